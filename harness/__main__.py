@@ -45,8 +45,8 @@ _OURS = str(Path(__file__).parent)
 
 
 def _report(error: BaseException, known: HarnessError) -> None:
-    """Write the child's log: a traceback of an unforeseen error; else the problem and the lines of the user's own code
-    that led to it."""
+    """Write the child's log: a traceback for an unexpected error, otherwise the problem and the lines of the user's own
+    code that led to it."""
     unforeseen = error.__cause__ is not None and not isinstance(error.__cause__, HarnessError | OSError)
     if known.problem_class == "crash" or unforeseen:
         traceback.print_exception(error)
@@ -60,8 +60,8 @@ def _report(error: BaseException, known: HarnessError) -> None:
 class Ending:
     """Writes the result once and ends the process, from whichever thread gets there first.
 
-    The process ends without unloading native libraries: a result that exists is complete, and what a library does while
-    it is torn down can no longer change the exit status.
+    The process exits without unloading native libraries: an existing result is complete, and a library's teardown can
+    no longer change the exit status.
     """
 
     def __init__(self, path: Path, report: Callable[[Result], None]) -> None:
@@ -107,33 +107,33 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
         problem = str(error)
         raise HarnessError(problem, "input", "parent and child must be of one version of mlperf-reconciler") from error
     if wanted := _list_slices(request):
-        # Before anything asks CUDA, which reads once what it may show.
+        # Must precede any CUDA call: CUDA reads the list of visible devices only once.
         load_mig().take_slices(wanted, anywhere=verb == BuildRequest.verb)
     return load_verb(verb)(request, ending.fail)
 
 
 def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
-    """Each alone: a probe must work where the libraries of a run are missing."""
+    """Import only the requested verb: a probe must work even if the libraries that a run needs are missing."""
     module = importlib.import_module(VERBS[verb].module or f"harness.verbs.{verb}")
     execute: Callable[[Any, GiveUp], Result] = module.execute
     return execute
 
 
 def keep_to_one_thread() -> None:
-    """numpy is never the engine here: a thread pool of its BLAS would only compete with one, and make training depend
-    on the number of cores."""
+    """Limit BLAS to one thread: numpy is never the engine, so its pool would only compete with one, and training
+    results would depend on the number of cores."""
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
 
 def _list_slices(request: FileMessage) -> list[str]:
-    """Profiles of all slices that a child takes, its background's last."""
+    """List the profiles of all slices that a child takes, those of background loads last."""
     loads = request.background if isinstance(request, RunRequest) else ()
     return [*getattr(request, "slices", ()), *(load.slice for load in loads if load.slice)]
 
 
 def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None) -> None:
-    """``report``: called last, once the result is written; its reader may have removed it already."""
+    """``report``: called last, after the result is written; by then its reader may have removed it."""
     if is_launched():
         follow_input()
     else:
@@ -148,8 +148,8 @@ def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None
     keep_to_one_thread()
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
     if is_launched():
-        os.chdir(request_path.parent)  # where a container or a login shell begins is anywhere
-    if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process ids
+        os.chdir(request_path.parent)  # a container or a login shell may start in any directory
+    if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process IDs
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
     ending = Ending(result_path, report)
     try:

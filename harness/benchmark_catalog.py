@@ -1,7 +1,7 @@
-"""Facts of built-in benchmarks for planning on a machine where none of their libraries is installed.
+"""Facts about built-in benchmarks, for planning on a machine where none of their libraries is installed.
 
-Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
-``reconciler``; what every plan loads imports it from here, without the requests of children.
+Uses only the standard library, and named tuples, which import faster than dataclasses. ``reconciler`` gets these facts
+through ``harness.contract``; modules that every plan loads import them directly from here, without the request types.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ class BuiltInBenchmark(NamedTuple):
     """A built-in benchmark: its module in ``harness.benchmarks``, which may have several, and the revision that
     enters every key.
 
-    ``elsewhere``: there is no such module, its runs are imported. ``rehearsed``: its folder generates a dataset and a
-    network. ``libraries``: the imports of its children other than numpy, each as packages any one of which provides it;
-    ``extra`` brings them, by default the one of its module's name: ``installed_by`` is whichever it is, "" for none.
+    ``elsewhere``: it has no module, and its runs are imported. ``rehearsed``: its folder can generate a dataset and a
+    network. ``libraries``: imports of its children other than numpy, each with the packages that can provide it.
+    ``extra``: the extra that installs them, by default the one named like the module. ``installed_by``: the extra in
+    effect, "" for none.
     """
 
     module: str

@@ -1,9 +1,9 @@
-"""Facts of backends for planning on a machine where none of their libraries is installed: packages, precisions, options
-with their defaults; how slices of GPUs (MIG) are written, in specs as in records; and under which name a result says
-that the clock was set.
+"""Facts about backends, for planning on a machine where none of their libraries is installed: packages, precisions and
+options with their defaults; also the notation for GPU slices (MIG) in specs and records, and the name under which a
+result reports that the clock was set.
 
-Standard library only, and named tuples, which cost a start less than dataclasses. ``harness.contract`` hands it on to
-``reconciler``; what every plan loads imports it from here, without the requests of children.
+Uses only the standard library, and named tuples, which import faster than dataclasses. ``reconciler`` gets these facts
+through ``harness.contract``; modules that every plan loads import them directly from here, without the request types.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from harness.machine.clocks import CLOCK_SET as CLOCK_SET
 
-LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # the names of its package: now, and as sources up to 4.0 build it
-CONF = "mlperf.conf"  # next to LoadGen's library where it has none built in
+LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # its package's names: the current one, and that of sources up to 4.0
+CONF = "mlperf.conf"  # next to LoadGen's library if none is built in
 
 T = TypeVar("T", int, str, bool)
 
 
 class Option(Generic[T]):
-    """A setting that a backend reads: an attribute of a class of ``BackendOptions``, declared there and nowhere else.
+    """A setting that a backend reads, declared only as an attribute of a ``BackendOptions`` class.
 
-    Its type is that of ``default``; None, and 0 where it is ``positive``, means the default. ``identity`` False: it
-    says where something is, or how long to wait for it, and makes no run stale.
+    Its type is that of ``default``; None means the default, as does 0 if it is ``positive``. ``identity`` False: the
+    option is a location or a timeout, so changing it makes no run stale.
+
     """
 
     __slots__ = ("choices", "default", "identity", "name", "positive", "text", "unit")
@@ -60,7 +61,7 @@ class Option(Generic[T]):
 
 
 class BackendOptions:
-    """Options of a backend with their types: those that are ``given``, and the defaults of the others."""
+    """A backend's typed options: the ``given`` values, and defaults for the others."""
 
     __slots__ = ("given",)
 
@@ -69,12 +70,12 @@ class BackendOptions:
 
 
 def list_options(*declared: type[BackendOptions]) -> dict[str, Option[Any]]:
-    """Options by name."""
+    """Return the options by name."""
     return {name: value for part in declared for name, value in vars(part).items() if isinstance(value, Option)}
 
 
 class EngineSettings(BackendOptions):
-    """Fields of ``engine`` of a spec."""
+    """Fields of a spec's ``engine``."""
 
     precision = Option("fp32", "numeric precision of the engine")
     batch_size = Option(1, "most samples of a batch")
@@ -283,18 +284,18 @@ _NONE: Mapping[str, Option[Any]] = MappingProxyType({})
 
 
 class BackendFacts(NamedTuple):
-    """Facts of a backend for planning, without importing it.
+    """Facts about a backend, for planning without importing it.
 
-    ``distributions``: installed packages any one of which provides it, and whose version is the backend's version;
-    empty for a backend that needs none. ``extra``: the extra of this project that installs it. ``module``: where its
-    session is, as ``harness.backends.Backend``; "" where a command computes. ``revision`` is raised when a change of
-    our code must make its engines and runs stale. ``engine`` options are read by a build (a change makes the engine
-    stale), ``run`` options by a run only. ``elsewhere``: nothing runs here, its runs are imported.
-    ``builds_without_device``: where there is no GPU, a build makes an engine for any that its library knows.
-    ``model_file``: of the model, what an engine is built from. ``generates``: it answers prompts with tokens.
-    ``takes``: the kinds of samples that it can be asked with (harness.run.tokens). ``serves``: a server computes, which
-    ``harness.service`` of a spec may start. ``weights``: further types in which it reads a model's weights.
-    ``pipelines``: it loads several networks of a checkpoint, and the loop over them.
+    ``distributions``: packages that can each provide it, whose version is the backend's version; empty if it needs
+    none. ``extra``: the extra of this project that installs it. ``module``: the module of its session, as in
+    ``harness.backends.Backend``; "" if a command computes. ``revision``: raised when a change in our code must make its
+    engines and runs stale. ``engine``: options read by a build (a change makes the engine stale). ``run``: options read
+    only by a run. ``elsewhere``: nothing runs here, and its runs are imported. ``builds_without_device``: without a
+    GPU, a build can make an engine for any GPU that its library knows. ``model_file``: the file of the model from which
+    an engine is built. ``generates``: it answers prompts with tokens. ``takes``: the kinds of samples that it accepts
+    (harness.run.tokens). ``serves``: a server computes, which ``harness.service`` in a spec may start. ``weights``:
+    further types in which it reads a model's weights. ``pipelines``: it loads the several networks of a checkpoint and
+    the loop over them.
     """
 
     distributions: tuple[str, ...]
@@ -317,8 +318,8 @@ class BackendFacts(NamedTuple):
     pipelines: bool = False
 
     def computes(self, kind: str) -> bool:
-        """True where it reads a kind of model: "network" (ONNX), "program" (PyTorch alone), "pipeline" (a checkpoint of
-        diffusers) or "tokens" (a checkpoint that answers prompts)."""
+        """Return True if it reads this kind of model: "network" (ONNX), "program" (PyTorch only), "pipeline" (a
+        checkpoint of diffusers) or "tokens" (a checkpoint that answers prompts)."""
         if self.generates or self.pipelines:
             return kind == ("tokens" if self.generates else "pipeline")
         if not self.builds_engine:
@@ -484,19 +485,19 @@ BACKENDS: dict[str, BackendFacts] = {
 
 
 def installing(extra: str) -> str:
-    """The fix for what an extra of this project installs. Older pips know it by its normalized name only, and leave out
-    what they do not know with a warning."""
+    """Return the fix that installs an extra of this project. Older versions of pip know the extra only by its
+    normalized name; they skip unknown extras with a warning."""
     extra = extra.replace("_", "-")
     return f"pip install 'mlperf-reconciler[{extra}]', or in a checkout: pip install -e '.[{extra}]'"
 
 
 def read_slices(text: str) -> tuple[str, ...]:
-    """The profile of each slice, of what ``write_slices`` wrote."""
+    """Return the profile of each slice, from the text of ``write_slices``."""
     parts = (part.partition("x ") for part in filter(None, text.split(", ")))
     return tuple(profile for count, _, profile in parts for _ in range(int(count)))
 
 
 def write_slices(profiles: Iterable[str]) -> str:
-    """As people read it: "1x 3g.40gb, 4x 1g.10gb", the largest first; "" for none."""
+    """Format slices for people: "1x 3g.40gb, 4x 1g.10gb", the largest first; "" for none."""
     counted = Counter(profiles)
     return ", ".join(f"{counted[profile]}x {profile}" for profile in sorted(counted, reverse=True))

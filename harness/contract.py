@@ -1,11 +1,11 @@
 """The contract between a pass and its child processes, in the standard library only.
 
-A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``. It reads one request, works in an empty
-directory of its own, writes RESULT.json aside and renames it into place as its last act: a result file that exists is
-complete. Progress goes through an mmap counter, nothing else is shared.
+A child is started as ``python -P -m harness VERB REQUEST.json RESULT.json``. It reads one request, works in its own
+empty directory, writes RESULT.json under a temporary name and renames it as its last action, so an existing result file
+is complete. Progress goes through an mmap counter; nothing else is shared.
 
-``reconciler`` may import nothing else of ``harness`` but the catalogs, and this also hands on the facts about backends
-and built-in benchmarks that planning needs (``harness.catalog``, ``harness.benchmark_catalog``).
+``reconciler`` may import only this module and the catalogs from ``harness``; this module also re-exports the facts
+about backends and built-in benchmarks that planning needs (``harness.catalog``, ``harness.benchmark_catalog``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Role = Literal["evidence", "note"]
 
 
 def _decode(annotation: Any, value: Any) -> Any:
-    """Turn JSON back into the annotated type; only the shapes used in this module are known."""
+    """Turn JSON back into the annotated type; supports only the types used in this module."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         inner = [a for a in arguments if a is not type(None)]
@@ -62,16 +62,16 @@ def _decode(annotation: Any, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMessage:
-    """A frozen value that travels as one JSON file. ``module``: what carries it out; "" for that of ``harness.verbs``
-    which is named like the verb. ``has_keeper``: the child has a keeper of its own, which must live to put things in
-    order."""
+    """A frozen value stored as one JSON file. ``module``: the module that executes it; "" for the one in
+    ``harness.verbs`` named like the verb. ``has_keeper``: the child has its own keeper process, which must survive to
+    clean up."""
 
     verb: ClassVar[str] = ""
     module: ClassVar[str] = ""
     has_keeper: ClassVar[bool] = False
 
     def write(self, path: Path) -> None:
-        """Write aside, flush to disk, rename: a reader sees nothing or all of it."""
+        """Write to a temporary file, flush to disk, rename: a reader sees either nothing or the complete file."""
         aside = path.with_name(path.name + ".partial")
         with aside.open("w", encoding="utf-8") as stream:
             json.dump({"format": FORMAT, **dataclasses.asdict(self)}, stream, indent=1, sort_keys=True)
@@ -80,12 +80,12 @@ class FileMessage:
         aside.replace(path)
 
     def edit(self, **changes: Any) -> Self:
-        """The same message with other values."""
+        """Return a copy with other values."""
         return dataclasses.replace(self, **changes)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Raises ValueError when the file is not one of these, or of another format."""
+        """Read a message. Raise ValueError if the file is not such a message, or has another format version."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except RecursionError as error:
@@ -101,7 +101,7 @@ class FileMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Which benchmark code a child loads: a built-in by name, or a user's own file by path."""
+    """The benchmark code that a child loads: a built-in by name, or a user's own file by path."""
 
     name: str
     path: str | None = None
@@ -109,12 +109,12 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest(FileMessage):
-    """Make one artifact: every file left under ``output`` belongs to it.
+    """Build one artifact, which consists of all files left under ``output``.
 
-    ``settings`` are the identity settings of the resource (preprocessing, quantization, builder settings; for an
-    Engine also batch_size and precision). ``inputs`` maps an upstream kind in lower case (dataset, model) to a folder
-    that holds its files. ``source`` is the file or folder the spec names. ``caches`` maps a name (timing) to a file
-    that may be read and replaced and that is not part of the artifact. ``slices``: see RunRequest.
+    ``settings``: the resource's identity settings (preprocessing, quantization, builder settings; for an Engine also
+    batch_size and precision). ``inputs``: upstream kind in lower case (dataset, model) -> the folder with its files.
+    ``source``: the file or folder named in the spec. ``caches``: name (timing) -> a file that may be read and replaced
+    and is not part of the artifact. ``slices``: see RunRequest.
     """
 
     verb: ClassVar[str] = "build"
@@ -132,8 +132,8 @@ class BuildRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundLoad:
-    """Load on a slice next to a run: a benchmark, without LoadGen and without a pause. ``slice``: its profile, "" for
-    none; ``settings``, ``inputs`` and ``performance_sample_count`` as of a RunRequest."""
+    """A load on another slice during a run: a benchmark that computes continuously, without LoadGen. ``slice``: its
+    profile, "" for none; ``settings``, ``inputs`` and ``performance_sample_count``: as in a RunRequest."""
 
     benchmark: Benchmark
     backend: str
@@ -147,17 +147,18 @@ class BackgroundLoad:
 class RunRequest(FileMessage):
     """One LoadGen run.
 
-    ``log_dir`` exists and is empty; ``user_conf`` is written already; ``audit_config`` "" means none. ``model_key``:
-    LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: how many samples the QSL offers
-    to hold at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us (microseconds a partial
-    Server batch may wait) and the backend's own run options.
+    ``log_dir`` exists and is empty; ``user_conf`` is already written; ``audit_config`` "" means none. ``model_key``:
+    LoadGen's key in its built-in mlperf.conf (resnet50). ``performance_sample_count``: the number of samples that the
+    QSL can keep in memory at once; 0 means all. ``settings``: batch_size, streams, threads, queue_delay_us
+    (microseconds a partial Server batch may wait) and the backend's own run options.
 
-    Of a backend that generates tokens: ``generation`` is what the round rules of answers (min_new_tokens,
-    max_new_tokens); ``sources`` what the spec names as the path of the model; ``service_url`` and ``service_log`` where
-    the server answers that the pass started, and the folder of what it prints; ``secrets`` as of a CommandRequest.
+    For a backend that generates tokens: ``generation``: the round's rules for answers (min_new_tokens, max_new_tokens).
+    ``sources``: the model path from the spec. ``service_url`` and ``service_log``: the address of the server that the
+    pass started, and the folder of its output. ``secrets``: as in a CommandRequest.
 
-    ``slices``: profiles of the slices of GPUs (MIG) that CUDA shows the child and what it starts, such as 1g.10gb; none
-    where whole GPUs compute. ``background``: loads on further slices during the run.
+    ``slices``: profiles, such as 1g.10gb, of the GPU slices (MIG) that are visible to the child and its processes;
+    empty if whole GPUs compute. ``background``: loads on further slices during the run.
+
     """
 
     verb: ClassVar[str] = "run"
@@ -186,8 +187,7 @@ class RunRequest(FileMessage):
 class ScoreRequest(FileMessage):
     """Score an untruncated accuracy log; ``output`` receives accuracy.txt without its hash line.
 
-    ``shown``: samples of which the round wants the answers as files, in ``output``/``shown_folder``; "" where it wants
-    none.
+    ``shown``: samples whose answers the round wants as files in ``output``/``shown_folder``; "" if it wants none.
     """
 
     verb: ClassVar[str] = "score"
@@ -203,20 +203,20 @@ class ScoreRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRequest(FileMessage):
-    """Run a user's own command, placeholders filled in, and collect what it leaves.
+    """Run a user's own command, with its placeholders filled in, and collect its results.
 
-    ``results`` "endpoints" or "points": what must be there is one set of the endpoints harness's results, and no
-    user.conf.
+    ``results`` "endpoints" or "points": requires one result set of the endpoints harness, and no user.conf.
 
-    ``purpose`` "run": exactly one LoadGen log set that was written during the attempt must be below ``logs``; it goes
-    to ``output``. A set dated before ``since`` (UTC, ISO) counts where no other was written. "score": accuracy.txt in
-    ``run_dir``, else what the command printed, goes to ``output``. "build": ``outputs``, by default everything in
-    ``run_dir``, goes there, each file newly written. ``secrets`` maps a variable of the command to the variable of this
-    process that has its value. ``user_conf`` is compared with ``user_conf_sha256`` afterwards; with that "", it is
-    copied from ``user_conf_at``, or from the folder of the logs. ``place_audit`` is audit.config in ``cwd`` during the
-    run, under ``lock``. ``timeout`` in seconds, or 0. ``service_log``: folder of the output of the server that the run
-    asks; a copy goes with the run. ``slices``: see RunRequest. ``ending``: of a command that starts a container, what
-    ends it.
+    ``purpose`` "run": exactly one LoadGen log set must have been written below ``logs`` during the attempt; it is
+    stored in ``output``. A set dated before ``since`` (UTC, ISO) counts if no other was written. "score": accuracy.txt
+    in ``run_dir``, or else the command's output, is stored in ``output``. "build": ``outputs``, by default everything
+    in ``run_dir``, is stored there; each file must be newly written. ``secrets``: variable of the command -> variable
+    of this process with its value. ``user_conf`` is compared with ``user_conf_sha256`` afterwards; if that is "", it is
+    copied from ``user_conf_at``, or from the folder of the logs. ``place_audit``: the audit.config placed in ``cwd``
+    during the run, under ``lock``. ``timeout``: in seconds, or 0. ``service_log``: folder with the output of the server
+    that the run uses; a copy is kept with the run. ``slices``: see RunRequest. ``ending``: the command that stops the
+    container which the command starts.
+
     """
 
     verb: ClassVar[str] = "command"
@@ -248,12 +248,13 @@ class CommandRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest(FileMessage):
-    """Start another child behind a launcher, and end whatever the launcher started when this process ends.
+    """Start another child through a launcher, and end everything the launcher started when this process ends.
 
-    ``command``: the launcher's words and the child's. The child writes ``answer``, a Result, and ``counter_there``,
-    whose clock is that of another machine; ``counter`` is kept by ours. ``ending``: a command that ends what may be
-    left, such as a container. ``environment``: of the launcher, in addition to that of this process. ``secrets``: as of
-    a CommandRequest; they travel on standard input.
+    ``command``: the launcher's arguments followed by the child's. The child writes ``answer``, a Result, and
+    ``counter_there``, which uses another machine's clock; this process writes ``counter``. ``ending``: a command that
+    ends anything left over, such as a container. ``environment``: variables for the launcher, in addition to those of
+    this process. ``secrets``: as in a CommandRequest; they are passed on standard input.
+
     """
 
     verb: ClassVar[str] = "launch"
@@ -270,9 +271,9 @@ class LaunchRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """When a server is ready: ``url`` answers a GET with success, ``tcp`` (host:port) takes a connection, or a line
-    that it prints holds ``line``; the one of them that is set. ``timeout``: seconds until then, at most; ``patience``:
-    seconds for which it may leave a probe unanswered afterwards, 0 when it is not asked any more."""
+    """When a server counts as ready, by whichever is set: ``url`` answers a GET with success, ``tcp`` (host:port)
+    accepts a connection, or a printed line contains ``line``. ``timeout``: maximum seconds until ready. ``patience``:
+    seconds for which it may leave a probe unanswered afterwards; 0 disables later probes."""
 
     url: str = ""
     tcp: str = ""
@@ -285,10 +286,10 @@ class Ready:
 class ServiceRequest(FileMessage):
     """Start a server and keep it until SIGTERM asks for its end.
 
-    A result in ``ready`` says that it is ready, with the facts of it; the child's own result says how it ended. What it
-    prints lies in ``log``, a folder that ``harness.child.output`` reads and writes. ``stop_signal`` by name, then
-    ``stop_grace`` seconds until what is left of it is killed. ``hides``: variables whose values the server is not
-    given, and which nothing may show that it prints. ``slices``: see RunRequest; ``ending``: see CommandRequest.
+    A result in ``ready`` reports that the server is ready, with facts about it; the child's own result reports how it
+    ended. ``log``: folder with its output, read and written by ``harness.child.output``. ``stop_signal``: by name;
+    ``stop_grace`` seconds later the remaining processes are killed. ``hides``: variables that are not passed to the
+    server and whose values are removed from its output. ``slices``: see RunRequest; ``ending``: see CommandRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -310,10 +311,12 @@ class ServiceRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRequest(FileMessage):
-    """Read this machine and, when asked, the seeds that the installed LoadGen carries (by a one-query run).
+    """Probe this machine and, on request, the seeds of the installed LoadGen (by a one-query run).
 
-    ``hardware``: also read what a system description has. ``quiet``: see who else uses the processors, looking at
-    loaded ones for so many seconds, and the first ``gpus`` GPUs; negative: do not look. ``slices``: see RunRequest.
+    ``hardware``: also read the facts for a system description. ``quiet``: check whether others use the processors,
+    watching busy ones for this many seconds, or the first ``gpus`` GPUs; negative: skip the check. ``slices``: see
+    RunRequest.
+
     """
 
     verb: ClassVar[str] = "probe"
@@ -329,7 +332,7 @@ class ProbeRequest(FileMessage):
 class RehearseRequest(FileMessage):
     """Generate a benchmark's dataset and network, in the formats in which they are published, into ``output``.
 
-    ``output`` does not exist yet; it appears as a whole. ``size`` "full": a network as deep as the published one.
+    ``output`` does not exist yet and is created atomically. ``size`` "full": a network as deep as the published one.
     """
 
     verb: ClassVar[str] = "rehearse"
@@ -343,8 +346,8 @@ class RehearseRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """Who uses the machine. ``pid`` 0: a process that cannot be seen from here, as that of another container.
-    ``host``: where, when it is another machine than that of the pass. ``since``: when that process began, as text."""
+    """Another user of the machine. ``pid`` 0: a process not visible from here, such as one in another container.
+    ``host``: its machine, if not that of the pass. ``since``: when the process started, as text."""
 
     what: str
     pid: int = 0
@@ -365,7 +368,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that was so during an attempt. Evidence must be equal across a cell's runs; a note is only kept."""
+    """An observation made during an attempt. Evidence must be equal across a cell's runs; a note is only recorded."""
 
     value: Any
     role: Role
@@ -373,11 +376,12 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(FileMessage):
-    """How a child ended. ``done`` false: ``problem`` says what went wrong and ``fix`` what to do about it.
+    """How a child ended. If ``done`` is false, ``problem`` describes the failure and ``fix`` the remedy.
 
-    ``problem_class``: "input" (the request or its files), "missing" (something is not installed or not there),
-    "resources" (memory, disk, device), "backend", "crash". ``values``: what was made or measured. ``facts``: the
-    environment by name. ``seconds``: monotonic time of the work itself.
+    ``problem_class``: "input" (the request or its files), "missing" (something is not installed or not found),
+    "resources" (memory, disk, device), "backend", "crash". ``values``: results of the work. ``facts``: the environment
+    by name. ``seconds``: duration of the work itself, by the monotonic clock.
+
     """
 
     done: bool
@@ -389,39 +393,38 @@ class Result(FileMessage):
     fix: str = ""
 
 
-WAITING = "waiting-{}.json"  # in the folder of an attempt that a job of the named group may take over
+WAITING = "waiting-{}.json"  # in the folder of an attempt that a job of this group may take over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAttempt(FileMessage):
-    """An attempt whose own job waits in a queue. ``arguments`` of ``python -m harness``; ``log``: where what it prints
-    goes; ``seconds`` that it is expected to take."""
+    """An attempt whose own job waits in a queue. ``arguments``: of ``python -m harness``. ``log``: file for its output.
+    ``seconds``: expected duration."""
 
     arguments: tuple[str, ...]
     log: str
     seconds: float
 
 
-# In the place of what would be made of a model or a dataset that is used as it is: its digest.
+# Digest of a model or a dataset that is used unchanged, stored instead of files built from it.
 SOURCE_NOTE = "source.json"
 
-# Next to the counter: readings of the machine during a run, a JSON object a line.
+# Next to the counter: machine readings during a run, one JSON object per line.
 TELEMETRY = "telemetry.jsonl"
-OWN_CODE = "harness-code.tar.gz"  # of a child behind a launcher: the harness as it was there
+OWN_CODE = "harness-code.tar.gz"  # for a child behind a launcher: the harness code used there
 
 
-# Output of a server while it goes on: kept in parts, so that no file grows without end.
+# Output of a running server, stored in parts so that no file grows without limit.
 #
-# ``harness.child.output`` writes them, in the folder of a service's attempt. Runs that ask the server keep a copy of
-# its output so far, and people follow them as they grow.
+# ``harness.child.output`` writes them in the folder of a service's attempt. Runs that use the server keep a copy of its
+# output so far, and users follow the files as they grow.
 
-# Its start, which stays; then two that take turns: once the newer is full it replaces the older.
+# The first part is kept; two others alternate: once the newer is full, it replaces the older.
 LOG_PARTS = ("log.start", "log.older", "log.newer")
 
 
 def copy_log(folder: Path, target: Path) -> None:
-    """Copy a server's output up to now, as one file; none where it printed nothing. For either side: the server goes
-    on."""
+    """Copy a server's output so far into one file; none if it printed nothing. The server may still be running."""
     found = (folder / name for name in LOG_PARTS)
     parts = [path for path in found if path.is_file()]
     if any(path.stat().st_size for path in parts):
@@ -431,21 +434,21 @@ def copy_log(folder: Path, target: Path) -> None:
                     shutil.copyfileobj(stream, out)
 
 
-# Progress of a child: a counter in a small file that it keeps, and that its follower reads.
+# Progress of a child: a counter in a small file that the child writes and its follower reads.
 
 STAGES = (
     *("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done"),
     *("starting service", "serving"),
 )
-# Stage, unused, done, expected, when the stage began and when the last bump was (both monotonic ns).
+# Stage, unused, done, expected, start of the stage and time of the last bump (both monotonic ns).
 _COUNTER = struct.Struct("=IIQQQQ")
 
 
 class Counter:
     """A progress counter in a small file that parent and child both map.
 
-    One writer, the child; readers tolerate a torn read, since the next one fixes it. CLOCK_MONOTONIC is one clock for
-    all processes of a machine, so the parent computes rates without a clock of its own in the file.
+    Only the child writes; readers tolerate a torn read, since the next one is correct. CLOCK_MONOTONIC is shared by all
+    processes of a machine, so the parent can compute rates from the child's times.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -458,18 +461,18 @@ class Counter:
         self._stage, self._done, self._expected, self._began = 0, 0, 0, time.monotonic_ns()
 
     def stage(self, name: str, expected: int = 0) -> None:
-        """Enter a stage; ``expected`` units of work (samples, layers), 0 when not known."""
+        """Enter a stage with ``expected`` units of work (samples, layers), 0 if unknown."""
         self._stage, self._done, self._expected, self._began = STAGES.index(name), 0, expected, time.monotonic_ns()
         self._write()
 
     def bump(self, count: int) -> None:
-        """Add finished work. Called per batch, never per sample."""
+        """Add completed work. Call once per batch, never per sample."""
         self._done += count
         self._write()
 
     @property
     def done(self) -> int:
-        """Finished work of this stage."""
+        """Completed work of this stage."""
         return self._done
 
     def _write(self) -> None:
@@ -481,8 +484,8 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One reading of a counter: work done and expected, seconds in this stage and since the last bump; the last line
-    that a command printed."""
+    """One reading of a counter: work done and expected, seconds in this stage and since the last bump, and the last
+    line that a command printed."""
 
     stage: str
     done: int
@@ -493,7 +496,7 @@ class Progress:
 
 
 def read_progress(path: str | Path) -> Progress | None:
-    """None while the child has not made its counter yet."""
+    """Read the counter; None if the child has not created it yet."""
     try:
         data = Path(path).read_bytes()
         stage, _, done, expected, began, last = _COUNTER.unpack(data)
@@ -505,7 +508,7 @@ def read_progress(path: str | Path) -> Progress | None:
 
 
 class CounterCopy:
-    """Copies the progress of a child whose clock is another machine's into a counter of this one."""
+    """Copies the progress of a child on another machine into a local counter."""
 
     def __init__(self, there: str | Path, here: str | Path) -> None:
         self._there, self._here = there, Counter(here)

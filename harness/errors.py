@@ -40,7 +40,7 @@ EXTRAS = {
 
 
 class HarnessError(Exception):
-    """A problem that a person can act upon. ``fix`` says how."""
+    """A problem that a user can solve; ``fix`` explains how."""
 
     def __init__(self, problem: str, problem_class: ProblemClass, fix: str = "") -> None:
         super().__init__(problem)
@@ -50,7 +50,7 @@ class HarnessError(Exception):
 
 
 def explain(error: BaseException) -> HarnessError:
-    """Turn any exception into something to act upon; an unforeseen one is a crash."""
+    """Turn any exception into a HarnessError; an unexpected one becomes a crash."""
     match error:
         case HarnessError():
             return error
@@ -93,7 +93,7 @@ def _crash(error: BaseException) -> HarnessError:
 
 
 def require(path: Path, what: str) -> Path:
-    """The path, or a HarnessError that names ``what`` is not there."""
+    """Return the path, or raise a HarnessError saying that ``what`` does not exist."""
     if not path.exists():
         raise HarnessError(f"{what} is not there: {path}", "missing", f"build {what} first")
     return path

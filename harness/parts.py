@@ -1,4 +1,4 @@
-"""Optional parts of the harness, each a package with one entry in ``PARTS``; backends have theirs in
+"""Optional parts of the harness, each a package with one entry in ``PARTS``; backends are listed in
 ``harness.catalog``. To remove a part, delete its package and its entry.
 """
 
@@ -27,34 +27,34 @@ def list_part_requests() -> Iterator[type[FileMessage]]:
 
 
 class Neighbours(Protocol):
-    """Computation next to a run. Entered, all of it computes."""
+    """Background loads during a run, which compute while this context is entered."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def check(self) -> None:
-        """Raises HarnessError where any did not compute until the end of the run."""
+        """Raise HarnessError if any load stopped before the end of the run."""
 
     def facts(self) -> dict[str, Fact]:
-        """How fast each computed."""
+        """Return the speed of each load."""
 
 
 class Slices(Protocol):
-    """The door of ``mig``."""
+    """The interface of ``mig``."""
 
     def take_slices(self, wanted: Sequence[str], *, anywhere: bool = False) -> None:
-        """Show CUDA, in this process and those that it starts, slices of these profiles and nothing else."""
+        """Make only slices of these profiles visible to CUDA, in this process and its children."""
 
     def open_session(self, backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
-        """The session of a run over several slices."""
+        """Open the session of a run over several slices."""
 
     def prepare_background(self, loads: Sequence[BackgroundLoad], own: int, folder: Path) -> Neighbours:
-        """What computes next to a run on its ``own`` first slices, which alone are shown from here on."""
+        """Prepare the background loads of a run, to which only its first ``own`` slices are visible from here on."""
 
 
 def load_mig() -> Slices:
-    """Raises HarnessError where the part was removed."""
+    """Load the part. Raise HarnessError if it was removed."""
     if "mig" not in PARTS:
         raise HarnessError("this installation has no mig", "missing", "leave slices out, or install the whole project")
     slices: Slices = import_module(f"{PARTS['mig']}.slices")

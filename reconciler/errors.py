@@ -1,17 +1,17 @@
-"""The exceptions a user can meet, and the exit code of each branch.
+"""Exceptions that users can see, with the exit code of each branch.
 
     ReconcilerError                     1   something the user can fix; the message says how
     ├── SpecError                       1   the spec is wrong: one or more problems, each with file:line:column
     ├── RepositoryError                 1   not a repository made for reconcile, or git refuses
-    ├── RecordError                     1   a record or log cannot be read or is not what its name says
-    ├── LockedError                     1   another command, a pass or one that writes, holds what this one needs
+    ├── RecordError                     1   a record or log is unreadable or does not match its name
+    ├── LockedError                     1   another command, a pass or a writer, has locked what this one needs
     ├── StalePlanError                  1   a saved plan no longer matches the spec or the records
     ├── LogError                        1   a LoadGen log cannot be parsed (file:line)
-    ├── StorageError                    1   a disk or machine refuses: full, read-only, failing, without locks
-    └── StoreError                      1   an object store elsewhere cannot be reached, or refuses
+    ├── StorageError                    1   a disk or machine fails: full, read-only, broken, without locks
+    └── StoreError                      1   a remote object store is unreachable or refuses a request
 
 Anything else that escapes is a bug in this program: exit 3, with a report file. KeyboardInterrupt: 130.
-Exit 2 is not an error: it says that something selected is not in sync.
+Exit 2 is not an error: a selected resource is not in sync.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 
 class ReconcilerError(Exception):
-    """An error the user can fix. ``fix`` says how, in one line."""
+    """Error that the user can fix. ``fix`` says how, in one line."""
 
     exit_code = ERROR
 
@@ -38,7 +38,8 @@ class ReconcilerError(Exception):
 
 
 class Problem(NamedTuple):
-    """One thing wrong in a spec: where (file, 1-based line and column), the path in the document, what, and the fix."""
+    """One problem in a spec: its location (file, 1-based line and column), path in the document, description, and
+    fix."""
 
     file: str
     line: int
@@ -54,7 +55,7 @@ class Problem(NamedTuple):
 
 
 class SpecError(ReconcilerError):
-    """All problems found in one reading of the specs, in file order."""
+    """All problems found while reading the specs, in file order."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = sorted(problems)
@@ -90,7 +91,7 @@ class StoreError(ReconcilerError):
 
 
 def suggest_nearest(name: str, known: Iterable[str]) -> str:
-    """The beginning of a fix for a wrong name, with a blank behind it; "" where nothing known is like it."""
+    """Return the beginning of a fix for a wrong name, with a trailing blank; "" if no known name is similar."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), 1)

@@ -1,5 +1,5 @@
-"""Backends, the libraries that compute: the protocol of a session, which takes batches and completes them later. One
-module or folder each, with its entry in ``harness.catalog.BACKENDS``.
+"""Backends, which wrap the computing libraries, and the protocol of their sessions, which accept batches and complete
+them later. Each backend is a module or folder with an entry in ``harness.catalog.BACKENDS``.
 
 A backend is a module with three functions (``Backend``); a loaded one is a ``Session``. The session owns streams,
 staging memory, devices and its own completion threads. It takes *rows* of the resident samples rather than arrays, so
@@ -41,7 +41,7 @@ Failed = Callable[[Token, BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: its shape without the batch axis (-1 where it varies) and its numpy dtype name."""
+    """An input or output: its shape without the batch axis (-1 for varying axes) and its numpy dtype name."""
 
     name: str
     shape: tuple[int, ...]
@@ -50,10 +50,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendEngine:
-    """Description of a built engine, kept as engine.json next to the engine file.
+    """Description of a built engine, stored as engine.json next to the engine file.
 
-    ``batch_size`` is the largest batch. ``batch_sizes`` lists the only sizes that the engine computes; a session pads
-    up to the next one. Empty: any size up to ``batch_size``.
+    ``batch_size``: the largest batch. ``batch_sizes``: the only sizes that the engine computes, to which sessions pad;
+    empty if it computes any size up to ``batch_size``.
     """
 
     backend: str
@@ -67,7 +67,7 @@ class BackendEngine:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As JSON: tensors become [name, shape, dtype]."""
+        """Convert to JSON: tensors become [name, shape, dtype]."""
         values = {name: getattr(self, name) for name in self.__slots__}
         for name in ("inputs", "outputs"):
             values[name] = [[tensor.name, list(tensor.shape), tensor.dtype] for tensor in values[name]]
@@ -79,7 +79,7 @@ class BackendEngine:
 
     @classmethod
     def read(cls, folder: Path, backend: str) -> BackendEngine:
-        """Raises HarnessError when the folder holds no engine of this backend."""
+        """Read the description. Raises HarnessError if the folder has no engine of this backend."""
         try:
             document = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
             if document.pop("format") != 1 or document["backend"] != backend:
@@ -98,8 +98,8 @@ FREE_BATCH = "export the model with a free batch axis, or set batch_size to the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPlan:
-    """Build an engine from ``model`` into the folder ``output``: an ONNX file or a torch.export program, as the backend
-    takes it, with a free batch axis."""
+    """Build an engine into the folder ``output`` from ``model``: an ONNX file or a torch.export program, depending on
+    the backend, with a free batch axis."""
 
     model: Path
     output: Path
@@ -110,7 +110,8 @@ class BuildPlan:
     caches: Mapping[str, Path] = field(default_factory=dict)
 
     def refuse_fixed_batch(self, fixed: Collection[int], fix: str = FREE_BATCH) -> None:
-        """``fixed``: the batches of inputs that have one. Raises HarnessError where that is another than asked for."""
+        """``fixed``: batch sizes of inputs with a fixed one. Raises HarnessError if one differs from the requested
+        size."""
         if fixed and set(fixed) != {self.batch_size}:
             problem = f"{self.model.name} has a fixed batch of {sorted(fixed)}, not {self.batch_size}"
             raise HarnessError(problem, "input", fix)
@@ -125,7 +126,7 @@ class BuildPlan:
         batch_sizes: Collection[int] = (),
         **settings: Any,
     ) -> BackendEngine:
-        """Describe what was built. ``settings``: in addition to the options."""
+        """Describe the built engine. ``settings``: in addition to the options."""
         return BackendEngine(
             backend=backend,
             version=version,
@@ -143,19 +144,19 @@ class BuildPlan:
 class LoadPlan:
     """Load an engine for one run.
 
-    ``engine``: the folder of the Engine artifact, None where the backend builds none. ``threads`` 0 lets the backend
-    decide. ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token
-    is given to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: of this attempt alone,
-    removed after it.
+    ``engine``: the folder of the Engine artifact, None if the backend builds none. ``threads``: 0 lets the backend
+    decide. ``outputs``: the shapes declared by the benchmark, for a backend without an engine. Each submitted token is
+    passed to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: used only by this attempt,
+    and removed after it.
 
-    For a backend that reads a checkpoint as it runs: ``model``, the folder of the Model artifact; ``source``, what the
-    spec names as its path; ``precision``; and of the benchmark ``pipeline``, how its pipeline runs, and ``shared``, the
-    arrays that all samples have in common.
+    For a backend that reads a checkpoint during the run: ``model``, the folder of the Model artifact; ``source``, its
+    path from the spec; ``precision``; and from the benchmark ``pipeline``, the settings of its pipeline, and
+    ``shared``, the arrays shared by all samples.
 
-    ``collate``: what makes the inputs of a batch as it runs, on the thread of a stream; None where the resident samples
-    are the inputs. ``packing``: how samples of different lengths are packed, for engines that take them so.
+    ``collate``: creates the inputs of a batch during the run, on a stream's thread; None if the resident samples are
+    the inputs. ``packing``: how samples of different lengths are packed, for engines that support it.
 
-    ``service_url``, ``service_log``: as of a RunRequest.
+    ``service_url``, ``service_log``: as in a RunRequest.
     """
 
     engine: Path | None
@@ -179,15 +180,15 @@ class LoadPlan:
     service_log: str = ""
 
     def require_engine(self, library: str) -> Path:
-        """The folder of what ``library`` computes with. Raises HarnessError where there is none."""
+        """Return the folder of the engine for ``library``. Raises HarnessError if there is none."""
         if self.engine is None:
             raise HarnessError(f"{library} needs an engine", "input", "declare an engine for this benchmark")
         return self.engine
 
     @property
     def depth(self) -> int:
-        """Batches that may be submitted and not completed: one per stream, and where no query waits for its answer as
-        many again, so that a stream finds its next batch ready. A Server batch rather grows while it waits.
+        """Return the maximum number of incomplete batches: one per stream, and twice that if no query waits for its
+        answer, so that a stream finds its next batch ready. A Server batch grows instead while it waits.
         """
         return self.streams if self.scenario == "Server" else 2 * self.streams
 
@@ -201,34 +202,35 @@ class Session(Protocol):
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The batch sizes that are computed without padding, ascending; empty: all up to ``batch_size``."""
+        """The batch sizes computed without padding, ascending; empty: all up to ``batch_size``."""
 
     @property
     def notes(self) -> Mapping[str, Any]:
         """Settings in use: threads, streams, precision, … A session may add to them until it is closed.
 
-        What of it must be the same in all runs of a cell is an attribute ``evidence``, where there is any.
+        Facts that must be the same in all runs of a cell are in the optional attribute ``evidence``.
         """
 
     def place(self, samples: Arrays) -> None:
         """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight during the call.
 
-        A session that reads them anew in each batch, so that its caller may write rows which are not in flight, says so
-        by an attribute ``reads_in_place``. If it turns out here that it cannot, the attribute is False afterwards.
+        A session that reads the samples again for each batch, so that its caller may write rows that are not in flight,
+        declares it by an attribute ``reads_in_place``. If this turns out to be impossible here, the attribute is False
+        afterwards.
         """
 
     def compute(self, rows: Rows) -> Outputs:
-        """One batch on the calling thread, with the least latency. Never while batches are in flight.
+        """Compute one batch on the calling thread with the least latency, never while batches are in flight.
 
-        The outputs are valid until the next call. A session that never writes to them again says so by an attribute
+        The outputs are valid until the next call. A session that never overwrites them declares it by an attribute
         ``makes_new_outputs``.
         """
 
     def submit(self, rows: Rows, token: Token) -> None:
         """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it.
 
-        A session that takes the rows of several batches, computes one after the other and completes them together, says
-        so by an attribute ``takes_several``.
+        A session that accepts the rows of several batches, computes them one after the other and completes them
+        together declares it by an attribute ``takes_several``.
         """
 
     def ready(self) -> None:
@@ -245,31 +247,32 @@ class Backend(Protocol):
     """A backend module."""
 
     def facts(self) -> dict[str, Fact]:
-        """Which library this is: ``backend.version`` and ``backend.digest``, both evidence."""
+        """Identify the library by ``backend.version`` and ``backend.digest``, both evidence."""
 
     def build(self, plan: BuildPlan) -> BackendEngine:
-        """Make the engine file under ``plan.output``; the caller writes the description."""
+        """Create the engine file under ``plan.output``; the caller writes the description."""
 
     def load(self, plan: LoadPlan) -> Session:
         """Load the engine and its streams."""
 
 
 def load_backend(name: str) -> Backend:
-    """Import a backend. Raises HarnessError when it is unknown, or its library is not installed or does not load."""
+    """Import a backend. Raises HarnessError if it is unknown, or its library is not installed or cannot be loaded."""
     known = {backend: facts.module for backend, facts in BACKENDS.items() if facts.module}
     if name not in known:
         raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(known)}")
     try:
         return cast(Backend, importlib.import_module(known[name]))
-    except (ImportError, OSError, RuntimeError) as error:  # a library that it needs in turn may be what is missing
+    except (ImportError, OSError, RuntimeError) as error:  # a dependency may be missing
         extra = BACKENDS[name].extra
         raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
 
 
 def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]:
-    """The arrays in the order of the engine's inputs. Raises HarnessError when name, shape or dtype does not fit.
+    """Return the arrays in the order of the engine's inputs. Raises HarnessError if name, shape or dtype does not
+    match.
 
-    A single array fits a single input whatever their names are.
+    A single array matches a single input regardless of their names.
     """
     if len(samples) == len(inputs) == 1:
         arrays = list(samples.values())

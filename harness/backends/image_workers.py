@@ -1,7 +1,7 @@
-"""Threads that draw pictures: each with a pipeline of its own, a batch at a time.
+"""Threads that generate images, each with its own pipeline, one batch at a time.
 
-A graph that PyTorch captured belongs to the thread that captured it. So whatever is drawn is drawn by these threads,
-also when a caller waits for it.
+A graph captured by PyTorch belongs to the thread that captured it. So these threads generate all images, even if a
+caller waits for them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _COMPILED_WARM_UP = 3
 
 
 class ImageWorker(Protocol):
-    """A pipeline of one thread."""
+    """One thread's pipeline."""
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
-        """A batch of samples -> their pictures."""
+        """Return the images of a batch of samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A batch; one of both is called with what became of it."""
+    """A batch; one of its two callbacks receives the outcome."""
 
     samples: Mapping[str, np.ndarray]
     completed: Callable[[Outputs], None]
@@ -40,7 +40,7 @@ class _Asked:
 
 
 class ImageSession:
-    """A session over painters; ``open_workers`` are called each on its own thread, one after the other."""
+    """A session over painters; each of ``open_workers`` is called on its own thread, one after the other."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class ImageSession:
         *,
         padded: bool,
     ) -> None:
-        """``padded``: a painter computes whole batches only, and repeats the last sample to fill one up."""
+        """``padded``: a painter computes only full batches, filled by repeating the last sample."""
         self.batch_size = plan.batch_size
         self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
         self.notes = notes
-        # The first computation happens in the steps of one batch, except that a compiled part records its graph later.
+        # One batch covers all first-time work, except that a compiled part records its graph later.
         self.warm_up_batches = _COMPILED_WARM_UP if padded else 1
         self._plan, self._padded = plan, padded
         self._samples: Arrays = {}
@@ -111,7 +111,7 @@ class ImageSession:
         while (asked := self._work.get()) is not None:
             try:
                 outputs = self._paint(worker, asked.samples)
-            except Exception as error:  # whatever the library raises belongs to this batch
+            except Exception as error:  # any error of the library fails this batch
                 asked.failed(error)
             else:
                 asked.completed(outputs)

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for backends whose library is asynchronous."""
+"""An event loop on its own thread, for backends with an asynchronous library."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
-try:  # it reads a socket in a third of the time that Python's own takes
+try:  # it reads a socket in a third of the time of Python's own
     from uvloop import new_event_loop
 except ImportError:
     from asyncio import new_event_loop
 
 
 class LoopThread:
-    """Runs from its making until ``stop``."""
+    """Runs from its creation until ``stop``."""
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()
@@ -23,12 +23,12 @@ class LoopThread:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Its result, awaited there. Raises what it raises."""
+        """Await it on the loop's thread and return its result, or raise its error."""
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
     def post(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call it there soon, and return at once."""
+        """Schedule the call on the loop's thread, and return at once."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""No work at all: what is measured is LoadGen, Python and this harness. Every result of it is marked synthetic."""
+"""A backend without computation, which measures only LoadGen, Python and this harness. All of its results are marked
+synthetic."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def load(plan: LoadPlan) -> NullSession:
 
 
 class NullSession:
-    """Answers zeros of the shapes that the benchmark declares, at once and on the calling thread."""
+    """Answers zeros in the benchmark's declared shapes, at once and on the calling thread."""
 
     sizes: Sequence[int] = ()
     reads_in_place = True
@@ -38,7 +39,7 @@ class NullSession:
         self._zeros = [np.zeros((plan.batch_size, *tensor.shape), tensor.dtype) for tensor in plan.outputs]
 
     def place(self, samples: Arrays) -> None:
-        """Nothing reads the samples."""
+        """Ignore the samples."""
 
     def compute(self, rows: Rows) -> Outputs:
         count = count_rows(rows)
@@ -48,7 +49,7 @@ class NullSession:
         self._completed(token, self.compute(rows))
 
     def ready(self) -> None:
-        """Always."""
+        """Return at once."""
 
     def drain(self) -> None:
         """Nothing is ever in flight."""

@@ -1,8 +1,8 @@
-"""ONNX Runtime on the CPU. The engine file is the model with its graph rewritten ahead of the run.
+"""ONNX Runtime on the CPU. The engine file is the model with its graph optimised before the run.
 
-Each stream is a thread of ours that runs one batch at a time; ONNX Runtime releases the interpreter while it computes.
-With one thread per batch all streams of a NUMA node share a session, otherwise each has its own: a session has one pool
-of threads, and batches that share it would take each other's.
+Each stream is one of our threads and runs one batch at a time; ONNX Runtime releases the interpreter lock while it
+computes. With one thread per batch, all streams of a NUMA node share a session; otherwise each has its own, since a
+session has only one thread pool, for which its batches would compete.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.machine.numa import pinned_near
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
-_WEIGHTS_FILE = "weights.bin"  # next to it, where the model's are in a file of their own too
+_WEIGHTS_FILE = "weights.bin"  # next to it, if the model's weights are in a separate file too
 _PROVIDERS = ["CPUExecutionProvider"]
 _LEVELS = {
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -52,13 +52,13 @@ def facts() -> dict[str, Fact]:
 
 
 def build(plan: BuildPlan) -> BackendEngine:
-    """Rewrite the graph and save it. Levels above "extended" may use layouts of this processor."""
+    """Optimise the graph and save it. Levels above "extended" may use layouts of this processor."""
     options = ort.SessionOptions()
     options.graph_optimization_level = _LEVELS[OnnxruntimeEngineOptions(plan.options).graph_optimization]
     options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
     if _stores_weights(plan.model):
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)
-    options.log_severity_level = 3  # it warns that the file fits this kind of processor; so does the engine's key
+    options.log_severity_level = 3  # else it warns that the file is specific to this processor, as is the engine's key
     session = _open(plan.model, options)
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
@@ -67,7 +67,7 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def _stores_weights(model: Path) -> bool:
-    """True where the graph names a file in its folder."""
+    """Return True if the graph refers to a file in its folder."""
     others = [path.name.encode() for path in model.parent.iterdir() if path != model]
     text = model.read_bytes() if others else b""
     return any(name in text for name in others)
@@ -84,12 +84,12 @@ class OnnxRuntimeSession(StreamSession):
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "onnxruntime"))
         path = folder / self._engine.file
-        shared: dict[int, Any] = {}  # by node, of streams that compute a batch with one thread
+        shared: dict[int, Any] = {}  # by node, for streams that compute a batch with one thread
         self._sessions = []
         for place in self._places:
             session = shared.get(place.node)
             if session is None:
-                # Its threads stay where they are made, and its weights where they are first written.
+                # Its threads stay where they are created, and its weights where they are first written.
                 with pinned_near(place.node, place.processors):
                     session = _open(path, self._session_options(place.threads))
                 if place.threads == 1:
@@ -100,11 +100,11 @@ class OnnxRuntimeSession(StreamSession):
 
     def _session_options(self, threads: int) -> Any:
         options = ort.SessionOptions()
-        options.graph_optimization_level = _LEVELS["none"]  # the build has done it
+        options.graph_optimization_level = _LEVELS["none"]  # done by the build
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # Threads that spin for work take the cores of LoadGen's thread and of ours, which hand the batches of a query
-        # over to each other: spinning is only good where neither has anything else to do.
+        # Spinning threads take the cores of LoadGen's thread and ours, which exchange the batches of a query: spinning
+        # is useful only if neither has anything else to do.
         alone = self._plan.scenario == "Offline" and self._plan.streams == 1
         spinning = alone or self._plan.scenario == "SingleStream"
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
@@ -114,7 +114,7 @@ class OnnxRuntimeSession(StreamSession):
         feed = dict(zip(self._input_names, self._staging[stream].batch(rows), strict=True))
         outputs = self._sessions[stream].run(self._output_names, feed)
         count = count_rows(rows)
-        return [output[:count] for output in outputs]  # without what padded the batch
+        return [output[:count] for output in outputs]  # without the padding of the batch
 
 
 def _open(path: Path, options: Any) -> Any:

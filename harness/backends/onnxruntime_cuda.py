@@ -1,6 +1,6 @@
 """ONNX Runtime's CUDA provider in the CUDA pipeline: the same buffers and streams, through I/O binding.
 
-The engine file is the model in its float type; ONNX Runtime rewrites the graph for the device when it loads it.
+The engine file is the model in its float type; ONNX Runtime optimises the graph for the device when it loads it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "onnxruntime-cuda"
 ENGINE_FILE = "model.onnx"
 _PROVIDER = "CUDAExecutionProvider"
 _FREE = -1
-_TRACED = 2  # runs until it has planned its memory, none of which can be taken while a graph is captured
+_TRACED = 2  # runs until its memory is allocated, which is not possible during graph capture
 
 Shape = tuple[int, ...]
 
@@ -69,8 +69,8 @@ def load(plan: LoadPlan) -> CudaSession:
 class LoadedModel:
     """A model on one device: one session per stream, since a session computes on one stream only.
 
-    What is captured in a graph refers to the kernels that the session made for one size of a batch, which it gives up
-    for those of the next size: there a session per size.
+    A captured graph refers to the kernels that the session created for one batch size and releases for the next size,
+    so graphs need a session per size.
     """
 
     def __init__(self, engine: BackendEngine, plan: LoadPlan, device: Device) -> None:
@@ -80,17 +80,17 @@ class LoadedModel:
         self.capturable = self._options.capture
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
-            # It plans its convolutions again whenever the shape of a batch changes, which takes longer than padding.
+            # It plans convolutions again whenever the batch shape changes, which takes longer than padding.
             self.batch_sizes = self.batch_sizes or (min(plan.batch_size, engine.batch_size),)
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 
     def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
-        """Free axes of an output are those of the first input, as where each token has an answer."""
+        """List the outputs. Their free axes are those of the first input, as if each token had an answer."""
         return [Tensor(t.name, _filled(t.shape, inputs[0]), t.dtype) for t in self._engine.outputs]
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:
-        """A guess from the sizes of the samples; ONNX Runtime plans its memory as it runs."""
+        """Estimate from the sizes of the samples; ONNX Runtime allocates memory as it runs."""
         return self.batch_size * sum(4 * prod(shape) for shape in inputs)
 
     def open(
@@ -103,7 +103,7 @@ class LoadedModel:
         return BoundModel(partial(self._session, int(stream)), self._device.index, taken, given, warm_up)
 
     def _session(self, stream: int, size: int) -> Any:
-        """That computes batches of ``size`` on ``stream``."""
+        """Return the session that computes batches of ``size`` on ``stream``."""
         key = stream, size if self.capturable else 0
         if key not in self._sessions:
             self._sessions[key] = self._load(stream)
@@ -112,7 +112,7 @@ class LoadedModel:
     def _load(self, stream: int) -> Any:
         options = ort.SessionOptions()
         options.log_severity_level = 3
-        # Without TF32 it refuses cuDNN's plans for fp16 as well, and their replacements are slow at most sizes.
+        # Without TF32 it also rejects cuDNN's plans for fp16, and their replacements are slow at most sizes.
         half = self._engine.precision == "fp16"
         choices = {
             "device_id": str(self._device.index),
@@ -121,9 +121,9 @@ class LoadedModel:
             "use_tf32": "1" if half or self._options.tf32 else "0",
             "cudnn_conv_algo_search": self._options.convolution_search.upper(),
         }
-        if self._options.fused_bias:  # which older versions do not know
+        if self._options.fused_bias:  # unknown to older versions
             choices["fuse_conv_bias"] = "1"
-        if self.capturable:  # it refuses models of which a part would be computed on the host
+        if self.capturable:  # it refuses models that would be partly computed on the host
             choices["enable_cuda_graph"] = "1"
         try:
             session = ort.InferenceSession(str(self._path), options, providers=[(_PROVIDER, choices)])
@@ -157,7 +157,7 @@ class BoundModel:
                 bind(tensor.name, "cuda", self._device, np.dtype(tensor.dtype), (size, *shape), memory.address)
         options = ort.RunOptions()
         options.add_run_config_entry("disable_synchronize_execution_providers", "1")
-        options.add_run_config_entry("gpu_graph_id", "-1")  # no graph of its own, which would be one for each thread
+        options.add_run_config_entry("gpu_graph_id", "-1")  # disables its own graphs, which are per thread
         run = session.run_with_iobinding
 
         def enqueue() -> None:

@@ -1,6 +1,6 @@
-"""OpenVINO on the CPU. The engine file is the compiled model as the plug-in exports it; a run imports it.
+"""OpenVINO on the CPU. The engine file is the compiled model exported by the plug-in; a run imports it.
 
-Streams are the requests of an asynchronous queue. Completions come on OpenVINO's own threads.
+Streams are the requests of an asynchronous queue. Completions are called on OpenVINO's own threads.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def build(plan: BuildPlan) -> BackendEngine:
 
 
 def write_network(model: Path, target: Path) -> None:
-    """An ONNX model in OpenVINO's own format, for servers that compile it themselves. ``target``: the .xml file."""
+    """Convert an ONNX model to OpenVINO's format, for servers that compile it themselves. ``target``: the .xml file."""
     ov.save_model(ov.Core().read_model(model), target, compress_to_fp16=False)
 
 
@@ -94,7 +94,7 @@ class OpenVinoSession:
         return self._outputs(self._request, count_rows(rows))
 
     def submit(self, rows: Rows, token: Token) -> None:
-        # The queue hands out requests in this order and only this thread takes them, so this is the one that starts.
+        # The queue hands out requests in this order, and only to this thread, so this request is the one that starts.
         index = self._queue.get_idle_request_id()
         self._feed(self._queue[index], self._staging[index], rows)
         self._queue.start_async(userdata=token)
@@ -109,8 +109,8 @@ class OpenVinoSession:
         self._queue.wait_all()
 
     def _properties(self) -> dict[str, Any]:
-        """Properties of an import. The precision must be given again: without it the plug-in takes the fastest that it
-        knows."""
+        """Return the properties for an import. The precision must be repeated: without it the plug-in uses the fastest
+        it supports."""
         properties: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": _PRECISIONS[self._engine.precision],
             "NUM_STREAMS": self._plan.streams,
@@ -130,7 +130,7 @@ class OpenVinoSession:
     def _complete(self, request: Any, token: Token) -> None:
         try:
             outputs = self._outputs(request, len(token))
-        except Exception as error:  # must not reach the thread that calls
+        except Exception as error:  # must not reach the calling thread
             self._plan.failed(token, error)
         else:
             self._plan.completed(token, outputs)

@@ -1,7 +1,7 @@
 """OpenVINO GenAI in this process: continuous batching over a paged cache, on Intel CPUs and GPUs.
 
-One thread admits prompts and steps the pipeline: each step computes the next token of whatever is under way, and the
-whole or a part of new prompts. A model of speech (Whisper) is transcribed by pipelines side by side.
+One thread admits prompts and steps the pipeline: each step computes the next token of every answer in progress, and all
+or part of new prompts. Speech models (Whisper) transcribe in parallel pipelines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.tokens import GenerationPlan, Sampling, Spoken, StopSequence
 
-MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # of a text, and of speech
+MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # for text, and for speech
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 _DISTRIBUTION = "openvino-genai"
 _ALL = 2**31 - 1  # tokens
@@ -41,13 +41,13 @@ def facts() -> dict[str, Fact]:
 
 
 def load(plan: GenerationPlan) -> Pipeline | Transcriber:
-    """Raises HarnessError where there is no model in OpenVINO's format, or it cannot be compiled."""
+    """Load the model. Raises HarnessError if there is none in OpenVINO's format, or it cannot be compiled."""
     folder = find_model(plan)
     return Pipeline(plan, folder) if (folder / MODEL).is_file() else Transcriber(plan, folder)
 
 
 def find_model(plan: GenerationPlan) -> Path:
-    """The folder of the model: what the benchmark made, else what the spec names."""
+    """Find the model's folder: the one built by the benchmark, or else the path from the spec."""
     for folder in (plan.model, plan.source):
         if folder is not None and any((folder / name).is_file() for name in (MODEL, ENCODER)):
             return folder
@@ -57,7 +57,7 @@ def find_model(plan: GenerationPlan) -> Path:
 
 @dataclass(slots=True)
 class _Request:
-    """A prompt under way. ``due``: the step after which it is asked how it goes. ``tokens``: those that were read."""
+    """A prompt in progress. ``due``: the step after which its state is checked. ``tokens``: those read so far."""
 
     identity: int
     handle: Any
@@ -67,7 +67,7 @@ class _Request:
 
 
 class Pipeline:
-    """A generator. What is below ``_serve`` runs on its own thread."""
+    """A generator. Methods below ``_serve`` run on its own thread."""
 
     def __init__(self, plan: GenerationPlan, folder: Path) -> None:
         self._plan = plan
@@ -119,16 +119,18 @@ class Pipeline:
                 self._active = [
                     request for request in self._active if self._steps < request.due or not self._read(request)
                 ]
-            except Exception as error:  # whatever the library raises belongs to all that is under way
+            except Exception as error:  # any error of the library fails all prompts in progress
                 for request in self._active:
                     self._plan.failed(request.identity, error)
                 self._active = []
 
     def _admit(self) -> bool:
-        """Take what waits, no more than the pipeline computes at once; sleep where nothing is. False at the end.
+        """Take waiting prompts, up to the number that the pipeline computes at once; sleep if there are none. Return
+        False at the end.
 
-        A step gives an answer one token at most, so that none can end before as many steps as it must have tokens: to
-        ask all of them after each step took a tenth of a small model's time."""
+        A step adds at most one token to an answer, so no answer can end in fewer steps than its minimum length.
+        Checking all answers after each step took a tenth of a small model's time.
+        """
         try:
             while len(self._active) < self._most:
                 item = self._work.get(block=not self._active)
@@ -151,7 +153,7 @@ class Pipeline:
         return True
 
     def _read(self, request: _Request) -> bool:
-        """Report the first token where it is awaited, and the answer; true once that has ended."""
+        """Report the first token if it is expected, and the answer; return True once that has ended."""
         status = request.handle.get_status()
         if status == genai.GenerationStatus.RUNNING:
             if self._plan.streaming and not request.tokens and request.handle.can_read():
@@ -160,7 +162,7 @@ class Pipeline:
                 self._plan.first(request.identity, request.tokens[:1])
                 request.due = self._steps + self._plan.sampling.min_new_tokens - len(request.tokens)
             return False
-        if request.handle.can_read():  # all that is left in one call; of several beams the likeliest
+        if request.handle.can_read():  # one call returns the rest; the likeliest of several beams
             best = max(request.handle.read_all(), key=lambda output: output.score)
             request.tokens += best.generated_ids
         if status == genai.GenerationStatus.FINISHED:
@@ -174,8 +176,8 @@ class Pipeline:
 
 
 class Transcriber:
-    """A generator of what was said, in English: a thread and a pipeline of its own for each utterance under way, since
-    a pipeline of speech takes one at a time."""
+    """A generator of English transcripts, with a thread and a pipeline for each utterance in progress, since a speech
+    pipeline processes one at a time."""
 
     def __init__(self, plan: GenerationPlan, folder: Path) -> None:
         self._plan = plan
@@ -221,7 +223,7 @@ class Transcriber:
 
 
 def make_speech_config(config: Any, sampling: Sampling) -> Any:
-    """As MLPerf's reference asks: English, transcribed, without times."""
+    """Configure as in MLPerf's reference: transcription in English, without timestamps."""
     config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens, sampling.min_new_tokens
     config.do_sample, config.return_timestamps = False, False
     if config.is_multilingual:
@@ -239,7 +241,7 @@ def explaining_load(folder: Path) -> Iterator[None]:
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
-    """In fp32 nothing is rounded on the way, the cache neither; else the device's own defaults hold for the cache."""
+    """In fp32 nothing is rounded, not even the cache; otherwise the device's defaults apply to the cache."""
     found: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision]}
     if plan.precision == "fp32":
         found["KV_CACHE_PRECISION"] = "f32"
@@ -249,7 +251,7 @@ def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
 
 
 def make_config(config: Any, sampling: Sampling) -> Any:
-    """The model's own, with how this run chooses tokens."""
+    """Return the model's configuration with this run's sampling."""
     config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens or _ALL, sampling.min_new_tokens
     config.do_sample = sampling.temperature > 0
     if config.do_sample:

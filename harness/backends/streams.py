@@ -1,4 +1,4 @@
-"""Sessions of libraries that compute on the thread that calls them: a thread for each stream, one batch at a time."""
+"""Sessions of libraries that compute on the calling thread: one thread per stream, one batch at a time."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from harness.machine.placement import place_workers
 from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, count_rows, gather, split_rows
 
-_AHEAD = 1024  # batches of an Offline query that wait for a stream, at most
+_AHEAD = 1024  # maximum number of an Offline query's batches waiting for a stream
 
 
 class Batches(Protocol):
-    """Puts batches together, one at a time."""
+    """Assembles batches, one at a time."""
 
     def batch(self, rows: Rows) -> list[np.ndarray]:
-        """In the order of the engine's inputs."""
+        """Return a batch's arrays in the order of the engine's inputs."""
 
 
 class StreamSession(ABC):
-    """The threads start with the first batch, each near its NUMA node where there are several (``_places``). A backend
-    says how one of them computes: ``_run``, over the staging of its stream."""
+    """Its threads start with the first batch, each near its NUMA node if there are several (``_places``). Backends
+    implement the computation in ``_run``, with the staging memory of its stream."""
 
     makes_new_outputs: ClassVar[bool] = False
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
-        """``workers``: threads, where there are more than streams, as for several devices."""
+        """``workers``: number of threads if it exceeds the streams, as for several devices."""
         self._plan, self._engine = plan, engine
         self._workers = workers or plan.streams
         self.batch_size = min(plan.batch_size, engine.batch_size)
@@ -51,11 +51,11 @@ class StreamSession(ABC):
         self._staging: list[Batches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         depth = plan.depth // plan.streams * self._workers
-        # Row numbers wait here. Where a query has all of them, the submitting thread would only take time from the
-        # cores that compute, for each batch anew.
+        # Queue of row numbers. If a query has all samples, a submitting thread that ran for each batch would only take
+        # time from the computing cores.
         self._room = BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
         self._threads: list[threading.Thread] = []
-        self._broken: Exception | None = None  # why one of them cannot compute
+        self._broken: Exception | None = None  # why a thread cannot compute
 
     def place(self, samples: Arrays) -> None:
         if self._plan.collate is not None:
@@ -69,7 +69,7 @@ class StreamSession(ABC):
         return self._run(0, rows)
 
     def compute_on(self, stream: int, rows: Rows) -> Outputs:
-        """A batch on the thread that calls, which has begun this stream: for who has threads of its own."""
+        """Compute a batch on the calling thread, which has begun this stream; for callers with their own threads."""
         return self._run(stream, rows)
 
     def begin_stream(self, stream: int) -> None:
@@ -101,12 +101,12 @@ class StreamSession(ABC):
 
     @abstractmethod
     def _run(self, stream: int, rows: Rows) -> Outputs:
-        """One batch. Where a backend ``makes_new_outputs``, as many rows as there are in ``rows``."""
+        """Compute one batch. If the backend ``makes_new_outputs``, return exactly as many rows as in ``rows``."""
 
     def _run_all(self, stream: int, rows: Rows) -> Outputs:
         if count_rows(rows) <= self.batch_size:
             return self._run(stream, rows)
-        # Copied as they come: a library that has its memory back at once computes the next batch in the same.
+        # Copied at once, so that the library can reuse its memory for the next batch.
         whole: list[np.ndarray] = []
         at = 0
         for batch in split_rows(rows, self.batch_size):
@@ -121,30 +121,30 @@ class StreamSession(ABC):
         return whole
 
     def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
-        """On the thread of each stream, before its first batch."""
+        """Called on each stream's thread before its first batch."""
 
     def _serve(self, stream: int) -> None:
         while (item := self._work.get()) is not None:
             rows, token = item
             try:
                 outputs = self._run_all(stream, rows)
-            except BaseException as error:  # any exception belongs to this batch; an exit would go unnoticed
+            except BaseException as error:  # any exception fails this batch; an exit would go unnoticed
                 self._plan.failed(token, error)
             else:
                 self._plan.completed(token, outputs)
-                del outputs  # before the next batch needs memory
+                del outputs  # frees memory for the next batch
             self._room.give_back()
 
 
 class CollatedBatches:
-    """Batches that are made by any thread. ``samples``: the resident ones, ``inputs``: of the engine."""
+    """Batches that any thread may create. ``samples``: the resident ones, ``inputs``: of the engine."""
 
     def __init__(self, collate: Collate, samples: Arrays, inputs: Sequence[Tensor]) -> None:
         self._collate, self._samples, self._inputs = collate, samples, inputs
 
     def batch(self, rows: Rows) -> list[np.ndarray]:
-        """In the order of the engine's inputs, C-contiguous; floats in its type, since a dataset may keep halves of
-        them. Raises HarnessError where they do not fit the engine."""
+        """Return arrays in the order of the engine's inputs, C-contiguous; floats are converted to its type, since a
+        dataset may store half precision. Raises HarnessError if they do not fit the engine."""
         made = dict(self._collate({name: array[rows] for name, array in self._samples.items()}))
         for tensor in self._inputs:
             given = made.get(tensor.name)
@@ -153,14 +153,14 @@ class CollatedBatches:
         return [np.ascontiguousarray(array) for array in match_samples(made, self._inputs)]
 
 
-# Host memory in which a stream puts its next batch together.
+# Host memory in which a stream assembles its next batch.
 
 
 class Staging:
     """One batch of every input, for one stream.
 
     ``arrays``: the resident samples in the order of the inputs. ``batch_sizes``: see ``Engine``; ascending. ``memory``:
-    room for a batch of each, where it must be somewhere.
+    room for a batch of each input, if its place matters.
     """
 
     def __init__(
@@ -175,10 +175,10 @@ class Staging:
         self._memory = list(memory) or [np.zeros((batch_size, *array.shape[1:]), array.dtype) for array in arrays]
 
     def batch(self, rows: Rows) -> list[np.ndarray]:
-        """The inputs of a batch, as views of resident samples where they are contiguous. Padded where the engine needs
+        """Return the inputs of a batch, as views of resident samples if they are contiguous, padded if the engine needs
         it.
 
-        Padding is whatever the staging memory contained: those rows of the output are never read.
+        Padding is the old content of the staging memory: its output rows are never read.
         """
         count = count_rows(rows)
         padded = self.padded(count)
@@ -192,5 +192,5 @@ class Staging:
         return [memory[:padded] for memory in self._memory]
 
     def padded(self, count: int) -> int:
-        """The size that the engine computes for ``count`` rows."""
+        """Return the batch size that the engine computes for ``count`` rows."""
         return self._sizes[bisect_left(self._sizes, count)] if self._sizes else count

@@ -1,9 +1,9 @@
-"""Benchmarks: a class each, built in or a user's own, behind one small interface.
+"""Benchmarks, built-in or a user's own: one class each, with one small interface.
 
-How a benchmark computes is its base class: ``TensorBenchmark`` takes a batch and gives a batch, ``LoopBenchmark`` asks
-the engine several times for a sample, ``TokenBenchmark`` leaves a prompt to a backend that generates tokens. Its module
-has it as ``BENCHMARK``, or several by name as ``BENCHMARKS``. A user's own file has ``BENCHMARK``, too, or is a module
-of functions and constants that are named as the members of these classes, constants in capitals (``adapt_module``).
+The base class defines how a benchmark computes: ``TensorBenchmark`` maps batches to batches, ``LoopBenchmark`` calls
+the engine several times per sample, ``TokenBenchmark`` passes prompts to a backend that generates tokens. Its module
+defines ``BENCHMARK``, or several by name as ``BENCHMARKS``. A user's own file also defines ``BENCHMARK``, or is a
+module of functions and constants named like the members of these classes, constants in capitals (``adapt_module``).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class BenchmarkCode:
-    """What every benchmark has: data, a model and a score. All but ``build_dataset`` have defaults.
+    """Base of every benchmark: data, a model and a score. All methods but ``build_dataset`` have defaults.
 
-    ``synthetic``: made-up data, never publishable. ``response_dtype``: the type of a response's bytes. ``outputs``: the
-    model's outputs per sample, name -> (shape, dtype), which the null backend imitates. ``counts_tokens``: a response
-    is a row of tokens, and LoadGen counts them. ``packing``: samples are of different lengths, padded to the longest;
-    an engine that takes packed samples then computes no padding, and its outputs come back padded. ``show_answers``:
-    writes a file for each of some answers, (sample, bytes), into a folder, where a round wants to see some.
+    ``synthetic``: generated data, never publishable. ``response_dtype``: the type of a response's bytes. ``outputs``:
+    the model's outputs per sample, name -> (shape, dtype), imitated by the null backend. ``counts_tokens``: a response
+    is a row of tokens, which LoadGen counts. ``packing``: samples differ in length and are padded to the longest;
+    engines for packed samples skip the padding, and their outputs are padded again. ``show_answers``: writes files of
+    selected answers, (sample, bytes), to a folder, for rounds that require them.
     """
 
     name = ""
-    digest = ""  # of a user's file; the code of a built-in benchmark is the harness's
+    digest = ""  # of a user's file; built-in benchmarks are part of the harness
     synthetic: bool = False
     response_dtype: str = "int32"
     outputs: Mapping[str, Any] = MappingProxyType({"output": ((1,), "float32")})
@@ -59,111 +59,112 @@ class BenchmarkCode:
     show_answers: ShowAnswers | None = None
 
     def build_dataset(self, source: Path | None, settings: Settings, output: Path, counter: Counter, /) -> None:
-        """Write ``samples.npy`` (first axis counts the samples) and ``labels.npy`` into the folder ``output``, and
-        whatever else the benchmark needs."""
+        """Write ``samples.npy`` (samples along the first axis), ``labels.npy`` and any other files of the benchmark to
+        the folder ``output``."""
         raise NotImplementedError
 
     def build_model(
         self, source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter, /
     ) -> None:
         """Write ``model.onnx``, or ``model.pt2`` (a program of torch.export, for the PyTorch backends), with a free
-        batch axis. ``inputs``: {"dataset": folder}. Default: a copy of ``source``, or its digest where it is a
-        checkpoint that is read where it is."""
+        batch axis. ``inputs``: {"dataset": folder}. Default: a copy of ``source``, or its digest for a checkpoint that
+        is read in place."""
         make = keep_checkpoint if self.counts_tokens else copy_model
         make(source, settings, inputs, output, counter)
 
     def load_samples(self, dataset: Path, /) -> Arrays:
-        """Input name -> array. Default: ``samples.npy``, mapped: a page is read when a sample of it is made
-        resident."""
+        """Return input name -> array. Default: ``samples.npy``, memory-mapped: a page is read when one of its samples
+        is made resident."""
         return {"samples": np.load(dataset / "samples.npy", mmap_mode="r")}
 
     def load_performance_samples(self, dataset: Path, /) -> Arrays:
-        """Load those of performance runs. Default: what ``load_samples`` gives."""
+        """Load the samples of performance runs. Default: those of ``load_samples``."""
         return self.load_samples(dataset)
 
     def load_calibration(self, dataset: Path, /) -> Mapping[str, np.ndarray]:
-        """Input name -> samples, in the order of the benchmark's calibration list, on which a model is quantized where
-        ``model.settings.precision`` asks for it (harness.quantization). Default: ``calibration.npy``, or nothing."""
+        """Return input name -> samples, in the order of the benchmark's calibration list, for quantizing a model by
+        ``model.settings.precision`` (harness.quantization). Default: ``calibration.npy``, or nothing."""
         path = dataset / "calibration.npy"
         return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
     def lower_program(
         self, program: Path, settings: Settings, samples: Arrays, counter: Counter, /, *, compare: int
     ) -> dict[str, Any]:
-        """Rewrite ``program``, a model.pt2, in the precision that ``settings`` ask for, and return what its record
-        keeps of it. ``compare``: how many samples both are compared on."""
+        """Rewrite ``program``, a model.pt2, in the precision requested in ``settings``, and return the facts for its
+        record. ``compare``: number of samples for comparing both."""
         from harness.quantization.programs import quantize_program
 
         return quantize_program(program, settings, samples, self.packing, counter, compare=compare)
 
     def score(self, log: AnswerLog, dataset: Path, output: Path, /) -> Metrics:
-        """Metrics by name; writes ``output/accuracy.txt``. Default: top-1 against ``labels.npy``."""
+        """Return metrics by name, and write ``output/accuracy.txt``. Default: top-1 against ``labels.npy``."""
         return write_top1(log, np.dtype(self.response_dtype), np.load(dataset / "labels.npy"), output)
 
     def write_rehearsal(
         self, data: Path, models: Path, /, *, count: int, seed: int, size: str, counter: Counter
     ) -> None:
-        """Write generated data and a network of a built-in benchmark into two empty folders. ``count``: of samples;
-        ``size``: "small" or "full", of the network."""
+        """Write generated data and a network of a built-in benchmark to two empty folders. ``count``: number of
+        samples; ``size``: of the network, "small" or "full"."""
         write = importlib.import_module(f"{type(self).__module__}.rehearsal").write_rehearsal
         write(data, models, count=count, seed=seed, size=size, counter=counter)
 
     def list_outputs(self) -> tuple[Tensor, ...]:
-        """Describe the outputs of a model that is one network."""
+        """Describe the outputs of a model with a single network."""
         return _describe_outputs(self.outputs)
 
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
-        """``load``: the backend's, whose own session it is where the benchmark has no loop."""
+        """``load``: the backend's, which returns the session unless the benchmark has a loop."""
         return load(plan)
 
     def respond(self, outputs: Outputs, indices: Sequence[int], /) -> Responses:
-        """The responses to a batch. ``indices``: its samples, in the order of the rows."""
+        """Return the responses to a batch. ``indices``: its samples, in the order of the rows."""
         raise NotImplementedError
 
 
 class TensorBenchmark(BenchmarkCode):
-    """A batch in, a batch out: one call of the engine for each sample.
+    """A benchmark that maps batches to batches, with one engine call for each sample.
 
-    A subclass overrides ``postprocess``, or ``respond`` where a response names its sample: then ``names_samples`` is
-    true. ``pipeline``: how a backend runs a pipeline that it reads from a checkpoint: ``steps``, ``guidance``, and of
-    two networks that take turns ``guidance_2`` and ``boundary`` (harness.backends.diffusers.loading).
+    A subclass overrides ``postprocess``, or ``respond`` if a response contains its sample's index: then
+    ``names_samples`` is true. ``pipeline``: settings of a pipeline read from a checkpoint: ``steps``, ``guidance``, and
+    for two alternating networks ``guidance_2`` and ``boundary`` (harness.backends.diffusers.loading).
     """
 
     names_samples: bool = False
     pipeline: Mapping[str, Any] = _NONE
 
     def postprocess(self, outputs: Outputs, /) -> Responses:
-        """The engine's outputs of one batch -> array of responses, one row per sample, all of one size, or a list of
-        arrays, one per sample, of any sizes. Default: the class of the highest score in the first output."""
+        """Convert the engine's outputs of one batch to an array of responses of equal size, one row per sample, or to a
+        list of arrays of any sizes. Default: the class of the highest score in the first output."""
         return highest_class(outputs)
 
     def respond(self, outputs: Outputs, indices: Sequence[int], /) -> Responses:
         return self.postprocess(outputs)
 
     def load_shared(self, dataset: Path, /) -> Mapping[str, np.ndarray]:
-        """Name -> an array that all samples of a pipeline have in common, such as latents."""
+        """Return name -> array shared by all samples of a pipeline, such as latents."""
         return {}
 
     def load_collate(self, dataset: Path, /) -> Collate | None:
-        """Where the inputs of a batch are made as it runs, as by drawing the neighbours of nodes of a graph: a function
-        of some samples (input name -> rows) that gives the engine's inputs, each as long as it comes out. It is called
-        on several threads at once, and may be sent to other processes. Default: None, the samples are the inputs."""
+        """Return a function that creates a batch's inputs during the run, for example by sampling neighbours in a
+        graph. It maps samples (input name -> rows) to the engine's inputs of any length, is called on several threads
+        at once, and may be sent to other processes. Default: None, the samples are the inputs."""
         return None
 
 
 class LoopBenchmark(BenchmarkCode):
-    """A sample takes several calls of the engine: a generator yields inputs (name -> rows), is sent their outputs, and
-    returns the response, of any size (harness.run.loops). ``load_samples`` may then give ``harness.run.qsl.Ragged``.
+    """A benchmark whose samples need several engine calls: a generator yields inputs (name -> rows), receives their
+    outputs, and returns the response, of any size (harness.run.loops). ``load_samples`` may then return
+    ``harness.run.qsl.Ragged``.
 
-    A subclass overrides ``loop``, or ``open_loop`` where the loop looks something up in the model itself. ``parts``:
-    where the model is several networks, their names. Each has an engine of its own: ``build_model`` writes the folder
-    NAME with model.onnx or model.pt2 for each, ``outputs`` is by name of the part, and the loop yields (name, inputs).
-    ``at_once``: how many samples may be under way, where they are large. ``step_threads``: how many of them may compute
-    between two questions at a time, where that takes long. ``one_call``: where each sample asks once, for many rows:
-    which inputs they are, and how responses of rows are made of outputs; large batches are then dealt with whole.
-    ``list_in_order(samples, expected)``: where the rules have an order of samples: their numbers without an end, in the
-    order in which they are asked for, whichever LoadGen names. ``samples``: what was loaded; ``expected``: how many
-    queries the run will probably have. Responses then name their samples, and ``score`` goes by those names.
+    A subclass overrides ``loop``, or ``open_loop`` if the loop reads the model itself. ``parts``: the names of a
+    model's networks, if it has several. Each has its own engine: ``build_model`` writes a folder NAME with model.onnx
+    or model.pt2 for each, ``outputs`` is by part, and the loop yields (name, inputs). ``at_once``: maximum samples in
+    progress, if they are large. ``step_threads``: maximum loops that compute at the same time between engine calls, if
+    that is slow. ``one_call``: for samples with a single request of many rows, its inputs and the conversion of outputs
+    to responses; large batches are then processed as a whole. ``list_in_order(samples, expected)``: for rules that
+    define an order of samples, their endless sequence of numbers, regardless of LoadGen's. ``samples``: the loaded
+    ones; ``expected``: the estimated number of queries. Responses then contain the numbers of their samples, which
+    ``score`` uses.
     """
 
     parts: Sequence[str] = ()
@@ -173,23 +174,23 @@ class LoopBenchmark(BenchmarkCode):
     list_in_order: Callable[[Arrays, int], Iterator[int]] | None = None
 
     def loop(self, sample: Arrays, /) -> Any:
-        """The generator of one sample: input name -> its array."""
+        """Return the generator of one sample, given as input name -> array."""
         raise NotImplementedError
 
     def open_loop(self, source: Path | None, /) -> Loop:
-        """The loop. ``source``: the path of the model in the spec, for a loop that reads a table in it that no engine
-        can hold."""
+        """Return the loop. ``source``: the path of the model in the spec, for a loop that reads a table too large for
+        an engine."""
         return self.loop
 
     def respond(self, outputs: Outputs, indices: Sequence[int], /) -> Responses:
-        """What the loops of the samples returned."""
+        """Return the results of the samples' loops."""
         return outputs
 
     def list_outputs(self) -> tuple[Tensor, ...]:
         return () if self.parts else super().list_outputs()
 
     def list_parts(self) -> Parts:
-        """Describe the outputs of each part; empty where the model is one network."""
+        """Describe the outputs of each part; empty for a single network."""
         return {part: _describe_outputs(self.outputs[part]) for part in self.parts}
 
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
@@ -200,12 +201,13 @@ class LoopBenchmark(BenchmarkCode):
 
 
 class TokenBenchmark(TensorBenchmark):
-    """A prompt in, a row of tokens out, by a backend that generates them and batches by itself (harness.run.tokens).
+    """A benchmark that maps a prompt to a row of tokens, with a backend that generates and batches
+    (harness.run.tokens).
 
-    ``load_samples`` gives ``input_ids``, a row of token ids for each prompt; or ``sound``, waveforms that a backend
-    transcribes; or ``messages``, those of a chat as the bytes of their JSON. ``generation``: how tokens are chosen
-    (harness.run.tokens.Sampling), where a round says nothing of it. ``write_text``: the response where an answer is a
-    text. A backend that computes batches gives rows of tokens as of any ``TensorBenchmark``.
+    ``load_samples`` returns ``input_ids``, a row of token ids for each prompt; or ``sound``, waveforms to transcribe;
+    or ``messages``, a chat's messages as JSON bytes. ``generation``: the sampling (harness.run.tokens.Sampling), unless
+    a round defines it. ``write_text``: converts a text answer to the response. A backend that computes batches returns
+    rows of tokens as for any ``TensorBenchmark``.
     """
 
     counts_tokens = True
@@ -214,7 +216,8 @@ class TokenBenchmark(TensorBenchmark):
 
 
 def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
-    """Raises HarnessError when there is no such benchmark, or its file does not load or fit the interface."""
+    """Load a benchmark. Raises HarnessError if it does not exist, or its file cannot be loaded or does not fit the
+    interface."""
     digest = ""
     if benchmark.path is not None:
         path = Path(benchmark.path)
@@ -239,8 +242,8 @@ _MAY_BE_NONE = ("list_in_order", "show_answers", "write_text")
 
 
 def adapt_module(module: ModuleType, name: str) -> BenchmarkCode:
-    """The benchmark that a user's module of functions and constants is. ``postprocess`` of two arguments is ``respond``
-    of the class, ``TOKENS`` is ``counts_tokens``. Raises HarnessError for a function that is none."""
+    """Create a benchmark from a user's module of functions and constants. ``postprocess`` with two arguments becomes
+    the class's ``respond``, ``TOKENS`` becomes ``counts_tokens``. Raises HarnessError if a function is not callable."""
     given = vars(module)
     tokens = bool(given.get("TOKENS", False))
     loops = not given.keys().isdisjoint(("loop", "open_loop"))
@@ -267,7 +270,7 @@ def adapt_module(module: ModuleType, name: str) -> BenchmarkCode:
 
 
 def load_rehearsal(name: str) -> Callable[..., None]:
-    """``write_rehearsal`` of a built-in benchmark."""
+    """Return the ``write_rehearsal`` of a built-in benchmark."""
     facts = BENCHMARKS.get(name)
     if facts is None or not facts.rehearsed:
         known = ", ".join(known for known, facts in BENCHMARKS.items() if facts.rehearsed)
@@ -301,7 +304,7 @@ def _describe_outputs(outputs: Mapping[str, Any]) -> tuple[Tensor, ...]:
 def copy_model(
     source: Path | None, _settings: Settings, _inputs: Mapping[str, Path], output: Path, _counter: Counter
 ) -> None:
-    """The model is the ONNX file, or the program of torch.export, that the spec names."""
+    """Copy the spec's model, an ONNX file or a torch.export program."""
     if source is None or source.suffix not in (".onnx", ".pt2"):
         raise HarnessError(
             f"the model must be an ONNX file or a .pt2 program, not {source}" if source else "no model is declared",
@@ -314,8 +317,8 @@ def copy_model(
 def keep_checkpoint(
     source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Keep a model that generates: the digest of its checkpoint, which is read where it is; or the file that an engine
-    is built from."""
+    """Store a generating model: the digest of its checkpoint, which is read in place, or the file from which an engine
+    is built."""
     if source is not None and source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
     else:
@@ -323,14 +326,13 @@ def keep_checkpoint(
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:
-    """Note the source at the time of the command's first run, without its path: paths differ from machine to
-    machine."""
+    """Record the source at the time of the command's first run, without its path, which differs between machines."""
     digest = "" if source is None else hash_folder(source) if source.is_dir() else hash_file(source)
     (output / SOURCE_NOTE).write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     return {"source": digest, "marks": []}
 
 
 def highest_class(outputs: Outputs) -> np.ndarray:
-    """Scores [n, classes] -> int32 [n]."""
+    """Map scores [n, classes] to classes, int32 [n]."""
     classes: np.ndarray = outputs[0].argmax(axis=-1)
     return classes.astype(np.int32)

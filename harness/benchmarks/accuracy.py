@@ -17,8 +17,8 @@ from harness.errors import HarnessError
 class AnswerLog:
     """The first answer to each sample, in the order of the sample indices.
 
-    ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: those whose bytes differ from
-    the first one's.
+    ``duplicates``: further answers (MultiStream pads its last query); ``contradictions``: duplicates whose bytes differ
+    from the first answer's.
     """
 
     indices: NDArray[np.intp]
@@ -27,7 +27,7 @@ class AnswerLog:
     contradictions: int
 
     def array(self, dtype: DTypeLike) -> np.ndarray:
-        """[samples, values]. Raises HarnessError when the answers are not all of one size."""
+        """Return [samples, values]. Raises HarnessError if the answers differ in size."""
         if len({len(item) for item in self.data}) != 1 or len(self.data[0]) % np.dtype(dtype).itemsize:
             problem = "the responses in the accuracy log are not all of one size, or not of the benchmark's dtype"
             fix = "run accuracy again; check postprocess() and RESPONSE_DTYPE of the benchmark"
@@ -36,7 +36,7 @@ class AnswerLog:
 
 
 def read_accuracy_log(path: Path) -> AnswerLog:
-    """Raises HarnessError when the log is cut off, empty, or not LoadGen's."""
+    """Read the log. Raises HarnessError if it is truncated, empty, or not LoadGen's."""
     try:
         entries: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
         answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
@@ -57,8 +57,7 @@ def read_accuracy_log(path: Path) -> AnswerLog:
 
 
 def write_top1(log: AnswerLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
-    """Top-1 of one class per sample, or of the highest of several scores, in the line that the submission checker
-    reads.
+    """Write the top-1 of one class per sample, or of the highest of several scores, as the submission checker reads it.
 
     The line has the form of vision/classification_and_detection/tools/accuracy-imagenet.py of mlcommons/inference.
     """
@@ -71,7 +70,6 @@ def write_top1(log: AnswerLog, dtype: DTypeLike, labels: np.ndarray, output: Pat
 
 
 def write_scores(scores: dict[str, Any], output: Path) -> dict[str, Any]:
-    """accuracy.txt as the official scripts of the language benchmarks print it, and the scores under the names of
-    rounds."""
+    """Write accuracy.txt in the format of the official language scripts; return the scores under the rounds' names."""
     (output / "accuracy.txt").write_text(f"\nResults\n\n{scores}\n", encoding="ascii")
     return scores

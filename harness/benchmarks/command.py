@@ -1,4 +1,4 @@
-"""Benchmark whose code is a harness command: model and data are used as they are, nothing is prepared."""
+"""A benchmark run by a harness command: model and data are used unchanged, nothing is prepared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.contract import Counter
 
 
 class CommandBenchmark(BenchmarkCode):
-    """Runs are the command's alone."""
+    """A benchmark whose runs are executed only by the command."""
 
     def build_dataset(
         self, source: Path | None, _settings: Mapping[str, Any], output: Path, _counter: Counter, /

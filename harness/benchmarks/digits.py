@@ -1,8 +1,8 @@
-"""Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, as scikit-learn carries it.
+"""Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, from scikit-learn.
 
-1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. 1024 of them are set apart:
-LoadGen asks for them and they are scored; the other 773 train a small convolutional net. The split is drawn from a
-fixed seed. Training is plain numpy, deterministic in its seed on one kind of machine, and takes seconds.
+1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. LoadGen runs on 1024 of them,
+which are scored; the other 773 train a small convolutional net. The split is drawn from a fixed seed. Training is plain
+numpy, deterministic in its seed on one kind of machine, and takes seconds.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def _find_digits() -> Path:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load the part that is not set apart."""
+    """Load the training part."""
     return {"samples": np.load(dataset / "train_samples.npy", mmap_mode="r")}
 
 
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Train on the part that is not set apart, and export. ``settings``: seed (of weights and order), epochs."""
+    """Train on the training part, and export. ``settings``: seed (of weights and order), epochs."""
     samples = np.load(inputs["dataset"] / "train_samples.npy")
     labels = np.load(inputs["dataset"] / "train_labels.npy")
     epochs = int(settings.get("epochs", 40))

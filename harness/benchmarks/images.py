@@ -1,4 +1,4 @@
-"""Images of a dataset into one array, several at a time, or refused; and made-up ones for rehearsals."""
+"""Read a dataset's images into one array, in parallel, with checks; and generate images for rehearsals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_jpeg_rule(name: str) -> FileRule:
 
 
 def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
-    """[height, width, 3], blue first, whatever the file holds. Raises HarnessError."""
+    """Decode to [height, width, 3], blue first, whatever the file's format. Raises HarnessError."""
     if prod(size := read_picture_size(path)) > _MOST_PIXELS:
         raise HarnessError(f"{path} says that it is {size[0]:,} x {size[1]:,} pixels", "input", fix)
     try:
@@ -39,7 +39,7 @@ def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
 
 
 def read_picture_size(path: Path) -> list[int]:
-    """Height and width, of the header of a JPEG file; nothing where it has none."""
+    """Read height and width from the header of a JPEG file; nothing if it has none."""
     with path.open("rb") as stream:
         stream.seek(2)
         while len(mark := stream.read(4)) == 4 and mark[0] == 0xFF:
@@ -61,8 +61,8 @@ def prepare_images(
     threads: int,
     counter: Counter,
 ) -> None:
-    """Straight into the file: memory holds a few images for each thread, however many there are. ``shape``: of one as
-    ``preprocess`` gives it; ``threads`` 0 for as many as there are processors."""
+    """Prepare images directly in the file: memory holds a few images per thread. ``shape``: of one image from
+    ``preprocess``; ``threads``: 0 for one per processor."""
     threads = threads or len(os.sched_getaffinity(0))
     array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(paths), *shape))
     own = cv2.getNumThreads()
@@ -77,7 +77,7 @@ def prepare_images(
 
 
 def _preprocess_all(paths: Sequence[Path], preprocess: Preprocess, threads: int) -> Iterator[NDArray[np.float32]]:
-    """In order. OpenCV lets go of the interpreter while it decodes and resizes."""
+    """Preprocess in order. OpenCV releases the interpreter lock while it decodes and resizes."""
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(paths), threads * _AHEAD):
             yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])

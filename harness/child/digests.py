@@ -1,4 +1,4 @@
-"""Digests that go into the facts of an attempt."""
+"""Digests for the facts of an attempt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECE = 1 << 16  # more than almost any file of code has
 
 
 def hash_file(path: Path | str) -> str:
-    """sha256 of the bytes of one file, in hex."""
+    """Return the sha256 of one file, in hex."""
     digest = hashlib.sha256()
     with io.FileIO(path) as stream:
         while piece := stream.read(_PIECE):
@@ -22,7 +22,7 @@ def hash_file(path: Path | str) -> str:
 
 
 def hash_files(root: Path, paths: Iterable[Path]) -> str:
-    """sha256 over names relative to ``root`` and contents, in the order of the names."""
+    """Return the sha256 over names relative to ``root`` and contents, in the order of the names."""
     return _hash_named((path.relative_to(root).as_posix(), path) for path in paths)
 
 
@@ -34,12 +34,13 @@ def _hash_named(files: Iterable[tuple[str, Path | str]]) -> str:
 
 
 def hash_folder(folder: Path) -> str:
-    """sha256 over every file below a folder."""
+    """Return the sha256 over every file below a folder."""
     return hash_files(folder, (path for path in folder.rglob("*") if path.is_file()))
 
 
 def hash_code() -> str:
-    """sha256 over the Python files of this package: the code that ran. Every child asks, hence no ``Path`` of each."""
+    """Return the sha256 over this package's Python files, the code that ran. It avoids a ``Path`` per file, since every
+    child calls it."""
     top = f"{CODE_ROOT}/"
     files = (f"{folder}/{name}" for folder, _, names in os.walk(CODE_ROOT) for name in names if name.endswith(".py"))
     return _hash_named((path.removeprefix(top), path) for path in files)

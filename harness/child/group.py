@@ -1,9 +1,9 @@
-"""Runs a command, to its time limit at most, so that nothing it starts outlives this process, however this one ends.
+"""Run a command up to its time limit, so that nothing it starts outlives this process, however this one ends.
 
-Between this process and the command is a keeper. It owns whatever the command starts, also what leaves the command's
-group for a session of its own (orphans become its children), and waits for two things: the end of the command and the
-end of a pipe that this process keeps open. Either way it kills what is left, puts things in order, and goes. So a
-SIGKILL of this process, or of the pass above it, ends the command as well.
+Between this process and the command is a keeper. It owns every process that the command starts, even those in their own
+session (orphans become its children), and waits for the end of the command or of a pipe that this process keeps open.
+Then it kills the remaining processes, cleans up, and exits. So a SIGKILL of this process, or of the pass above it, ends
+the command as well.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from harness.child.orphan import adopt_orphans
 from harness.child.output import BoundedOutput
 from harness.errors import HarnessError
 
-GRACE = 5.0  # seconds between asking a group to end and making it
+GRACE = 5.0  # seconds between asking a group to end and killing it
 _LOOK = 0.05
 _TAKEN = 65536  # bytes of one read
-_ENDING = 30.0  # seconds that a container may take to be removed
+_ENDING = 30.0  # seconds for removing a container
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """``timeout`` in seconds, 0 for no bound. ``stdin``: what the command reads first; its input then stays open until
-    the pass ends or the command does. None: it has none. ``grace``: seconds to end by itself once its input has ended,
-    and again once it is asked to; 0: it is killed. ``stop_signal`` asks it to end, ``stop_grace`` seconds
-    later it must. ``apart``: what it writes to its standard error is logged, and not captured."""
+    """``timeout``: in seconds, 0 for no limit. ``stdin``: the command's first input, which then stays open until the
+    pass or the command ends; None: no input. ``grace``: seconds to end by itself once its input has ended, and again
+    after the stop signal; 0: it is killed. ``stop_signal`` requests its end; it is killed ``stop_grace`` seconds later.
+    ``apart``: its standard error is logged, but not captured."""
 
     arguments: Sequence[str]
     cwd: Path
@@ -49,14 +49,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class GroupEnd:
-    """``status`` as the command gave it, the negative signal where one ended it. It proves nothing."""
+    """``status``: the command's exit status, or the negative signal that ended it. It proves nothing."""
 
     status: int
     timed_out: bool
 
 
 class StopRequest:
-    """Asks for the end of a command, from any thread and from a signal handler, also before it has started."""
+    """Requests the end of a command, from any thread or signal handler, even before it has started."""
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -81,11 +81,11 @@ def run_group(
     during: AbstractContextManager[object] | None = None,
     stop: StopRequest | None = None,
 ) -> GroupEnd:
-    """``afterwards`` puts in order what must not outlive the command; called in every case, more than once too.
-    ``during`` is entered once the keeper is forked: it may start threads, which must not be there when it forks.
-    ``stop`` ends the command in order before its own end.
+    """``afterwards`` cleans up whatever must not outlive the command; it is always called, perhaps more than once.
+    ``during`` is entered after the keeper is forked, since it may start threads, which must not exist during the fork.
+    ``stop`` requests an orderly end of the command.
 
-    Raises HarnessError when the command does not start.
+    Raises HarnessError if the command does not start.
     """
     adopt_orphans()
     pipes = control, printed, aside, ending = os.pipe(), os.pipe(), os.pipe(), os.pipe()
@@ -116,8 +116,8 @@ def run_group(
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """End what a command left where no signal reaches it, such as a container. Mostly there is nothing left; the folder
-    of this process may be gone, too."""
+    """End what a command left beyond the reach of signals, such as a container. Usually nothing is left; this process's
+    folder may be gone, too."""
     if command:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
@@ -126,8 +126,8 @@ def run_ending(command: Sequence[str]) -> None:
 
 
 def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str:
-    """Follow the keeper's report, once all output was taken. A killed keeper reports nothing, and then its output may
-    go on forever: that is not waited for."""
+    """Follow the keeper's report after all output has been read. A killed keeper reports nothing, and its output, which
+    might continue forever, is not awaited."""
     answer, sources = b"", [printed, aside, ending]
     while printed in sources or aside in sources:
         for source in select.select(sources, [], [])[0]:
@@ -144,13 +144,13 @@ def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str
 
 
 def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], afterwards: Callable[[], None]) -> None:
-    """The keeper's whole life. ``own``: the end of the pass, where the command prints, where it prints errors that are
-    kept apart, where to write its status."""
+    """The keeper's main function. ``own``: descriptors for the end of the pass, the command's output, its separate
+    errors, and the status."""
     control, printed, aside, ending = own
     answer = "error the keeper failed"
     try:
         os.setsid()  # a signal to our parent's group does not reach the keeper
-        for number in (signal.SIGINT, signal.SIGTERM):  # what we do with them is not for the command
+        for number in (signal.SIGINT, signal.SIGTERM):  # our handlers are not for the command
             signal.signal(number, signal.SIG_DFL)
         for descriptor in others:
             os.close(descriptor)
@@ -196,7 +196,7 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
 
 
 def _ask(process: subprocess.Popen[bytes], number: int) -> None:
-    """Run the command whose input ends with that; a signal ends any other."""
+    """Request the end: by the end of the input for a command that has one, by a signal for any other."""
     if process.stdin is None:
         _kill_group(process.pid, number)
     else:
@@ -210,7 +210,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
-    """Less than a pipe holds. A command that has ended already reads nothing."""
+    """Write less than a pipe's capacity. A command that has already ended reads nothing."""
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(data)
@@ -218,8 +218,8 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Let a command end by itself: what it started elsewhere ends with its input; a launcher hands on a request to end.
-    Killed at once, it could do neither."""
+    """Let a command end by itself: its remote processes end with its input, and a launcher forwards the request. A
+    killed command could do neither."""
     _close(process)
     if not grace or process.poll() is not None:
         return
@@ -236,7 +236,7 @@ def _kill_group(group: int, number: int) -> None:
 
 
 def _end_children() -> None:
-    """End the processes of the command that are left; theirs in turn come to us when they end."""
+    """End the command's remaining processes; their children become ours when they end."""
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     for _ in range(200):
         with contextlib.suppress(OSError, ValueError):

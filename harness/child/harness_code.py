@@ -1,4 +1,4 @@
-"""The code of this package as a file, for a run that is made on another machine."""
+"""Pack the code of this package as a file, for a run on another machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.child.digests import CODE_ROOT
 
 
 def pack_own_code(path: Path) -> None:
-    """The Python files of this package as a gzipped tar, whole or not at all."""
+    """Pack the Python files of this package as a gzipped tar, atomically."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,

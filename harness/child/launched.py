@@ -1,7 +1,7 @@
-"""A child behind a launcher: on another node perhaps, in a container perhaps, and perhaps one of several.
+"""A child behind a launcher: possibly on another node, in a container, or one of several.
 
-Its parent is none of ours, so a kill of the parent says nothing. What reaches through every launcher is standard input:
-a first line with the secrets of the run, then nothing until the pass is gone, which ends this process.
+Its parent is not ours, so its death means nothing. Only standard input passes through every launcher: a first line with
+the run's secrets, then nothing until the end of the pass, which ends this process.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import signal
 import sys
 import threading
 
-LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second names the pass, for all that it starts anywhere
-_PATIENCE = 10.0  # seconds in which a launcher that hands on standard input has handed on a line
+LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second identifies the pass of a process
+_PATIENCE = 10.0  # seconds for a launcher to forward a line, if it forwards standard input
 ORPHANED = 70
 
-# Variables with the rank of a process among all, and on its node, of Slurm, Open MPI, MPICH and PMIx.
+# Variables of Slurm, Open MPI, MPICH and PMIx with a process's rank among all, and on its node.
 _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 _LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
 
 
 def rank() -> dict[str, int]:
-    """``all``: the number of this process among those that a launcher started, ``local``: among those of its node."""
+    """Return this process's number among ``all`` that the launcher started, and among the ``local`` ones of its
+    node."""
     return {"all": _first_number(_RANKS), "local": _first_number(_LOCAL_RANKS)}
 
 
@@ -35,14 +36,14 @@ def is_launched() -> bool:
 
 
 def is_read_elsewhere(verb: str) -> bool:
-    """True where a process that a launcher started after the first has nothing to do: every one reports what it sees,
-    one alone runs."""
+    """Return True if processes that a launcher started after the first have nothing to do: all of them report, but only
+    one runs."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
 
 
 def follow_input() -> None:
-    """Take the secrets from the first line, and end when the input does. A launcher that hands on no input gives none
-    of both: then there are no secrets, and the launcher itself must end this process."""
+    """Take the secrets from the first line, and end when the input does. A launcher that forwards no input provides
+    neither: then there are no secrets, and the launcher itself must end this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.pop("RECONCILE_PARENT", None)
     received = threading.Event()
@@ -63,7 +64,7 @@ def _follow(received: threading.Event) -> None:
     while os.read(0, 4096):
         pass
     if callable(signal.getsignal(signal.SIGTERM)):
-        os.kill(os.getpid(), signal.SIGTERM)  # a successor ends in order, and within bounds of its own
+        os.kill(os.getpid(), signal.SIGTERM)  # an orderly end, within our own time limits
         return
     sys.stdout.flush()
     os._exit(ORPHANED)

@@ -16,12 +16,11 @@ _ORPHANED = 70
 
 
 def die_with_parent() -> None:
-    """Ask to be killed when the parent ends, then make sure that it has not ended already.
+    """Request to be killed when the parent ends, then check that it has not already ended.
 
     Linux delivers the signal when the *thread* that started this process ends, so the parent starts children from a
-    thread that stays. RECONCILE_PARENT names the parent's process id and closes the race between fork and prctl;
-    without it, as when a person starts a child by hand, only the signal is set. Elsewhere a thread waits for the end of
-    stdin.
+    permanent thread. RECONCILE_PARENT is the parent's process id and closes the race between fork and prctl; without
+    it, as for a child started manually, only the signal is set. On other systems a thread waits for the end of stdin.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if not sys.platform.startswith("linux"):
@@ -34,7 +33,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Processes below this one whose parent ends become its children. Linux only."""
+    """Make orphaned descendants children of this process. Linux only."""
     if sys.platform.startswith("linux"):
         _control_process(_PR_SET_CHILD_SUBREAPER, 1)
 
@@ -44,8 +43,8 @@ def _control_process(option: int, value: int) -> None:
 
 
 def keep_descriptors() -> None:
-    """Descriptors that the pass left open for this process, its locks above all, are not for the programs that this one
-    starts: one that outlives the pass would keep them forever."""
+    """Keep inherited descriptors, above all the pass's locks, from the programs that this process starts: one that
+    outlives the pass would hold them forever."""
     for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
         if int(entry.name) > 2:
             with contextlib.suppress(OSError):  # the folder's own, closed again
@@ -58,6 +57,6 @@ def _wait_for_end_of_input() -> None:
     os._exit(_ORPHANED)
 
 
-if __name__ == "__main__":  # a program that ends with its parent, whatever it does itself
+if __name__ == "__main__":  # runs a program that ends with its parent
     die_with_parent()
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - an argument list, as for every child

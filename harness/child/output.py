@@ -1,4 +1,4 @@
-"""Output of a command: all of it to the log as far as it fits, then the end; and its last line, for people."""
+"""Output of a command: its start and its end are logged, and its last line is shown."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from harness.contract import LOG_PARTS
 
-HEAD = TAIL = 8 << 20  # bytes of a log that are kept from its start and from its end
-CAPTURED = 1 << 20  # bytes that a scorer may print
+HEAD = TAIL = 8 << 20  # bytes of a log kept from its start and from its end
+CAPTURED = 1 << 20  # maximum bytes of a scorer's output
 _LINE = 200
 _EVERY = 0.5  # seconds between two last lines
-_HIDDEN, _SHORTEST = b"[secret]", 6  # replacement of a secret; a shorter value would be hidden where it is none
+_HIDDEN, _SHORTEST = b"[secret]", 6  # replacement of a secret; shorter values would match unrelated text
 
 
 class SecretFilter:
-    """Takes secrets out of what is printed, also where one comes in pieces."""
+    """Removes secrets from output, even if one arrives in pieces."""
 
     def __init__(self, secrets: Collection[str]) -> None:
         known = {secret.encode() for secret in secrets if len(secret) >= _SHORTEST}
@@ -26,7 +26,7 @@ class SecretFilter:
         self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """Take what may be shown by now: an end that could begin a secret waits for what follows."""
+        """Return the output that may be shown: a suffix that could begin a secret is delayed."""
         data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
         self._kept_bytes = data[len(data) - kept :]
@@ -42,15 +42,15 @@ class SecretFilter:
         return data
 
     def _count_begun(self, data: bytes) -> int:
-        """Bytes of the longest end of ``data`` with which a secret begins."""
+        """Return the length of the longest suffix of ``data`` that begins a secret."""
         most = min(len(data), len(self._secrets[0]) - 1) if self._secrets else 0
         ends = (count for count in range(most, 0, -1) if any(s.startswith(data[-count:]) for s in self._secrets))
         return next(ends, 0)
 
 
 class BoundedOutput:
-    """Not for several threads. ``captured``: the first bytes as they came, ``captured_aside`` those of a command's
-    standard error where it is kept apart. ``secrets`` are shown nowhere."""
+    """Not thread-safe. ``captured``: the first bytes; ``captured_aside``: those of a separate standard error.
+    ``secrets``: values to hide."""
 
     def __init__(
         self, descriptor: int, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()
@@ -109,7 +109,7 @@ class BoundedOutput:
 
 
 class RotatedOutput(BoundedOutput):
-    """That of a server, which others read while it goes on: its start in one file, its end in two that take turns."""
+    """Output of a server, which others read while it runs: its start in one file, its end in two alternating ones."""
 
     def __init__(
         self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()

@@ -1,4 +1,4 @@
-"""A process of the harness's own that is asked through a pipe: how it is started and ended, and what it does itself."""
+"""Start, end and serve the harness's own processes, which communicate through a pipe."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from harness.child.orphan import die_with_parent
 
 
 def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connection, subprocess.Popen[bytes]]:
-    """``environment``: in addition to this process's own. The descriptor of the other end is the argument of
-    ``module``."""
+    """``environment``: in addition to this process's own. ``module`` receives the descriptor of the pipe's other end as
+    its argument."""
     pipe, there = Pipe()
     whole = {**os.environ, **environment, "RECONCILE_PARENT": str(os.getpid())}
     words = [sys.executable, "-P", "-m", module, str(there.fileno())]
@@ -26,7 +26,7 @@ def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connecti
 
 
 def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
-    """``patience``: seconds that it may take to end by itself."""
+    """``patience``: seconds for it to end by itself."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(patience)
     process.kill()
@@ -34,7 +34,7 @@ def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
 
 
 def serve_pipe(arguments: list[str], serve: Callable[[Connection], None]) -> None:
-    """The whole life of such a process. Ends it, without unloading native libraries."""
+    """Run such a process, and end it without unloading native libraries."""
     die_with_parent()
     faulthandler.enable()
     with suppress(EOFError, OSError):  # the caller is gone

@@ -1,9 +1,9 @@
-"""``python -P -m harness.child.slurm_job GROUP SECONDS VERB REQUEST.json RESULT.json``: a job of Slurm.
+"""``python -P -m harness.child.slurm_job GROUP SECONDS VERB REQUEST.json RESULT.json``: a Slurm job.
 
-It carries out the attempt it was queued for, then others of its group that wait for jobs of their own.
+It executes the attempt for which it was queued, then others of its group that wait for their own jobs.
 
-Each attempt is a process of its own, forked from this one: what takes long to import is imported once. This process
-computes nothing, and holds nothing that an attempt could find changed.
+Each attempt is a process forked from this one, so slow imports happen only once. This process computes nothing, and has
+no state that an attempt could find changed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from harness.__main__ import main as carry_out
 from harness.child.orphan import adopt_orphans
 from harness.contract import WAITING, Result, WaitingAttempt
 
-_FACTOR, _MARGIN = 2.0, 60.0  # an attempt may take so much longer than expected before its job's limit ends it
+_FACTOR, _MARGIN = 2.0, 60.0  # allowance for attempts longer than expected, relative and in seconds
 _DONE = b"d"
-_ASK = 10.0  # seconds that Slurm may take to report the limit
+_ASK = 10.0  # seconds for Slurm to report the limit
 
 
 @dataclass(slots=True)
 class Room:
-    """For how long an attempt may be expected to take now. ``ends``: when this job takes no more; ``limit``: when Slurm
-    ends it, asked for once it matters. Both monotonic."""
+    """The time available for another attempt. ``ends``: when this job accepts no more; ``limit``: when Slurm ends it,
+    queried only once needed. Both are monotonic."""
 
     ends: float
     ask: Callable[[], float]
@@ -48,7 +48,7 @@ class Room:
 
 
 def ask_left() -> float:
-    """Ask for the seconds until the time limit of this job; 0 where Slurm does not say."""
+    """Ask Slurm for the seconds until this job's time limit; 0 if it does not report it."""
     end, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
     if end.isdigit():
         return int(end) - time.time()
@@ -61,7 +61,7 @@ def ask_left() -> float:
 
 
 def read_left(text: str) -> float:
-    """As Slurm writes it: [days-][[hours:]minutes:]seconds."""
+    """Parse Slurm's format: [days-][[hours:]minutes:]seconds."""
     if text == "UNLIMITED":
         return float("inf")
     days, _, rest = text.rpartition("-")
@@ -72,9 +72,9 @@ def read_left(text: str) -> float:
 
 
 def take_next(attempts: Path, group: str, placed: bytes, room: Callable[[], float]) -> WaitingAttempt | None:
-    """The oldest that waits and fits, which is this job's from now on."""
+    """Claim the oldest waiting attempt that fits."""
     for path in sorted(attempts.glob(f"*/{WAITING.format(group)}")):
-        with suppress(OSError, ValueError):  # another was faster, or the pass has dropped it
+        with suppress(OSError, ValueError):  # another job was faster, or the pass has dropped it
             waiting = WaitingAttempt.read(path)
             if waiting.seconds <= room() and claim(path.parent, placed):
                 path.unlink(missing_ok=True)
@@ -83,13 +83,13 @@ def take_next(attempts: Path, group: str, placed: bytes, room: Callable[[], floa
 
 
 def claim(folder: Path, placed: bytes) -> bool:
-    """Claim the attempt; true where this came first, before the attempt's own job and all others. ``begun`` appears at
-    once with its content, so that an attempt is never seen taken by an unknown job."""
+    """Claim the attempt; return True if this job was first, before the attempt's own job and all others. ``begun`` is
+    created atomically with its content, so the claiming job is always known."""
     if os.path.lexists(folder / "begun"):
         return False
     aside = folder / f"placed-{os.environ.get('SLURM_JOB_ID', '')}-{os.getpid()}.partial"
     aside.write_bytes(placed)
-    with suppress(OSError):  # the answer of a file server may be lost, or it knows no links: the count decides
+    with suppress(OSError):  # a file server's reply may be lost, or it may not support links: the count decides
         os.link(aside, folder / "begun")
     if aside.stat().st_nlink < 2:
         aside.unlink()
@@ -99,8 +99,8 @@ def claim(folder: Path, placed: bytes) -> bool:
 
 
 def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
-    """Its exit status, and whether it is done: its folder may be recorded and gone by then. ``log``: what it prints
-    goes there; None for where this process prints."""
+    """Fork and run; return the exit status and whether the attempt is done, since its folder may already be removed.
+    ``log``: file for its output; None for this process's output."""
     sys.stdout.flush()
     sys.stderr.flush()
     answer, telling = os.pipe()
@@ -120,7 +120,7 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
             os._exit(1)
     os.close(telling)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.set_blocking(answer, False)  # what it left running may hold the other end
+    os.set_blocking(answer, False)  # processes that it left may keep the other end open
     try:
         return status, os.read(answer, 1) == _DONE
     except BlockingIOError:
@@ -134,7 +134,7 @@ def _report_end(telling: int, result: Result) -> None:
 
 
 def is_quiet() -> bool:
-    """True where nothing that an attempt started is left: it would run alongside the next."""
+    """Return True if no process of an attempt is left, which would run alongside the next one."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -144,7 +144,7 @@ def is_quiet() -> bool:
 
 
 def stamp_code() -> dict[str, tuple[int, int]]:
-    """File → its size and time, of what is imported of the harness: an attempt says which code it ran."""
+    """Map the imported files of the harness to their size and time, since an attempt records the code that it ran."""
     ours = (module for name, module in list(sys.modules.items()) if name.split(".")[0] == "harness")
     files = {str(module.__file__) for module in ours if getattr(module, "__file__", None)}
     found = {file: Path(file).stat() for file in files}
@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
     placed = (folder / "placed").read_bytes()
     room = Room(began + float(seconds), ask_left)
     status, done = run_forked(own, None)
-    while done and is_quiet() and stamp_code() == code:  # a node on which an attempt fails takes no more of them
+    while done and is_quiet() and stamp_code() == code:  # a node takes no more after a failed attempt
         waiting = take_next(folder.parent, group, placed, room.measure)
         if waiting is None:
             break

@@ -1,1 +1,1 @@
-"""Batches on NVIDIA GPUs: a loaded engine of any library goes in, a ``Session`` comes out."""
+"""Batches on NVIDIA GPUs: turns a loaded engine of any library into a ``Session``."""

@@ -1,7 +1,7 @@
-"""Calls of the CUDA driver, which nothing else makes: devices, memory, streams, events, graphs, a kernel that gathers.
+"""All calls of the CUDA driver: devices, memory, streams, events, graphs and a gather kernel.
 
-Every call is checked. Calls that take a while release the interpreter. The primary context of a device is used, which
-TensorRT and ONNX Runtime share; a thread must ``activate()`` the device before anything else.
+Every call is checked. Slow calls release the interpreter lock. The device's primary context is used, shared with
+TensorRT and ONNX Runtime; a thread must first ``activate()`` the device.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _error(code: Any) -> CudaError:
 
 
 def count_devices() -> int:
-    """0 where there is no driver or no device."""
+    """Return the number of devices, 0 without a driver or a device."""
     try:
         check_call(cu.cuInit(0))
         return int(check_call(cu.cuDeviceGetCount()))
@@ -64,28 +64,28 @@ def count_devices() -> int:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Device memory, or host memory as the device sees it; ``host`` is the host's view of pinned memory, in bytes."""
+    """Device memory, or host memory mapped on the device; ``host``: the host's view of pinned memory, in bytes."""
 
     address: int
     size: int
     host: np.ndarray | None = None
 
     def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        """Pinned memory as an array, from its start."""
+        """View pinned memory as an array, from its start."""
         assert self.host is not None
         count = int(np.prod(shape)) * np.dtype(dtype).itemsize
         return self.host[:count].view(dtype).reshape(shape)
 
 
 class Device:
-    """One GPU and its primary context. ``spin``: waits for a stream use the processor, and end sooner."""
+    """One GPU and its primary context. ``spin``: waits for a stream spin on the processor, and so end sooner."""
 
     def __init__(self, index: int, *, spin: bool = False) -> None:
         check_call(cu.cuInit(0))
         self.index = index
         self._handle = check_call(cu.cuDeviceGet(index))
         flags = cu.CUctx_flags.CU_CTX_SCHED_SPIN if spin else cu.CUctx_flags.CU_CTX_SCHED_BLOCKING_SYNC
-        cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags))  # refused where the context is in use already
+        cu.cuDevicePrimaryCtxSetFlags(self._handle, int(flags))  # refused if the context is already in use
         self._context = check_call(cu.cuDevicePrimaryCtxRetain(self._handle))
         self.activate()
         self._kernels: dict[tuple[int, str], Any] = {}
@@ -111,7 +111,7 @@ class Device:
 
     @property
     def bus(self) -> str:
-        """PCI address as sysfs writes it, such as 0000:3b:00.0."""
+        """PCI address in the format of sysfs, such as 0000:3b:00.0."""
         return str(check_call(cu.cuDeviceGetPCIBusId(32, self._handle)).split(b"\0")[0].decode().lower())
 
     def get_free_memory(self) -> int:
@@ -119,19 +119,20 @@ class Device:
         return int(free)
 
     def allocate(self, size: int) -> DeviceMemory:
-        """Device memory, zeroed: what pads a first batch is a valid input of any model."""
+        """Allocate device memory, zeroed so that the padding of a first batch is valid for any model."""
         address = check_call(cu.cuMemAlloc(max(size, 1)))
         check_call(cu.cuMemsetD8(address, 0, max(size, 1)))
         return DeviceMemory(int(address), size)
 
     def pin(self, size: int) -> DeviceMemory:
-        """Host memory that the device reads and writes directly, on the NUMA node of the calling thread."""
+        """Allocate host memory that the device accesses directly, on the NUMA node of the calling thread."""
         host = int(check_call(cu.cuMemHostAlloc(max(size, 1), _MAPPED)))
         view = (ctypes.c_uint8 * max(size, 1)).from_address(host)
         return DeviceMemory(int(check_call(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
 
     def lock(self, array: np.ndarray) -> DeviceMemory:
-        """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError where it cannot be."""
+        """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError if that is
+        impossible."""
         host = int(array.__array_interface__["data"][0])
         check_call(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
         view = array.reshape(-1).view(np.uint8)
@@ -159,7 +160,7 @@ class Device:
         return check_call(cu.cuEventCreate(int(flags)))
 
     def load_kernel(self, image: bytes, name: str) -> Any:
-        """``image``: PTX, which the driver compiles once for each kernel that is asked for."""
+        """``image``: PTX, which the driver compiles once per loaded kernel."""
         found = self._kernels.get((hash(image), name))
         if found is None:
             module = check_call(cu.cuModuleLoadData(image))
@@ -168,24 +169,24 @@ class Device:
 
 
 def copy(to: int, source: int, size: int, stream: Stream) -> None:
-    """Between any two places, by their addresses."""
+    """Copy between any two addresses."""
     check_call(cu.cuMemcpyAsync(to, source, size, stream))
 
 
 @cache
 def _library() -> ctypes.PyDLL:
-    """The driver itself, for calls with arrays; they do not wait, and keep the interpreter."""
+    """Load the driver itself, for calls with arrays, which do not block and keep the interpreter lock."""
     return ctypes.PyDLL("libcuda.so.1")
 
 
 class _CopyAttributes(ctypes.Structure):
-    """CUmemcpyAttributes: memory is read in the order of the stream, and its place is known by its address."""
+    """CUmemcpyAttributes: memory is read in stream order, and located by its address."""
 
     _fields_ = (("order", ctypes.c_int), ("places", ctypes.c_int * 4), ("flags", ctypes.c_uint))
 
 
 def copy_parts(to: np.ndarray, source: np.ndarray, sizes: np.ndarray, stream: Stream) -> None:
-    """So many copies by one call. All three: uint64, C-contiguous."""
+    """Enqueue many copies with one call. All three arrays: uint64, C-contiguous."""
     count, order = len(sizes), _CopyAttributes(order=1)
     places = [ctypes.c_void_p(int(array.__array_interface__["data"][0])) for array in (to, source, sizes)]
     if hasattr(_library(), "cuMemcpyBatchAsync_v2"):  # of CUDA 13
@@ -212,7 +213,7 @@ def record(event: Event, stream: Stream) -> None:
 
 
 def follow(stream: Stream, event: Event) -> None:
-    """The stream goes on when the event has happened; the host does not wait."""
+    """Make the stream wait for the event, without blocking the host."""
     check_call(cu.cuStreamWaitEvent(stream, event, 0))
 
 
@@ -225,7 +226,7 @@ def synchronize(stream: Stream) -> None:
 
 
 def capture(work: Callable[[], None], stream: Stream) -> Graph:
-    """Capture the work that ``work`` puts on the stream, as a graph that can be launched again and again."""
+    """Capture the work that ``work`` enqueues on the stream, as a graph that can be launched repeatedly."""
     check_call(cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
     try:
         work()

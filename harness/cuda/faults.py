@@ -1,11 +1,11 @@
-"""Explanation of a failed CUDA call: what happened, and what to do."""
+"""Explain failed CUDA calls and their remedies."""
 
 from __future__ import annotations
 
 from harness.cuda.driver import CudaError, DeviceMemoryError
 from harness.errors import HarnessError
 
-# By CUDA's name of the error. Those that a healthy program does not cause are worth another try on a healthy device.
+# By CUDA's error name. Errors not caused by the program are worth another try on a healthy device.
 _HARDWARE = {
     "CUDA_ERROR_ECC_UNCORRECTABLE": "the device found memory that it cannot correct (ECC)",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "the device reported a hardware stack error",
@@ -40,7 +40,8 @@ def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
 
 
 def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:
-    """Out of memory while an engine was made ready: ``wanted`` and ``free`` in bytes, for batches of ``batch_size``."""
+    """Explain a lack of memory while an engine was prepared: ``wanted`` and ``free`` in bytes, for batches of
+    ``batch_size``."""
     fitting = suggest_batch(batch_size, wanted, free)
     advice = f"try batch_size {fitting}" if fitting else "use fewer streams"
     return HarnessError(
@@ -52,7 +53,7 @@ def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, 
 
 
 def explain_too_many_samples(device: str, size: int, error: CudaError) -> HarnessError:
-    """Out of memory while ``size`` bytes of samples were placed, on the device or in memory that it can reach."""
+    """Explain a lack of memory for ``size`` bytes of samples, on the device or in memory that it can reach."""
     return HarnessError(
         f"{device} is out of memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
         "resources",
@@ -61,6 +62,7 @@ def explain_too_many_samples(device: str, size: int, error: CudaError) -> Harnes
 
 
 def suggest_batch(batch_size: int, wanted: int, free: int) -> int:
-    """The largest multiple of 8 (below 8: any number) that needs at most nine tenths of what is free; 0 for none."""
+    """Suggest the largest multiple of 8 (below 8: any number) that needs at most nine tenths of the free memory; 0 for
+    none."""
     fitting = min(batch_size - 1, int(batch_size * 0.9 * free / max(wanted, 1)))
     return fitting - fitting % 8 if fitting >= 8 else max(fitting, 0)

@@ -1,4 +1,4 @@
-"""One batch in flight: its buffers, and its way through copy-in, compute and copy-out."""
+"""One batch in flight: its buffers, and its path through copy-in, compute and copy-out."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from harness.run.qsl import Rows, count_rows, find_runs
 
 _MANY_ROWS, _LONG_RUN = 1024, 32
 """A batch of so many rows is looked at for runs of neighbours, which are copied as such where they are so long."""
-_SMALL = 1 << 18  # bytes of answers that a kernel brings sooner than a copy
+_SMALL = 1 << 18  # bytes of outputs up to which a kernel is faster than a copy
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Copies in and out have streams of their own, so that they pass while another batch is computed."""
+    """Streams of a lane; copies in and out have separate ones, to overlap with the computation of another batch."""
 
     copy_in: Stream
     compute: Stream
@@ -37,7 +37,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Shapes of one sample. ``allowed``: the batch sizes that are computed."""
+    """Shapes of one sample. ``allowed``: the computed batch sizes."""
 
     inputs: tuple[tuple[int, ...], ...]
     input_bytes: tuple[int, ...]
@@ -54,12 +54,12 @@ class Shapes:
 
     @property
     def lane_bytes(self) -> int:
-        """Bytes that the buffers of one lane take on the device."""
+        """Device bytes of one lane's buffers."""
         return self.largest * (sum(self.input_bytes) + sum(self.output_bytes))
 
 
 class Lane:
-    """Buffers for one batch, and everything that is done with them. Not for two threads at once."""
+    """Buffers for one batch, and all operations on them. Not thread-safe."""
 
     def __init__(self, device: Device, loaded: LoadedEngine, shapes: Shapes, streams: Streams, *, spin: bool) -> None:
         self._streams, self._shapes = streams, shapes
@@ -93,11 +93,11 @@ class Lane:
 
     @property
     def answers(self) -> Sequence[np.ndarray]:
-        """Pinned memory that the outputs come to."""
+        """Pinned memory that receives the outputs."""
         return self._arrays
 
     def prepare(self, *, graphs: bool) -> None:
-        """Make the work of every allowed size ready."""
+        """Prepare the work of every allowed size."""
         for size in self._shapes.allowed:
             enqueue = self._direct[size] = self._compute.prepare(size)
             enqueue()
@@ -105,21 +105,22 @@ class Lane:
             self._work[size] = self._captured(enqueue) if graphs else enqueue
 
     def serve(self, resident: Resident) -> None:
-        """From now on rows are rows of these samples."""
+        """Use these samples for the rows of later batches."""
         self._resident = resident
         self._whole.clear()
         self._near = self._gathers(self._near_rows.address)
 
     def prepare_whole(self, count: int) -> None:
-        """One graph for copy-in, compute and copy-out of ``count`` samples: the least latency for a small batch."""
+        """Prepare one graph for copy-in, compute and copy-out of ``count`` samples, for the least latency of a small
+        batch."""
         enqueue = self._direct[find_padded_size(count, self._shapes.allowed)]
-        # The few rows are read from the host's memory: copying them over first would take longer.
+        # The few rows are read from host memory, which is faster than copying them first.
         gathers = self._gathers(self._row_memory.address)
         answers = self._answer_kernels(count)
         self._whole[count] = self._captured(partial(self._pass_through, gathers, enqueue, answers, count))
 
     def start(self, rows: Rows) -> None:
-        """Put a batch on the streams; ``finish`` waits for it."""
+        """Enqueue a batch on the streams; ``finish`` waits for it."""
         streams, count = self._streams, count_rows(rows)
         self._bring(rows, count, streams.copy_in)
         driver.record(self._there, streams.copy_in)
@@ -135,7 +136,7 @@ class Lane:
         return [array[:count] for array in self._arrays]
 
     def run(self, rows: Rows) -> Outputs:
-        """A batch from start to end on the calling thread."""
+        """Run a batch from start to end on the calling thread."""
         count, stream = count_rows(rows), self._streams.compute
         whole = self._whole.get(count)
         if whole is not None:
@@ -173,8 +174,8 @@ class Lane:
             gather.start(count, stream, FEW)
 
     def _bring_runs(self, firsts: Any, rows: Any, lengths: Any, stream: Stream) -> None:
-        """Bring runs of neighbours, from ``rows`` on, to ``firsts``: the copy engine takes each at once, and no kernel
-        that computes at that time waits for a multiprocessor."""
+        """Copy runs of neighbouring rows, starting at ``rows``, to ``firsts``: the copy engine takes each at once,
+        without delaying kernels that compute at the same time."""
         placed = zip(self._inputs, self._resident.addresses, self._resident.row_bytes, strict=True)
         parts = [(near.address + firsts * size, far + rows * size, lengths * size) for near, far, size in placed]
         to, source, sizes = (np.concatenate(items).astype(np.uint64) for items in zip(*parts, strict=True))
@@ -185,7 +186,8 @@ class Lane:
             driver.copy(to.address, source.address, count * size, stream)
 
     def _pass_through(self, gathers: Sequence[Gather], enqueue: Enqueue, answers: Sequence[Gather], count: int) -> None:
-        """Inputs come side by side. Kernels bring the answers, since the copy engine starts later than they end."""
+        """Enqueue a whole batch. Inputs are gathered in parallel. Kernels copy the outputs, since they end before a
+        copy engine would start."""
         compute, copying = self._streams.compute, self._streams.copy_in
         first, *others = gathers
         driver.record(self._there, compute)
@@ -202,7 +204,8 @@ class Lane:
             self._take(count, compute)
 
     def _answer_kernels(self, count: int) -> list[Gather]:
-        """Each output of ``count`` samples as one row that goes to the host; none where copies are faster."""
+        """Return kernels that copy each output of ``count`` samples to the host as one row; none if copies are
+        faster."""
         sizes = [count * size for size in self._shapes.output_bytes]
         if sum(sizes) > _SMALL:
             return []
@@ -253,7 +256,7 @@ def _image() -> bytes:
 
 
 class Gather:
-    """Copies rows of one input to one place; the addresses stay, the rows and their number change."""
+    """Copies rows of one input to one place; the addresses are fixed, the rows and their number vary."""
 
     def __init__(self, device: Device, to: int, source: int, rows: int, row_bytes: int) -> None:
         width = next(width for width in _WIDTHS if not (row_bytes % width or to % width or source % width))
@@ -275,7 +278,7 @@ class Gather:
 
 
 def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
-    """Threads per block, and blocks along and across a row, for ``blocks`` full blocks' worth of threads."""
+    """Return the threads per block, and blocks along and across a row, for ``blocks`` full blocks' worth of threads."""
     threads = min(_MOST_THREADS, -(-units // 32) * 32)
     room = max(1, blocks * _MOST_THREADS // threads)
     rows = min(count, room)
@@ -284,18 +287,18 @@ def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
 
 
 def kernel(device: Device, width: int) -> Any:
-    """The kernel that moves words of ``width`` bytes."""
+    """Return the kernel that moves words of ``width`` bytes."""
     return device.load_kernel(_image(), f"gather{width}")
 
 
-# The batch sizes that are computed: a batch is padded up to the next of them.
+# The computed batch sizes, to which batches are padded.
 
-_STEPS = 16  # of a Server batch's range: a partial batch is padded by a sixteenth of the largest at most
+_STEPS = 16  # sizes for Server batches: partial batches are padded by at most a sixteenth of the largest
 _PER_QUERY = 8  # samples of a MultiStream query
 
 
 def list_sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tuple[int, ...]:
-    """Ascending, the last one ``largest``. ``only``: all that the engine computes; empty for any size."""
+    """List sizes, ascending to ``largest``. ``only``: the sizes that the engine computes; empty for any."""
     if only:
         allowed = tuple(size for size in sorted(only) if size <= largest)
         return allowed or (min(only),)
@@ -303,13 +306,13 @@ def list_sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tu
     if scenario == "Server":
         step = -(-largest // _STEPS)
         return tuple(sorted({*(size for size in powers if size < step), *range(step, largest, step), largest}))
-    if scenario == "Offline":  # the last batch only is smaller
+    if scenario == "Offline":  # only the last batch is smaller
         return tuple(sorted({*powers, largest}))
     return tuple(sorted({1, min(_PER_QUERY, largest), largest}))
 
 
 def find_padded_size(count: int, allowed: Sequence[int]) -> int:
-    """The smallest that holds ``count``."""
+    """Return the smallest size that fits ``count``."""
     return allowed[bisect_left(allowed, count)]
 
 
@@ -318,14 +321,14 @@ def find_padded_size(count: int, allowed: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """The samples as one device sees them: where each input's first sample is, and bytes per sample."""
+    """The samples in one device's view: address of each input's first sample, and bytes per sample."""
 
     addresses: tuple[int, ...]
     row_bytes: tuple[int, ...]
 
 
 class Residence:
-    """Holds what ``place`` made until the next ``place``. ``nodes``: of the devices, in their order."""
+    """Owns the memory of the last ``place``. ``nodes``: NUMA nodes of the devices, in order."""
 
     def __init__(self, devices: Sequence[Device], nodes: Sequence[int], *, on_device: bool) -> None:
         self._devices, self._nodes, self._on_device = devices, nodes, on_device
@@ -335,7 +338,7 @@ class Residence:
         self.in_place = not on_device and len(set(nodes)) == 1
 
     def place(self, arrays: Sequence[np.ndarray]) -> list[Resident]:
-        """One view per device. ``arrays`` are C-contiguous and belong to this run alone."""
+        """Place the samples; return one view per device. ``arrays`` are C-contiguous and used only by this run."""
         self.release()
         row_bytes = tuple(array.nbytes // len(array) for array in arrays)
         if self._on_device:
@@ -357,7 +360,7 @@ class Residence:
         self._locked, self._owned, self._arrays = [], [], ()
 
     def _here(self, arrays: Sequence[np.ndarray]) -> list[int]:
-        """Pinned where they are; copied only where the system will not lock them."""
+        """Pin the arrays in place; copy them only if the system cannot lock them."""
         device = self._devices[0]
         device.activate()
         try:
@@ -397,7 +400,7 @@ class Residence:
         return made
 
 
-# The protocol of an engine in the CUDA pipeline: what a library (TensorRT, ONNX Runtime, PyTorch) must offer.
+# The protocol of an engine in the CUDA pipeline, implemented for each library (TensorRT, ONNX Runtime, PyTorch).
 
 Enqueue = Callable[[], None]
 """Puts the work of one batch on its stream, between fixed buffers."""
@@ -407,7 +410,7 @@ class Compute(Protocol):
     """An engine bound to the buffers of one lane and to one stream."""
 
     def prepare(self, size: int) -> Enqueue:
-        """The work of a batch of exactly ``size`` samples. It is run once before it is used or captured."""
+        """Prepare the work of a batch of exactly ``size`` samples, which runs once before it is used or captured."""
 
 
 class LoadedEngine(Protocol):
@@ -419,23 +422,23 @@ class LoadedEngine(Protocol):
 
     @property
     def batch_sizes(self) -> Sequence[int]:
-        """The only sizes that it computes; empty for any up to ``batch_size``."""
+        """The only sizes that it computes; empty for any size up to ``batch_size``."""
 
     @property
     def inputs(self) -> Sequence[Tensor]: ...
 
     @property
     def capturable(self) -> bool:
-        """True where its work may be captured in a CUDA graph."""
+        """Return True if its work may be captured in a CUDA graph."""
 
     @property
     def notes(self) -> Mapping[str, Any]: ...
 
     def list_outputs(self, inputs: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
-        """The outputs, shaped for samples of these shapes."""
+        """List the outputs for samples of these shapes."""
 
     def estimate_memory(self, inputs: Sequence[tuple[int, ...]]) -> int:
-        """Estimate the bytes that computing takes on the device for each stream, without the buffers of the lanes."""
+        """Estimate the device bytes needed per stream, without the lanes' buffers."""
 
     def open(
         self,
@@ -444,7 +447,8 @@ class LoadedEngine(Protocol):
         outputs: Sequence[DeviceMemory],
         stream: Stream,
     ) -> Compute:
-        """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at once."""
+        """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at the same
+        time."""
 
 
 Loader = Callable[[Device], LoadedEngine]

@@ -1,4 +1,4 @@
-"""Readings of the devices during a run, from NVML: name and driver, power, clocks, heat, throttling, energy, errors."""
+"""NVML readings of the devices during a run: name and driver, power, clocks, heat, throttling, energy, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from harness.contract import Fact
 from harness.machine.facts import list_accelerators
 
-# Fact -> how a handle is asked. What a device does not offer is left out.
+# Fact -> query of a handle. Queries that a device does not support are omitted.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {
     "power_watts": lambda nvml, h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
     "load_percent": lambda nvml, h: nvml.nvmlDeviceGetUtilizationRates(h).gpu,
@@ -21,7 +21,7 @@ _READINGS: dict[str, Callable[[Any, Any], float]] = {
 }
 # The function was renamed.
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-# Reasons for a lower clock that the device itself did not choose for lack of work.
+# Reasons for a lower clock other than idleness.
 _THROTTLES = {
     "power": 0x4,
     "hardware": 0x8,
@@ -30,12 +30,12 @@ _THROTTLES = {
     "thermal_hardware": 0x40,
     "power_brake": 0x80,
 }
-# At full load the power cap is normal; these say that the machine slowed the device down.
+# At full load the power cap is normal; these mean that the machine slowed the device down.
 _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 
 def collect_device_evidence() -> dict[str, Fact]:
-    """Which devices and which driver: what must be equal in all runs of a cell."""
+    """Collect the devices and the driver, which must be equal in all runs of a cell."""
     devices = list_accelerators()
     values = {
         "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
@@ -45,7 +45,7 @@ def collect_device_evidence() -> dict[str, Fact]:
 
 
 class Gpus:
-    """The devices of a run, by their PCI addresses; nothing where NVML is not there."""
+    """The devices of a run, by their PCI addresses; none without NVML."""
 
     def __init__(self, buses: Sequence[str]) -> None:
         self._nvml, self._handles = _opened(buses)
@@ -62,7 +62,7 @@ class Gpus:
         self._settings = dict(self._declared())
 
     def read(self) -> Iterator[tuple[str, float]]:
-        """Each reading of each device, under the name of its fact."""
+        """Yield each reading of each device, under the name of its fact."""
         for handle in self._handles:
             for name, ask in _READINGS.items():
                 with suppress(self._nvml.NVMLError):
@@ -74,7 +74,7 @@ class Gpus:
                     break
 
     def look_for_faults(self) -> list[int]:
-        """Xid errors that the driver reported since the run began."""
+        """Return the Xid errors that the driver has reported since the run began."""
         while self._events is not None:
             try:
                 self.xids.append(int(self._nvml.nvmlEventSetWait_v2(self._events, 0).eventData))
@@ -92,7 +92,7 @@ class Gpus:
             self._events = events
 
     def summary(self, samples: int) -> dict[str, Any]:
-        """After the run: throttling (readings with each reason), energy, errors, and limits as they are."""
+        """Summarise the run: throttling (readings with each reason), energy, errors and current limits."""
         found: dict[str, Any] = {"gpu.throttled": self._throttled, **self._settings} if self._handles else {}
         used = [after - before for before, after in zip(self._energy, self._joules(), strict=True) if before and after]
         if used and len(used) == len(self._handles):
@@ -108,7 +108,7 @@ class Gpus:
         return found
 
     def flags(self) -> dict[str, int]:
-        """Reasons to flag a run, as fact → number of readings that had it."""
+        """Return reasons to flag a run, as fact → number of readings with it."""
         return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
 
     def _count_throttles(self, reasons: int) -> None:

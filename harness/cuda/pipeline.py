@@ -1,7 +1,7 @@
-"""A session over one or several GPUs: a batch goes to whichever lane is free.
+"""A session over one or several GPUs, in which a batch goes to any free lane.
 
-A worker per device has lanes, streams and a completion thread for each compute stream, which stays on the processors
-near the device. The thread that submits takes whichever lane is free, so that a faster device gets more.
+A worker per device has lanes, streams and a completion thread for each compute stream, pinned to the processors near
+the device. The submitting thread takes any free lane, so faster devices get more batches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.machine.numa import find_node, list_processors, pin_thread, pinned_
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
-Work = tuple[Lane, Token, int, int]  # rows of the batch, which need not be as many as its token, and the lane's number
+Work = tuple[Lane, Token, int, int]  # number of rows, which may differ from its token's, and of the lane
 
 
 class GpuWorker:
@@ -52,7 +52,7 @@ class GpuWorker:
         self.free: Pool[tuple[GpuWorker, int]] = Pool()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
-        """Make the lanes. Raises HarnessError, with a batch that fits, when memory does not suffice."""
+        """Create the lanes. Raises HarnessError, with a batch size that fits, if memory is insufficient."""
         plan = self._plan
         wanted = self.depth * shapes.lane_bytes + plan.streams * self.loaded.estimate_memory(shapes.inputs)
         free = self.device.get_free_memory()
@@ -93,8 +93,8 @@ class GpuWorker:
             lane.close()
 
     def _complete(self, stream: int) -> None:
-        """Complete the batches of one stream in the order in which they were started. A failure is reported for the
-        batch that met it and its lane goes back: otherwise it would go unnoticed, and LoadGen would wait forever.
+        """Complete the batches of one stream in order. A failure is reported for its batch, and the lane is returned:
+        otherwise it would go unnoticed, and LoadGen would wait forever.
         """
         pin_thread(list_processors(self.node))
         queue = self._queues[stream]
@@ -139,7 +139,7 @@ class CudaSession:
 
     @property
     def reads_in_place(self) -> bool:
-        """True where samples are pinned where they are; known for sure once they are placed."""
+        """Return True if samples are pinned in place; certain only once they are placed."""
         return self._residence.in_place
 
     def place(self, samples: Arrays) -> None:
@@ -181,7 +181,7 @@ class CudaSession:
 
     def drain(self) -> None:
         self._free.drain()
-        self.workers[0].device.activate()  # for compute() on this thread: a submit leaves that of its worker
+        self.workers[0].device.activate()  # for compute() on this thread, since a submit activates its worker's device
 
     def close(self) -> None:
         try:
@@ -192,7 +192,7 @@ class CudaSession:
             raise explain_cuda_error(error, self.workers[0].label) from error
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
-        """Lanes are made once, when the shape of a sample is known; in turns, so that devices fill evenly."""
+        """Create the lanes once, when the shape of a sample is known; alternately, so that devices fill evenly."""
         for worker in self.workers:
             worker.device.activate()
             try:
@@ -206,7 +206,8 @@ class CudaSession:
 
 
 def count_lanes(plan: LoadPlan) -> int:
-    """Batches in flight on each stream, so that the device finds its next one while the host deals with the last."""
+    """Return the batches in flight per stream, enough for the device to find its next one while the host processes the
+    last."""
     lanes = CudaRunOptions(plan.options).lanes
     if lanes < 1:
         raise HarnessError(f"lanes {lanes} must be at least 1", "input", "correct run.options.lanes")
@@ -214,16 +215,16 @@ def count_lanes(plan: LoadPlan) -> int:
 
 
 def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
-    """With an engine that is loaded on this device, and streams of this device."""
+    """Create a worker with an engine and streams on this device."""
     try:
-        device = Device(index, spin=spin)  # which is current from here on
+        device = Device(index, spin=spin)  # which becomes the current device
         return GpuWorker(device, load(device), plan)
     except CudaError as error:
         raise explain_cuda_error(error, f"GPU {index}") from error
 
 
 def chosen(count: int) -> range:
-    """The first ``count`` devices; CUDA_VISIBLE_DEVICES says which those are."""
+    """Return the first ``count`` devices by CUDA_VISIBLE_DEVICES."""
     here = count_devices()
     if here < max(count, 1):
         have = f"{here} NVIDIA GPUs are" if here != 1 else "one NVIDIA GPU is"
@@ -233,8 +234,8 @@ def chosen(count: int) -> range:
 
 
 def starts_from_device(options: CudaRunOptions) -> bool:
-    """True where samples live on the device, which the rules allow only where the network can reach its memory at
-    rate."""
+    """Return True if samples reside on the device, which the rules allow only if the network can reach its memory at
+    the required rate."""
     if not options.start_from_device:
         return False
     if not options.start_from_device_evidence.strip():

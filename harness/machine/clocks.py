@@ -1,29 +1,28 @@
-"""Check that the clock of this machine was not set while something ran: the time of day against one that only
-counts."""
+"""Detect whether this machine's clock was set during a run, by comparing the time of day with a monotonic clock."""
 
 from __future__ import annotations
 
 import time
 
-CLOCK_SET = "clock_set"  # in a result's values: seconds by which it was put forward, or back where they are negative
-_LEAST = 0.02  # seconds; the logs of a run may differ by as much
-_TRIES = 5  # losing the processor between two readings would look like a clock that moved
+CLOCK_SET = "clock_set"  # in a result's values: seconds by which it was set forward, or back if negative
+_LEAST = 0.02  # seconds; a tolerated difference in a run's logs
+_TRIES = 5  # preemption between two readings would look like a clock change
 
 
 class ClockWatch:
-    """From its making on. Time synchronisation that slews a clock changes both alike, and is not seen."""
+    """Watches from its creation. Time synchronisation that slews the clock changes both alike, and is not detected."""
 
     def __init__(self) -> None:
         self._began = _read_apart()
 
     def values(self) -> dict[str, float]:
-        """Give nothing where the clock was not set."""
+        """Return nothing if the clock was not set."""
         moved = _read_apart() - self._began
         return {CLOCK_SET: round(moved, 3)} if abs(moved) > _LEAST else {}
 
 
 def _read_apart() -> float:
-    """Seconds from one clock to the other, of the reading that took the least time."""
+    """Return the difference of the clocks in seconds, from the fastest reading."""
     readings = []
     for _ in range(_TRIES):
         before = time.monotonic()

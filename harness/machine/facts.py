@@ -1,4 +1,4 @@
-"""Facts about this machine for a record, read from the operating system and, where there is one, from NVML."""
+"""Facts about this machine for a record, from the operating system and, if available, from NVML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.machine.numa import find_node, list_usable, read_memory, read_proce
 
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, memory in bytes, kernel, operating system and Python, by fact name."""
+    """Return processor, cores, memory in bytes, kernel, operating system and Python, by fact name."""
     return {
         "machine.cpu": _cpu_model(),
         "machine.architecture": platform.machine(),
@@ -41,18 +41,19 @@ def describe_machine() -> dict[str, Any]:
 
 
 def collect_machine_notes() -> dict[str, Fact]:
-    """The same as facts of a record. They are notes: that a system matches is decided by its declared hardware."""
+    """Return the same as facts of a record. They are notes, since declared hardware decides whether a system
+    matches."""
     return {name: Fact(value=value, role="note") for name, value in describe_machine().items()}
 
 
 def count_usable_cores() -> int:
-    """Logical cores that this process may use; containers and taskset make them fewer than the machine has, and so does
-    a limit of processor time."""
+    """Count the logical cores that this process may use, as limited by containers, taskset and processor quotas."""
     return max(1, math.ceil(min(len(list_usable()), read_processor_limit())))
 
 
 def find_distribution_version(*names: str) -> str:
-    """The version of that of these distributions which is imported: the first on the path, "" when none is there."""
+    """Return the version of the one of these distributions that is imported, the first on the path; "" if none is
+    installed."""
     for folder in sys.path:
         for name in names:
             for found in metadata.distributions(name=name, path=[folder]):
@@ -61,20 +62,20 @@ def find_distribution_version(*names: str) -> str:
 
 
 def list_accelerators() -> list[dict[str, Any]]:
-    """NVIDIA devices through NVML, as ``list_inventory`` says; empty without nvidia-ml-py or a driver."""
+    """List NVIDIA devices by ``list_inventory``; empty without nvidia-ml-py or a driver."""
     with _opened() as nvml:
         return list_inventory(nvml) if nvml is not None else []
 
 
 def list_computing_on(count: int) -> list[tuple[int, int]]:
-    """(device, process id) of what computes on the first ``count`` NVIDIA devices that CUDA shows here."""
+    """List (device, process id) of the processes on the first ``count`` NVIDIA devices visible to CUDA."""
     with _opened() as nvml:
         return list(list_computing(nvml, count, os.environ.get(VISIBLE))) if nvml is not None else []
 
 
 @contextlib.contextmanager
 def _opened() -> Iterator[Any]:
-    """NVML, or None where it is not installed or finds no driver."""
+    """Open NVML; None if it is not installed or finds no driver."""
     try:
         nvml: Any = import_module("pynvml")
     except ImportError:
@@ -97,7 +98,7 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
-    return next(names, "") or platform.processor()  # which asks another process
+    return next(names, "") or platform.processor()  # which starts a process
 
 
 def _operating_system() -> str:
@@ -118,13 +119,13 @@ _ROOT = Path("/")
 
 
 def read_processor_limit(root: Path = _ROOT) -> float:
-    """Processors' worth of time, the least of all groups above this process; infinite where nothing limits it."""
+    """Read the processor limit, the lowest of all groups above this process; infinite without a limit."""
     limits = (_read_limit(folder) for folder in _list_groups(root))
     return min(limits, default=float("inf"))
 
 
 def _list_groups(root: Path) -> Iterator[Path]:
-    """List the groups of this process, up to the topmost that can be seen. In a container the topmost is its own."""
+    """List the groups of this process, up to the topmost visible one, in a container its own."""
     mounted = root / "sys/fs/cgroup"
     text = ""
     with suppress(OSError):
@@ -139,7 +140,7 @@ def _list_groups(root: Path) -> Iterator[Path]:
 
 
 def _read_limit(folder: Path) -> float:
-    """Version 2 says quota and period in one file, version 1 in two; "max" and -1 are no limit."""
+    """Read a limit: version 2 has quota and period in one file, version 1 in two; "max" and -1 mean no limit."""
     with suppress(OSError, ValueError):
         quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
         return int(quota) / int(period)
@@ -151,16 +152,17 @@ def _read_limit(folder: Path) -> float:
     return float("inf")
 
 
-# Devices of a machine while nothing runs, from NVML: inventory, and the processes that compute on them.
+# Devices of an idle machine, from NVML: inventory, and the processes that compute on them.
 #
-# Every function takes the module ``pynvml`` after ``nvmlInit``; what a device or driver does not offer is left out.
+# Every function takes the module ``pynvml`` after ``nvmlInit``; facts that a device or driver does not support are
+# omitted.
 
 _MOST_LINKS = 32
 _ENABLED = 1
 _MIB = 2**20
 _PROFILE = re.compile(r" MIG (?P<profile>\S+)$")  # at the end of the name of a slice
 
-# Fact -> how a handle is asked.
+# Fact -> query of a handle.
 _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "name": lambda nvml, h: decode_text(nvml.nvmlDeviceGetName(h)),
     "uuid": lambda nvml, h: decode_text(nvml.nvmlDeviceGetUUID(h)),
@@ -185,7 +187,7 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def list_inventory(nvml: Any) -> list[dict[str, Any]]:
-    """One entry for each device, in NVML's order."""
+    """List one entry per device, in NVML's order."""
     driver = _try(nvml, lambda: decode_text(nvml.nvmlSystemGetDriverVersion()))
     version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
     found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
@@ -200,7 +202,7 @@ def _device(nvml: Any, index: int) -> dict[str, Any]:
 
 
 def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
-    """Active NVLinks and their generation; None where the device has none."""
+    """Return the active NVLinks and their generation; None if the device has none."""
     active, version = 0, 0
     for link in range(_MOST_LINKS):
         try:
@@ -213,7 +215,7 @@ def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
 
 
 def _list_slices(nvml: Any, handle: Any) -> list[Any]:
-    """Handles of the slices (MIG) of a device, in NVML's order, which leaves numbers out."""
+    """List the handles of a device's slices (MIG), in NVML's order, which has gaps."""
     most = _try(nvml, lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))) or 0
     found = (_try(nvml, lambda n=n: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, n)) for n in range(most))
     return [part for part in found if part is not None]
@@ -228,7 +230,8 @@ def _describe_slice(nvml: Any, part: Any) -> dict[str, Any]:
 
 
 def _find_profile(nvml: Any, part: Any) -> str:
-    """From its name, such as "NVIDIA H100 80GB HBM3 MIG 1g.10gb"; else made from what it has, as such names are."""
+    """Find the profile in the name, such as "NVIDIA H100 80GB HBM3 MIG 1g.10gb", or construct it from the slice's
+    properties."""
     named = _PROFILE.search(_try(nvml, lambda: decode_text(nvml.nvmlDeviceGetName(part))) or "")
     if named:
         return named["profile"]
@@ -241,21 +244,21 @@ def _find_profile(nvml: Any, part: Any) -> str:
 
 
 def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator[tuple[int, int]]:
-    """(device, process id) of what computes on the first ``count`` devices that CUDA shows, each process once;
-    ``chosen``: the variable CUDA_VISIBLE_DEVICES. Of a device that is cut, whatever computes on any slice counts: they
-    share its clocks and its power."""
+    """List (device, process id) of the processes on the first ``count`` devices visible to CUDA, each process once.
+    ``chosen``: the variable CUDA_VISIBLE_DEVICES. On a partitioned device, processes on any slice count, since slices
+    share clocks and power."""
     for index in list_visible(nvml, chosen)[:count]:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        # Only the administrator of a device that is cut sees all slices at once.
+        # Only the administrator of a partitioned device sees all slices at once.
         parts = (handle, *_list_slices(nvml, handle))
         for pid in dict.fromkeys(int(process.pid) for part in parts for process in _processes(nvml, part)):
             yield index, pid
 
 
 def list_visible(nvml: Any, chosen: str | None) -> list[int]:
-    """List NVML's numbers of the devices that CUDA shows, in CUDA's order: all of them unless some are chosen, by
-    numbers or by the beginnings of their UUIDs. A name that fits no device ends the list, as for CUDA. A slice (MIG)
-    means its device, which is named once."""
+    """List NVML's numbers of the devices visible to CUDA, in CUDA's order: all of them unless some are chosen, by
+    numbers or by prefixes of their UUIDs. A name that matches no device ends the list, as in CUDA. A slice (MIG) means
+    its device, which is listed once."""
     here = list(range(nvml.nvmlDeviceGetCount()))
     if chosen is None:
         return here
@@ -273,7 +276,7 @@ def _is(nvml: Any, number: int, word: str) -> bool:
         return int(word) == number
     handle = nvml.nvmlDeviceGetHandleByIndex(number)
     handles, owner = [handle], word
-    if word.startswith("MIG-GPU-"):  # as drivers before 470 named a slice: its device, then two numbers
+    if word.startswith("MIG-GPU-"):  # slice names of drivers before 470: the device, then two numbers
         owner = word.removeprefix("MIG-").partition("/")[0]
     elif word.startswith("MIG-"):
         handles = _list_slices(nvml, handle)
@@ -296,11 +299,11 @@ def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-# Slices of GPUs (MIG): parts of a GPU that act as GPUs of their own. CUDA shows a process one at most, the first that
-# the variable names by its UUID.
+# Slices of GPUs (MIG): parts of a GPU that act as separate GPUs. A process can use at most one, the first whose UUID is
+# in the variable.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-MIG = "MIG-"  # how the UUID of a slice begins
+MIG = "MIG-"  # prefix of a slice's UUID
 
 Slice = Mapping[str, Any]
 """``uuid``, ``profile``, ``memory_bytes``, and of its GPU ``gpu`` (NVML's number), ``bus`` and ``gpu_uuid``."""
@@ -316,12 +319,12 @@ def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
 
 
 def list_taken() -> list[str]:
-    """UUIDs of the slices that this process was given."""
+    """List the UUIDs of this process's slices."""
     return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
 
 
 def slice_evidence() -> dict[str, Fact]:
-    """On slices of which profiles this process computes; nothing where it computes on whole devices."""
+    """Return the profiles of this process's slices as evidence; nothing for whole devices."""
     taken = list_taken()
     if not taken:
         return {}
@@ -332,19 +335,19 @@ def slice_evidence() -> dict[str, Fact]:
 
 # Hardware of this machine, from lscpu, /proc and /sys. Everything is optional: unreadable values are left out.
 
-_LIMIT = 10.0  # seconds that a program may take to describe the machine
+_LIMIT = 10.0  # seconds for a program to describe the machine
 _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd")
 _CACHES = ("L1d", "L1i", "L2", "L3")
 _ETHERNET, _INFINIBAND = "1", "32"  # /sys/class/net/*/type
-_SECTOR = 512  # bytes; /sys/block/*/size counts these, whatever the disk's own are
+_SECTOR = 512  # the unit of /sys/block/*/size for any disk
 
 
 def describe_hardware(
     root: Path = Path("/"), *, lscpu: str | None = None, modules: str | None = None
 ) -> dict[str, Any]:
-    """Facts by name, such as ``cpu.model``, ``memory.bytes`` or ``disks``.
+    """Return facts by name, such as ``cpu.model``, ``memory.bytes`` or ``disks``.
 
-    ``lscpu`` and ``modules``: what lscpu and ``dmidecode -t memory`` print; None asks them.
+    ``lscpu`` and ``modules``: outputs of lscpu and ``dmidecode -t memory``; None runs them.
     """
     listed = parse_lscpu(_said("lscpu") if lscpu is None else lscpu)
     found: dict[str, Any] = {**_processors(root, listed), **_memory(root), **_board(root)}
@@ -358,13 +361,13 @@ def describe_hardware(
 
 
 def parse_lscpu(text: str) -> dict[str, str]:
-    """``name: value`` lines; the indented ones of newer versions too."""
+    """Parse ``name: value`` lines, including the indented ones of newer versions."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, colon, value in pairs if colon and value.strip() not in ("", "-")}
 
 
 def parse_modules(text: str) -> str:
-    """Installed memory modules from dmidecode, such as "24x 64 GB DDR5 4800 MT/s"; "" when there are none to see."""
+    """Parse the installed memory modules from dmidecode, such as "24x 64 GB DDR5 4800 MT/s"; "" if none are visible."""
     counted: dict[str, int] = {}
     for block in text.split("\n\n"):
         fields = parse_lscpu(block)
@@ -400,7 +403,7 @@ def _processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _nodes(root: Path) -> dict[str, Any]:
-    """NUMA nodes, memory-only ones too; the node of each NVIDIA GPU; processors that are offline."""
+    """Return NUMA nodes, including memory-only ones, the node of each NVIDIA GPU, and offline processors."""
     system = root / "sys"
     buses = [path.parent.name for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
     return {
@@ -414,7 +417,7 @@ def _nodes(root: Path) -> dict[str, Any]:
 
 
 def _frequency(root: Path, listed: Mapping[str, str]) -> int:
-    """The highest frequency in MHz; 0 where it is hidden, as in most virtual machines."""
+    """Return the highest frequency in MHz; 0 if it is hidden, as in most virtual machines."""
     khz = read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
     if khz.isdecimal():
         return round(int(khz) / 1000)
@@ -430,7 +433,7 @@ def _memory(root: Path) -> dict[str, Any]:
 
 
 def _board(root: Path) -> dict[str, Any]:
-    """Who made the machine: from the firmware of a server, or the device tree of a board such as Jetson."""
+    """Return the manufacturer, from a server's firmware or the device tree of a board such as Jetson."""
     board = read(root / "proc/device-tree/model").rstrip("\0")
     names = [read(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
     compatible = read(root / "proc/device-tree/compatible")
@@ -444,7 +447,7 @@ def _board(root: Path) -> dict[str, Any]:
 
 
 def parse_release(text: str) -> str:
-    """The name of the operating system from os-release, such as "Ubuntu 24.04.1 LTS"."""
+    """Parse the name of the operating system from os-release, such as "Ubuntu 24.04.1 LTS"."""
     pairs = (line.partition("=") for line in text.splitlines())
     values = {name: value.strip("\"'") for name, _, value in pairs}
     return values.get("PRETTY_NAME") or " ".join(filter(None, (values.get("NAME"), values.get("VERSION_ID"))))
@@ -469,12 +472,12 @@ def _kind_of(disk: Path) -> str:
 
 
 def _cards(net: Path) -> Iterator[dict[str, Any]]:
-    """Network interfaces that have hardware behind them."""
+    """List hardware network interfaces."""
     for card in sorted(net.glob("*")):
         kind = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}.get(read(card / "type"))
         if kind is None or not (card / "device").exists():
             continue
-        speed = read(card / "speed")  # -1, or unreadable, where no cable is in
+        speed = read(card / "speed")  # -1, or unreadable, without a cable
         yield {"name": card.name, "kind": kind, "mbit": int(speed) if speed.isdecimal() else 0}
 
 
@@ -483,7 +486,7 @@ def _number(text: str | None) -> int:
 
 
 def read(path: Path) -> str:
-    """A file's text without white space around it; "" where it cannot be read."""
+    """Read a file's text without surrounding whitespace; "" if it is unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""NUMA nodes: which processors and how much memory each has, and work that stays on one of them."""
+"""NUMA nodes: their processors and memory, and binding work to one of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LIBRARY = "libnuma.so.1"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """``processors``: those of it that this process may use, none of them offline; ``memory_bytes``: all that it has,
-    0 where the machine does not say."""
+    """``processors``: its online processors that this process may use; ``memory_bytes``: its total memory, 0 if
+    unknown."""
 
     number: int
     processors: frozenset[int]
@@ -29,8 +29,8 @@ class Node:
 
 
 def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[Node]:
-    """List the nodes on which this process may compute, by number; none where the kernel knows no nodes. A node without
-    processors (memory of a device, or a socket that a container was not given) is not among them."""
+    """List the nodes on which this process may compute, by number; none if the kernel does not support nodes. Nodes
+    without usable processors (device memory, or a socket outside the container) are omitted."""
     allowed = list_usable() if usable is None else usable
     found = [(number, processors & allowed) for number, processors in read_processors(system)]
     return [
@@ -39,14 +39,14 @@ def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[N
 
 
 def list_usable() -> set[int]:
-    """Processors that this process may use: affinity and the cpusets of control groups are in it already."""
+    """List the processors that this process may use, by affinity and the cpusets of control groups."""
     if hasattr(os, "sched_getaffinity"):
         return set(os.sched_getaffinity(0))
     return set(range(os.cpu_count() or 1))
 
 
 def read_processors(system: Path = _SYSTEM) -> Iterator[tuple[int, set[int]]]:
-    """(node, its processors that are online), by number."""
+    """Yield (node, its online processors), by number."""
     folders = (path for path in (system / "devices/system/node").glob("node[0-9]*"))
     for number, path in sorted((int(path.name.removeprefix("node")), path) for path in folders):
         with suppress(OSError, ValueError):
@@ -54,7 +54,7 @@ def read_processors(system: Path = _SYSTEM) -> Iterator[tuple[int, set[int]]]:
 
 
 def read_memory(number: int, system: Path = _SYSTEM) -> int:
-    """Bytes; 0 where the node has none, or does not say."""
+    """Read a node's memory in bytes; 0 if it has none, or it is unknown."""
     with suppress(OSError, ValueError, IndexError):
         text = (system / f"devices/system/node/node{number}/meminfo").read_text(encoding="ascii")
         line = next(line for line in text.splitlines() if "MemTotal:" in line)
@@ -63,7 +63,7 @@ def read_memory(number: int, system: Path = _SYSTEM) -> int:
 
 
 def find_node(bus: str, system: Path = _SYSTEM) -> int:
-    """NUMA node of the device at this PCI address; -1 where the machine does not say, as most with one node."""
+    """Find the NUMA node of the device at this PCI address; -1 if unknown, as on most machines with one node."""
     try:
         return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -71,7 +71,7 @@ def find_node(bus: str, system: Path = _SYSTEM) -> int:
 
 
 def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:
-    """List the processors of the node that this process may use; all that it may use where the node is not known."""
+    """List the node's processors that this process may use; all usable ones if the node is unknown."""
     usable = list_usable()
     try:
         text = (system / f"devices/system/node/node{node}/cpulist").read_text(encoding="ascii")
@@ -81,7 +81,7 @@ def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:
 
 
 def parse_list(text: str) -> set[int]:
-    """The kernel's list form: "0-3,8" is 0, 1, 2, 3 and 8."""
+    """Parse the kernel's list format: "0-3,8" is 0, 1, 2, 3 and 8."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
@@ -90,7 +90,7 @@ def parse_list(text: str) -> set[int]:
 
 
 def find_ranges(processors: Iterable[int]) -> list[tuple[int, int]]:
-    """First and last of each run of neighbours."""
+    """Return the first and last of each run of neighbours."""
     found: list[tuple[int, int]] = []
     for number in sorted(processors):
         if found and found[-1][1] == number - 1:
@@ -101,13 +101,13 @@ def find_ranges(processors: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def pin_thread(processors: set[int] | frozenset[int]) -> None:
-    """Keep the calling thread there, where the system lets it: a sandbox may not, and it works anywhere."""
+    """Pin the calling thread to these processors, if the system allows it; a sandbox may not."""
     with suppress(OSError):
         os.sched_setaffinity(0, processors)
 
 
 def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
-    """The same, and the memory that the thread touches first is on the node while there is some; -1: anywhere."""
+    """Pin the thread, and prefer the node for memory that it touches first; -1: anywhere."""
     if node >= 0:
         pin_thread(processors)
         prefer_memory(node)
@@ -115,7 +115,7 @@ def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
 
 @contextmanager
 def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
-    """Pin while this is entered: the calling thread and those that are started within."""
+    """Context that pins the calling thread, and threads started within."""
     before = list_usable()
     pin_thread_near(node, processors)
     try:
@@ -127,14 +127,14 @@ def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[No
 
 
 def run_on(processors: set[int], work: Callable[[], Made]) -> Made:
-    """Run ``work`` on a thread that stays there: memory that it touches first is on that node."""
+    """Run ``work`` on a thread pinned there, so that memory it touches first is on that node."""
     with ThreadPoolExecutor(1, initializer=pin_thread, initargs=(processors,)) as pool:
         return pool.submit(work).result()
 
 
 def prefer_memory(node: int) -> None:
-    """Prefer a node for memory of the calling thread; -1: wherever it runs. Without libnuma the kernel's default
-    decides, which is the node of the processor that touches memory first."""
+    """Prefer a node for the calling thread's memory; -1: wherever it runs. Without libnuma the kernel's default
+    applies, the node of the processor that first touches the memory."""
     library = load_libnuma()
     if library is None:
         return
@@ -146,7 +146,7 @@ def prefer_memory(node: int) -> None:
 
 @cache
 def load_libnuma() -> Any:
-    """None where it is not installed, or the kernel allows no policy of memory."""
+    """Load libnuma; None if it is not installed, or the kernel allows no memory policy."""
     try:
         library = ctypes.CDLL(_LIBRARY)
         return library if library.numa_available() >= 0 else None

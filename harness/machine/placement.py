@@ -1,4 +1,4 @@
-"""Which node each worker of a CPU backend computes on, and with how many threads."""
+"""Assign each worker of a CPU backend a node and a number of threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.machine.numa import Node, list_nodes, list_usable
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Place of a worker. ``node`` -1: it computes on any of ``processors``, wherever they are."""
+    """Place of a worker. ``node`` -1: it computes on any of ``processors``, on any node."""
 
     node: int
     processors: frozenset[int]
@@ -21,18 +21,16 @@ class WorkerPlace:
 
 
 def place_workers(workers: int, threads: int) -> list[WorkerPlace]:
-    """On this machine, of which control groups may give less than its processors. ``threads`` of each worker, 0 for its
-    share."""
+    """Place workers on this machine, within the limits of control groups. ``threads``: per worker, 0 for its share."""
     return share_out(list_nodes(), list_usable(), count_usable_cores(), workers, threads)
 
 
 def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int, threads: int) -> list[WorkerPlace]:
     """One place per worker, in the order of the workers.
 
-    A worker stays on one node, and each node has as many workers as its part of the processors, but at least one. Where
-    there are fewer workers than nodes, or one of them has more threads than the smallest node has processors, binding
-    would leave processors idle or crowd them: then none is bound. ``cores``: of processor time that may be used, at
-    most.
+    A worker stays on one node, and each node has workers in proportion to its processors, but at least one. With fewer
+    workers than nodes, or more threads per worker than processors on the smallest node, binding would leave processors
+    idle or crowd them, so none is bound. ``cores``: the limit of processor time.
     """
     anywhere = WorkerPlace(-1, frozenset(usable), threads or max(1, cores // workers))
     smallest = min((len(node.processors) for node in nodes), default=0)
@@ -43,7 +41,7 @@ def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int,
     taken: Counter[int] = Counter()
     for left in range(workers, 0, -1):
         idle = [node for node in nodes if not taken[node.number]]
-        offered = idle if left == len(idle) else nodes  # the last ones go where nothing computes yet
+        offered = idle if left == len(idle) else nodes  # the last workers use idle nodes
         best = max(offered, key=lambda node: (len(node.processors) / (taken[node.number] + 1), -node.number))
         taken[best.number] += 1
         chosen.append(best)

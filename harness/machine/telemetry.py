@@ -1,4 +1,4 @@
-"""Load, frequency and temperature of the machine during a run, read by a thread that stays out of the way."""
+"""Load, frequency and temperature of the machine during a run, read by an unobtrusive thread."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from harness.cuda.nvml import Gpus
 THROTTLED = "throttled"
 PROCESSORS = Path("/sys/devices/system/cpu")
 _INTERVAL = 1.0  # seconds between readings
-_SHARE = 0.005  # a reading may use at most this share of the time: a machine with hundreds of cores reads slowly
-_MOST_CORES = 16  # cores whose frequency is read
-_THINNED = 600.0  # a series of readings gets a line after each 600th of the run so far: hours stay a short file
+_SHARE = 0.005  # maximum share of time for readings, which are slow on machines with hundreds of cores
+_MOST_CORES = 16  # maximum number of cores whose frequency is read
+_THINNED = 600.0  # readings are logged after each 600th of the run so far, which limits the file's length
 
 
 class Series:
-    """Smallest, mean and largest of what was read."""
+    """Smallest, mean and largest of a series of readings."""
 
     def __init__(self) -> None:
         self._count, self._total, self._least, self._most = 0, 0.0, float("inf"), float("-inf")
@@ -47,17 +47,17 @@ class Series:
 
 
 def find_flags(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, Any]:
-    """A run's values with what it is flagged for, and with the mark that people see."""
+    """Add a run's flags, and their visible mark, to its values."""
     if not flags:
         return values
     return {**values, "flags": dict(flags), "marks": [*values.get("marks", ()), THROTTLED]}
 
 
 class Telemetry:
-    """Context manager around a run; ``facts()`` afterwards. What the machine does not offer is left out.
+    """Context manager around a run; ``facts()`` afterwards. Readings that the machine does not support are omitted.
 
-    ``devices``: PCI addresses of the GPUs that take part. ``log``: a file that gets the readings as they come, with the
-    samples that are ``done`` by then.
+    ``devices``: PCI addresses of the run's GPUs. ``log``: a file for the readings, each with the number of samples
+    ``done``.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Telemetry:
         self._gpus.begin()
         self._processor_seconds = -_processor_seconds(self._process)
         self._throttled = _sum(self._throttle_files)
-        psutil.cpu_percent()  # the first call only sets the point that the next one measures from
+        psutil.cpu_percent()  # the first call only sets the start for the next one
         self._began = self._logged = time.monotonic()
         self._thread.start()
         return self
@@ -92,7 +92,7 @@ class Telemetry:
         self._throttled = max(0, _sum(self._throttle_files) - self._throttled)
 
     def facts(self, samples: int = 0) -> dict[str, Fact]:
-        """``samples``: how many the run completed, for the energy of one."""
+        """``samples``: number of completed samples, for the energy per sample."""
         summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
         found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
         found["processor_seconds"] = round(self._processor_seconds, 3)
@@ -101,12 +101,13 @@ class Telemetry:
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
 
     def flags(self) -> dict[str, int]:
-        """Heat, hardware slowdown and power brake: fact → number of readings (or the kernel's events) that had it."""
+        """Return heat, hardware slowdown and power brake flags: fact → number of readings (or kernel events) with
+        them."""
         cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
         return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
 
     def faults(self) -> str:
-        """Faults of the GPUs that the driver reported since the run began, for a message; "" for nothing."""
+        """Describe GPU faults that the driver has reported since the run began; "" for none."""
         xids = self._gpus.look_for_faults()
         return f"; the driver reported Xid {', '.join(map(str, xids))}" if xids else ""
 
@@ -118,7 +119,7 @@ class Telemetry:
             pause = max(_INTERVAL, (time.thread_time() - began) / _SHARE)
 
     def _read(self) -> dict[str, list[float]]:
-        """Name → a value for each device, core or sensor that has one; also added to what the facts sum up."""
+        """Read name → a value for each device, core or sensor; also adds the values to the series."""
         values: defaultdict[str, list[float]] = defaultdict(list)
         values["load_percent"].append(psutil.cpu_percent())
         values["memory_bytes"].append(float(self._process.memory_info().rss))
@@ -134,7 +135,7 @@ class Telemetry:
         return values
 
     def _write(self, values: Mapping[str, Sequence[float]]) -> None:
-        """A line: seconds since the beginning, samples done, the mean of each name."""
+        """Write a line: seconds since the start, samples done, the mean of each name."""
         now = time.monotonic()
         if self._log is None or now - self._logged < (now - self._began) / _THINNED:
             return
@@ -165,7 +166,7 @@ def _frequency_files() -> list[Path]:
 
 
 def _throttle_files() -> list[Path]:
-    """Find the counters of how often heat slowed a core or socket down; Intel's processors have them."""
+    """Find the thermal throttling counters of cores and sockets, available on Intel's processors."""
     return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
 
 

@@ -1,1 +1,1 @@
-"""Slices of GPUs (MIG): runs on them, and loads on further ones at the same time."""
+"""Slices of GPUs (MIG): runs on them, and concurrent loads on others."""

@@ -1,4 +1,4 @@
-"""``load``: a benchmark computes on one slice without LoadGen and without a pause, next to a run of another one."""
+"""``load``: compute a benchmark on one slice continuously, without LoadGen, during a run on another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REPORT_EVERY = 0.01  # seconds
 
 
 def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> Result:
-    """Never comes to an end by itself, but where a batch fails."""
+    """Compute until this process is ended, or a batch fails."""
     load, counter = request.load, Counter(request.counter)
     counter.stage("loading")
     benchmark = load_benchmark(load.benchmark)
@@ -47,8 +47,8 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
 
 
 class CompletionCounter:
-    """Counts completed samples, from any thread, and writes the count now and then: reading a counter at the very
-    moment in which it is written gives nothing."""
+    """Counts completed samples, from any thread, and writes the count at intervals: a counter cannot be read while it
+    is written."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter, self._lock = counter, threading.Lock()

@@ -1,7 +1,7 @@
-"""A session over several slices of GPUs (MIG): a process for each, since CUDA shows a process one slice at most.
+"""A session over several slices of GPUs (MIG): one process per slice, since a process can use at most one.
 
-The processes read samples from memory that they share with this one. Batches go to whichever process is free; answers
-come back through its pipe, and a thread for each process completes them.
+The processes read samples from memory shared with this one. Batches go to any free process; outputs return through its
+pipe, and a thread per process completes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 from harness.run.shared_samples import SharedSamples
 
-_ENDS = 60.0  # seconds that a process may take to free its slice
+_ENDS = 60.0  # seconds for a process to free its slice
 _LOST = "the process on slice {} ended"
 _SEE = "its last words are in the log of this run"
 
@@ -40,7 +40,7 @@ class WorkerStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLoaded:
-    """Its answer. ``depth``: batches that it takes at a time."""
+    """Its answer. ``depth``: maximum batches in flight."""
 
     batch_size: int
     sizes: Sequence[int]
@@ -50,7 +50,7 @@ class WorkerLoaded:
 
 
 class SliceWorker:
-    """A process on a slice, as it is seen from here. ``ask`` is for one thread, and for when nothing is in flight."""
+    """The parent's view of a process on a slice. ``ask`` is for one thread, and only with nothing in flight."""
 
     def __init__(self, uuid: str, start: WorkerStart, plan: LoadPlan) -> None:
         self.uuid, self._plan = uuid, plan
@@ -65,8 +65,8 @@ class SliceWorker:
         self._thread.start()
 
     def ask(self, *message: Any, hand: int = -1) -> Any:
-        """``hand``: a descriptor that goes with it. Raises what the process met, and HarnessError where it ended."""
-        with suppress(OSError):  # it has ended: the thread that follows it says so
+        """``hand``: a descriptor to send along. Raises the process's error, or HarnessError if it ended."""
+        with suppress(OSError):  # it has ended, which the thread that follows it reports
             self._pipe.send(message)
             if hand >= 0:
                 reduction.send_handle(self._pipe, hand, self._process.pid)
@@ -76,7 +76,7 @@ class SliceWorker:
         found = self._answers.get()
         if isinstance(found, HarnessError):
             if self._lost is not None:
-                self._answers.put(self._lost)  # a second question gets the same answer
+                self._answers.put(self._lost)  # a second request gets the same answer
             raise found
         return found
 
@@ -89,7 +89,7 @@ class SliceWorker:
             self._pipe.send(("submit", rows, token))
 
     def end(self, patience: float = 0.0) -> None:
-        """``patience``: seconds that it may take to end by itself."""
+        """``patience``: seconds for it to end by itself."""
         end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()
@@ -131,8 +131,8 @@ class SliceWorker:
 
 
 class SliceSession:
-    """The Session over all of them. What each computes is a session of the backend, with loops where the benchmark has
-    them."""
+    """The Session over all slices. Each slice computes through a session of the backend, with loops if the benchmark
+    has them."""
 
     def __init__(self, backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> None:
         self.workers: list[SliceWorker] = []
@@ -192,7 +192,7 @@ class SliceSession:
     def close(self) -> None:
         for number, worker in enumerate(self.workers):
             closing = worker.ask("close")
-            if number == 0:  # what a session adds while it ends
+            if number == 0:  # notes that a session adds at its end
                 self.notes |= {name: value for name, value in closing.items() if name not in self.notes}
             worker.end(_ENDS)
         if self._memory is not None:

@@ -23,13 +23,13 @@ from harness.run.shared_samples import Layout, map_samples
 
 
 class SliceServer:
-    """Answers questions one after the other; batches are completed at any time, from any thread."""
+    """Answers requests one after the other; batches are completed at any time, from any thread."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Until the other side closes the pipe."""
+        """Serve until the other side closes the pipe."""
         session = self._answer(lambda: self._load(self._pipe.recv()))
         if session is None:
             return
@@ -77,7 +77,7 @@ class SliceServer:
         self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:
-        """Answer with a result; None where it fails, which is reported."""
+        """Answer with a result; None after a failure, which is reported."""
         try:
             return work()
         except (EOFError, BrokenPipeError):
@@ -92,7 +92,7 @@ class SliceServer:
 
 
 def _explain(error: BaseException) -> tuple[str, str, str]:
-    """Explain an error as it is raised on the other side; for an unforeseen one the log has the traceback."""
+    """Explain an error for the other side to raise; the log has the traceback of an unexpected one."""
     if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
         traceback.print_exception(error)
         return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
@@ -106,15 +106,15 @@ def _close(session: Session) -> dict[str, Any]:
 
 
 def _keep(outputs: Outputs) -> list[np.ndarray]:
-    """A session may write to its outputs again, but not before they are on their way."""
+    """Copy outputs that the session might overwrite before they are sent."""
     return [np.ascontiguousarray(output) for output in outputs]
 
 
 def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
-    """A session with loops, or with lanes on a device, says itself how many it takes at a time."""
+    """Describe the session; one with loops, or with lanes on a device, defines its own depth."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not asked for here
+        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not computed here
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

@@ -1,4 +1,4 @@
-"""Slices of GPUs (MIG) that a child computes on, with a process for each, and further ones for loads next to a run."""
+"""Slices of GPUs (MIG) for a child, with a process each, and further ones for background loads."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from harness.mig.slice_session import SliceSession
 
 
 def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | None) -> list[Slice]:
-    """A slice for each profile that is ``wanted``, the first that fit; ``chosen``: the variable CUDA_VISIBLE_DEVICES,
-    which may name slices or their GPUs. Raises HarnessError where there are not enough."""
+    """Choose a slice for each ``wanted`` profile, the first that fit; ``chosen``: the variable CUDA_VISIBLE_DEVICES,
+    which may list slices or their GPUs. Raises HarnessError if there are not enough."""
     usable = [part for part in here if chosen is None or _is_among(part, chosen)]
     free = list(usable)
     found: list[Slice] = []
@@ -41,18 +41,18 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
 
 
 def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
-    """The session of a run over several slices."""
+    """Open the session of a run over several slices."""
     return SliceSession(backend, benchmark, plan, slices)
 
 
 def prepare_background(loads: Sequence[BackgroundLoad], own: int, folder: Path) -> Background:
-    """What computes next to a run on its ``own`` first slices, which alone are shown from here on."""
+    """Prepare the background loads of a run, to which only its first ``own`` slices are visible from here on."""
     return Background(loads, split_taken(own), folder)
 
 
 def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
-    """Show CUDA, in this process and those that it starts, slices of these profiles and nothing else. ``anywhere``: on
-    a machine without any device, what was asked for does without. Raises HarnessError where there are not enough."""
+    """Make only slices of these profiles visible to CUDA, in this process and its children. ``anywhere``: on a machine
+    without any device, compute without slices. Raises HarnessError if there are not enough."""
     accelerators = list_accelerators()
     if accelerators or not anywhere:
         found = choose_slices(wanted, list_slices(accelerators), os.environ.get(VISIBLE))
@@ -60,7 +60,7 @@ def take_slices(wanted: Sequence[str], *, anywhere: bool = False) -> None:
 
 
 def split_taken(count: int) -> list[str]:
-    """The UUIDs of those behind the first ``count``, which alone are shown from here on."""
+    """Return the UUIDs of the slices after the first ``count``; only these first ones remain visible."""
     taken = list_taken()
     if len(taken) > count:
         os.environ[VISIBLE] = ",".join(taken[:count])
@@ -83,17 +83,17 @@ def _is_among(part: Slice, chosen: str) -> bool:
     return False
 
 
-# Computation on further slices while a run is measured: a child for each, from before the run until after it.
+# Computation on further slices during a measured run: one child each, from before the run until after it.
 
 _LONGEST = 600.0  # seconds until all of them compute
-_STILL = 60.0  # seconds in which each must complete a batch once the run has ended
+_STILL = 60.0  # seconds for each to complete a batch after the run has ended
 _LOOK = 0.05
-_READS = 3  # one that falls into a write may read nothing
+_READS = 3  # a read during a write may return nothing
 
 
 class Background:
-    """Entered, all of them compute. ``slices``: the UUID for each; none where no slice was taken, and then they compute
-    on what there is."""
+    """Context in which all loads compute. ``slices``: the UUID for each; empty if no slice was taken, and they compute
+    on the available device."""
 
     def __init__(self, loads: Sequence[BackgroundLoad], slices: Sequence[str], folder: Path) -> None:
         self._loads, self._slices = loads, slices or [""] * len(loads)
@@ -117,19 +117,19 @@ class Background:
         self._end()
 
     def check(self) -> None:
-        """Raises HarnessError where one of them did not compute until the end of the run."""
+        """Raise HarnessError if any load stopped before the end of the run."""
         after, self._seconds = self._read(), time.monotonic() - self._began
         self._wait(after, _STILL)
         self._done = [now - before for now, before in zip(after, self._done, strict=True)]
 
     def facts(self) -> dict[str, Fact]:
-        """Samples per second of each while the run was made."""
+        """Return each load's samples per second during the run."""
         rates = [round(done / self._seconds, 3) for done in self._done] if self._seconds else []
         return {"background.samples_per_second": Fact(value=rates, role="note")} if self._loads else {}
 
     @property
     def ended(self) -> bool:
-        """True once none of them is left."""
+        """Return True once all of them have ended."""
         return all(child.poll() is not None for child in self._children)
 
     def kill(self, number: int) -> None:
@@ -137,7 +137,7 @@ class Background:
             child.kill()
 
     def _wait(self, before: Sequence[int], longest: float) -> None:
-        """Until each has computed more than that."""
+        """Wait until each has computed more than before."""
         give_up = time.monotonic() + longest
         while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
             for number, child in enumerate(self._children):

@@ -1,1 +1,1 @@
-"""Runs whose power is measured with MLCommons' power kit, and runs in a declared power state of their machine."""
+"""Runs with power measured by MLCommons' power kit, and runs in a declared power state of the machine."""

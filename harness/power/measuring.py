@@ -1,4 +1,4 @@
-"""``power``: a run under the client of MLCommons' power kit. What the kit leaves is kept as it is."""
+"""``power``: run under the client of MLCommons' power kit. The kit's files are kept unchanged."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ DEFAULT_PORT = 4950
 _CLIENT, _CHECK = "ptd_client_server/client.py", "compliance/check.py"
 _CHECKED = "check.txt"
 _LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl.txt")
-# A line of the analyzer's samples: when, then what, each behind its name.
+# A line of the analyzer's samples: the time, then name and value of each quantity.
 _WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d{1,12}(?:\.\d{1,12})?),")
 _LARGEST = 64 << 20  # bytes of a log of a session: a day of samples has ten million
 _NEVER = "see what the client and the director say; nothing of a session that failed can be submitted"
 
 
 def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: those of the measured run, and power: session, watts (their mean), samples, check ("passed", or what the
-    kit's own check says). Raises HarnessError where the session failed."""
+    """Measure. values: those of the measured run, and power: session, watts (mean), samples, check ("passed", or the
+    message of the kit's own check). Raises HarnessError if the session failed."""
     began = time.monotonic()
     Counter(request.counter).close()
     kit, session, place = Path(request.kit), Path(request.session), Path(request.counter).parent
@@ -61,8 +61,8 @@ def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def _write_workload(request: PowerRequest, place: Path, answer: Path) -> str:
-    """Write the workload that the client starts, twice: the folder of the logs is empty each time, as every run expects
-    it."""
+    """Write the workload, which the client starts twice; it empties the folder of the logs each time, as every run
+    requires."""
     inner = place / "measure.json"
     dataclasses.replace(request.run, counter=request.counter).write(inner)
     logs = shlex.quote(request.run.log_dir)
@@ -71,17 +71,18 @@ def _write_workload(request: PowerRequest, place: Path, answer: Path) -> str:
 
 
 def _run(words: list[str], place: Path, request: PowerRequest) -> GroupEnd:
-    """Its own folder is left alone: the client makes it. The run's parent is the client's shell, none of ours."""
+    """Run the client, which creates its own folder. The run's parent is the client's shell, not one of our
+    processes."""
     environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     return run_group(Command(words, place, environment), output, lambda: None)
 
 
 def _describe(session: Path) -> Mapping[str, Any]:
-    """The session as its client names it, and what the analyzer saw while it was measured."""
+    """Describe the session: its name from the client, and the analyzer's samples during the measurement."""
     lines = _read_log(session / "run_1/spl.txt").decode(errors="replace").splitlines()
     watts = [float(found["watts"]) for line in lines if (found := _WATTS.match(line))]
-    watts = [each for each in watts if each > 0]  # an analyzer that was not ready says -1
+    watts = [each for each in watts if each > 0]  # an analyzer that was not ready reports -1
     if not watts:
         raise HarnessError("the analyzer's samples of the measured run hold no power", "backend", _NEVER)
     mean = sum(watts) / len(watts)
@@ -96,7 +97,7 @@ def _read_name(path: Path) -> str:
 
 
 def _read_log(path: Path) -> bytes:
-    """Whatever the director sent was written down."""
+    """Read a log with data from the director."""
     with path.open("rb") as stream:
         data = stream.read(_LARGEST + 1)
     if len(data) > _LARGEST:
@@ -105,7 +106,7 @@ def _read_log(path: Path) -> bytes:
 
 
 def _check(kit: Path, session: Path, place: Path, request: PowerRequest) -> str:
-    """Check the session with the kit's own check, where it is there; its words are kept with the session."""
+    """Check the session with the kit's own check, if available; its output is kept with the session."""
     if not (kit / _CHECK).is_file():
         return "not there"
     words = f"{shlex.join([sys.executable, str(kit / _CHECK), str(session)])} > {_CHECKED} 2>&1"

@@ -1,4 +1,4 @@
-"""Requests of this part, which a pass writes and the other modules carry out."""
+"""Requests of this part, written by a pass and executed by the other modules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from harness.contract import FileMessage, RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerRequest(FileMessage):
-    """Make a run under the client of MLCommons' power kit, which makes it twice: for the ranges, and to be measured.
+    """Run under the client of MLCommons' power kit, which runs twice: to find the ranges, and to measure.
 
-    ``run``: what is measured. ``kit``: the folder of the kit; ``director``: host:port of its server; ``ntp``: a time
-    server. ``session``: a folder that does not exist yet, for what the client leaves: power/, ranging/ and run_1/.
+    ``run``: the measured run. ``kit``: the folder of the kit; ``director``: host:port of its server; ``ntp``: a time
+    server. ``session``: a new folder for the client's files: power/, ranging/ and run_1/.
     """
 
     verb: ClassVar[str] = "power"
@@ -28,11 +28,11 @@ class PowerRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRequest(FileMessage):
-    """Carry out a run while its machine is in a power state.
+    """Execute a run while its machine is in a power state.
 
-    ``inner_verb``, ``inner``: the request of the run. ``set_by`` and ``restore``: commands that bring the machine there
-    and back; ``read_by`` prints what must then be ``expect``; all of them start in ``cwd``. ``journal``: a file of the
-    machine that says what to put back. ``secrets``: as of the run; ``places``: what it names outside the repository.
+    ``inner_verb``, ``inner``: the request of the run. ``set_by`` and ``restore``: commands that set and restore the
+    state; the output of ``read_by`` must then be ``expect``; all of them start in ``cwd``. ``journal``: a file on the
+    machine with the state to restore. ``secrets``: as for the run; ``places``: its paths outside the repository.
     """
 
     verb: ClassVar[str] = "state"

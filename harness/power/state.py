@@ -1,8 +1,8 @@
-"""``state``: a run while its machine is in a declared power state, which is set before and put back in every case.
+"""``state``: run while the machine is in a declared power state, which is set before and always restored.
 
 A keeper sits between this process and the run (``harness.child.group``), so that a SIGKILL of this process, or of the
-pass above it, puts the state back as well. The state to restore is written down before anything is set: where the
-keeper was killed too, the next run on the machine, or the next pass, restores it first.
+pass above it, restores the state as well. The state to restore is recorded before anything is set: if the keeper was
+killed too, the next run on the machine, or the next pass, restores it first.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from harness.errors import HarnessError
 from harness.power.requests import StateRequest
 from harness.verbs.command import LAST_LINE
 
-_LIMIT = 60.0  # seconds that setting or reading a state may take
-_AFTER = "state-after"  # what the machine read when the run had ended, and before it was put back
+_LIMIT = 60.0  # seconds for setting or reading a state
+_AFTER = "state-after"  # state read after the run, before it was restored
 
 
 def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Run in the state: the run's result, and the state as it was read: evidence, since runs of one cell must have had
-    the same. Raises HarnessError where the state could not be set, did not last, or was not put back."""
+    """Run in the state; return the run's result with the state read as evidence, since runs of one cell must have the
+    same. Raises HarnessError if the state could not be set, did not last, or was not restored."""
     began = time.monotonic()
     Counter(request.counter).close()
     journal, place = Path(request.journal), Path(request.counter).parent
-    put_back(journal)  # of a run that was killed together with its keeper
+    put_back(journal)  # left by a run that was killed together with its keeper
     before = _read(request)
     _write_journal(journal, request, before)
 
@@ -63,7 +63,7 @@ def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def put_back(journal: Path) -> None:
-    """Put the written state back; it stays written down where that fails."""
+    """Restore the recorded state; the record remains if that fails."""
     try:
         said = json.loads(journal.read_text(encoding="utf-8"))
         restore, read, cwd, before = said["restore"], said["read"], said["cwd"], said["before"]
@@ -76,7 +76,7 @@ def put_back(journal: Path) -> None:
 
 
 def _carry_out(request: StateRequest, place: Path, end: Callable[[], None]) -> Path:
-    """The run as a child of its own; its result is read once the state is put back."""
+    """Run as a separate child; its result is read once the state is restored."""
     inner, answer = place / "state-request.json", place / "state-answer.json"
     inner.write_text(json.dumps({"format": FORMAT, **request.inner, "counter": request.counter}), encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
@@ -105,14 +105,14 @@ def _read(request: StateRequest) -> str:
 
 
 def _expect(request: StateRequest, found: str, when: str) -> None:
-    """Several devices print a line each; all must say the same."""
+    """Check the state; several devices print one line each, which must be equal."""
     if found != request.expect:
         problem = f"the power state reads {found!r} when it {when}, not {request.expect!r}"
         raise HarnessError(problem, "resources", "correct power_state of the system, or what its commands may do")
 
 
 def _run(words: Sequence[str], cwd: str, verb: str) -> str:
-    """Run a command: the lines that it prints, each once."""
+    """Run a command; return its distinct output lines."""
     try:
         ended = subprocess.run(
             list(words), cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, check=False

@@ -1,2 +1,2 @@
 """Lower precision as part of the model: types and Q/DQ pairs in the ONNX file, so that every backend computes the same.
-onnxruntime does the work on the graph."""
+onnxruntime modifies the graph."""

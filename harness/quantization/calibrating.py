@@ -1,4 +1,4 @@
-"""Inserts Q/DQ pairs with ranges taken from calibration samples, and writes the document that explains them."""
+"""Insert Q/DQ pairs with ranges from calibration samples, and write the document that explains them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ METHODS = {
     "distribution": CalibrationMethod.Distribution,
 }
 _TYPES = {"int8": QuantType.QInt8, "fp8": QuantType.QFLOAT8E4M3FN}
-_FEED = 8  # samples per calibration batch, where the model takes any
+_FEED = 8  # samples per calibration batch, if the model accepts any size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedPrecision:
     """``count``: calibration samples, 0 for all. ``residuals``: quantize the other branch of residual sums.
 
-    ``input_scale``: not 0: the model takes int8 samples that mean themselves times this.
+    ``input_scale``: if not 0, the model takes int8 samples that are multiplied by this.
     """
 
     precision: str
@@ -53,7 +53,7 @@ class WantedPrecision:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> WantedPrecision:
-        """From model.settings. Raises HarnessError at a value that is not known."""
+        """Read from model.settings. Raises HarnessError at an unknown value."""
         precision = str(settings["precision"])
         default = "distribution" if precision == "fp8" else "minmax"
         method = str(settings.get("calibration_method", default))
@@ -89,16 +89,16 @@ class Feed:
         return batch
 
     def set_range(self, start_index: int, end_index: int) -> None:
-        """onnxruntime asks for it only when calibration is striped, which it is not here."""
+        """Called by onnxruntime only for striped calibration, which is not used here."""
 
 
 def change_precision(
     model: Path, settings: Mapping[str, Any], samples: Arrays | None, counter: Counter, cache: Path | None = None
 ) -> dict[str, Any]:
-    """Rewrite ``model`` in place in ``settings["precision"]``; what the record keeps of it.
+    """Rewrite ``model`` in place in ``settings["precision"]``; return the facts for the record.
 
-    ``samples``: for calibration, by input name; None where the benchmark offers none. ``cache``: a folder that keeps
-    ranges by what they were taken from.
+    ``samples``: for calibration, by input name; None if the benchmark has none. ``cache``: a folder that stores ranges
+    by their origin.
     """
     precision = str(settings["precision"])
     if precision in ("fp16", "bf16"):
@@ -117,7 +117,7 @@ def change_precision(
 
 
 def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
-    """The first ``count`` samples, in the order of the benchmark's calibration list."""
+    """Load the first ``count`` samples, in the order of the benchmark's calibration list."""
     names = [tensor.name for _, tensor in list_tensors(model)[0]]
     if len(samples) == len(names) == 1:
         samples = {names[0]: next(iter(samples.values()))}
@@ -180,7 +180,7 @@ def quantized(
 
 
 def _bring(kept: Path, ranges: Path) -> None:
-    """Ranges that were taken before, unless they are damaged."""
+    """Copy stored ranges, unless they are damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         content = kept.read_bytes()
         if json.loads(content)["data"]:
@@ -188,7 +188,7 @@ def _bring(kept: Path, ranges: Path) -> None:
 
 
 def _keep(ranges: Path, kept: Path) -> None:
-    """Keep it; where that fails, it is taken again the next time."""
+    """Store the ranges; if that fails, they are computed again the next time."""
     aside = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -201,8 +201,8 @@ def _keep(ranges: Path, kept: Path) -> None:
 
 
 def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:
-    """Fold and infer shapes, then mark; how many residual sums were marked."""
-    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns of what is done here on purpose
+    """Fold and infer shapes, then mark residual sums; return their number."""
+    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns about intentional steps
     quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
     loaded = load(prepared)
     drop_identities(loaded)
@@ -241,7 +241,7 @@ def digest_samples(arrays: Arrays) -> str:
 
 
 def document(made: Mapping[str, Any]) -> str:
-    """The calibration document of a submission, in Markdown."""
+    """Write the calibration document of a submission, in Markdown."""
     grid = "symmetric int8 with zero point 0" if made["precision"] == "int8" else "fp8 (E4M3)"
     lines = [
         "# Calibration",
@@ -260,21 +260,21 @@ def document(made: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# Places of Q/DQ pairs, as TensorRT fuses them best.
+# Places of Q/DQ pairs that TensorRT fuses best.
 #
-# Inputs of convolutions and matrix products are quantized, their outputs are not: what follows (bias, activation, a
-# residual sum) is fused into the same kernel and works on its accumulator. Of a residual sum the *other* branch is
-# quantized, so that the kernel reads it as int8; where that tensor feeds a convolution as well, both share one pair.
-# The last sum before a pooling over everything is quantized for the pooling.
+# Inputs of convolutions and matrix products are quantized, but not their outputs: the next operators (bias, activation,
+# a residual sum) are fused into the same kernel and use its accumulator. The *other* branch of a residual sum is
+# quantized, so that the kernel reads it as int8; if that tensor also feeds a convolution, both share one pair. The last
+# sum before a global pooling is quantized for the pooling.
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 POOLINGS = ("GlobalAveragePool",)
-MARK = "Identity"  # onnxruntime quantizes the input even of an operator that it does not know
+MARK = "Identity"  # onnxruntime quantizes inputs of any operator, even an unknown one
 _PREFIX = "residual_mark"
 
 
 def mark_residuals(model: Any) -> int:
-    """Put a marked Identity on the other branch of each residual sum; how many."""
+    """Insert a marked Identity in the other branch of each residual sum; return their number."""
     graph = model.graph
     makers = {output: node for node in graph.node for output in node.output}
     weights = {tensor.name for tensor in graph.initializer}
@@ -294,7 +294,7 @@ def mark_residuals(model: Any) -> int:
 
 
 def remove_marks(model: Any) -> None:
-    """Take the marked Identities out again."""
+    """Remove the marked Identities."""
     graph = model.graph
     marks = [node for node in graph.node if node.op_type == MARK and node.name.startswith(_PREFIX)]
     renamed = {node.output[0]: node.input[0] for node in marks}
@@ -307,7 +307,7 @@ def remove_marks(model: Any) -> None:
 
 
 def drop_identities(model: Any) -> None:
-    """Every Identity that is there before the marks, except one that makes an output of the model."""
+    """Drop every Identity before marking, except those that produce an output of the model."""
     graph = model.graph
     outputs = {value.name for value in graph.output}
     for node in [node for node in graph.node if node.op_type == MARK and node.output[0] not in outputs]:
@@ -319,7 +319,7 @@ def drop_identities(model: Any) -> None:
 
 
 def quantize_inputs(model: Any) -> dict[str, float]:
-    """Let the model take quantized samples: input name -> scale. An input that is used unquantized too is left."""
+    """Let the model take quantized samples; return input name -> scale. An input also used unquantized is unchanged."""
     graph = model.graph
     scales: dict[str, float] = {}
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -341,7 +341,8 @@ def _users(graph: Any, name: str) -> Iterator[Any]:
 
 
 def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
-    """Which input of a sum does not come straight from a kernel that could take the sum over; None for no such sum."""
+    """Find the input of a sum that does not come directly from a kernel able to fuse it; None if there is no such
+    sum."""
     match [_from_kernel(name, makers, weights) for name in node.input]:
         case [True, _]:
             return 1
@@ -351,7 +352,7 @@ def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> in
 
 
 def _from_kernel(name: str, makers: Mapping[str, Any], weights: Set[str]) -> bool:
-    """A matrix product and the sum with its bias count as one."""
+    """Return True for a kernel's output; a matrix product and its bias count as one."""
     node = makers.get(name)
     if node is not None and node.op_type == "Add" and weights & set(node.input):
         node = next((makers[given] for given in node.input if given in makers), None)

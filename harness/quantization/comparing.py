@@ -1,4 +1,4 @@
-"""Cost of lower precision: the same samples through both models on the CPU."""
+"""Cost of lower precision: compute the same samples with both models on the CPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BATCH = 8
 
 
 def compute_outputs(model: Path, arrays: Arrays) -> list[np.ndarray]:
-    """All outputs for all samples. The graph runs as it is, so that no rewriting changes what is compared."""
+    """Compute all outputs for all samples. The graph runs without optimisation, which could change the comparison."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
@@ -34,7 +34,7 @@ def compute_outputs(model: Path, arrays: Arrays) -> list[np.ndarray]:
 
 
 def scale_samples(model: Path, arrays: Arrays, scales: Mapping[str, float]) -> dict[str, np.ndarray]:
-    """Float samples as the model takes them: divided by ``scales`` and rounded where it is quantized, else cast."""
+    """Convert float samples to the model's inputs: divided by ``scales`` and rounded if quantized, otherwise cast."""
     names = {tensor.name: tensor.dtype for _, tensor in list_tensors(model)[0]}
     if len(names) == len(arrays) == 1:
         arrays = dict.fromkeys(names, next(iter(arrays.values())))
@@ -59,7 +59,7 @@ def compared(
     score: Score | None = None,
 ) -> dict[str, Any]:
     """``agreement``: share of samples with equal responses. ``signal_to_noise_db``: of each output. ``scores``: the
-    benchmark's own metrics for both, where ``score`` can make them of responses."""
+    benchmark's own metrics for both, if ``score`` can compute them from responses."""
     count, size = len(next(iter(arrays.values()))), find_batch(before, 1)
     arrays = {name: array[: count - count % size] for name, array in arrays.items()}  # full batches, where one is fixed
     first, second = (compute_outputs(model, scale_samples(model, arrays, scales or {})) for model in (before, after))
@@ -77,7 +77,7 @@ def compared(
 
 
 def score_with(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
-    """A benchmark's own scorer, for the responses to the first samples of its dataset."""
+    """Return a benchmark's own scorer, for the responses to the first samples of its dataset."""
 
     def scored(responses: np.ndarray, folder: Path) -> Mapping[str, Any]:
         data = tuple(np.ascontiguousarray(response).tobytes() for response in responses)
@@ -87,7 +87,7 @@ def score_with(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], data
 
 
 def compute_ratio(exact: np.ndarray, other: np.ndarray) -> float:
-    """Power of the signal over that of the difference, in decibels; at most 200."""
+    """Return the power ratio of signal to difference, in decibels; at most 200."""
     signal = float(np.square(exact.astype(np.float64)).sum())
     noise = float(np.square(exact.astype(np.float64) - other.astype(np.float64)).sum())
     return min(200.0, 10 * float(np.log10(max(signal, 1e-300) / max(noise, 1e-300))))

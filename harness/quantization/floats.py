@@ -1,4 +1,4 @@
-"""Converts a model from fp32 to fp16 or bf16, and refuses one that does not compute in the declared precision."""
+"""Convert a model from fp32 to fp16 or bf16, and refuse one that does not compute in the declared precision."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HALVES = {"fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 
 
 def make_typed_model(model: Path, folder: Path, precision: str, *, half_inputs: bool = False) -> Path:
-    """The model in which float arithmetic has this precision: itself, or a converted copy in ``folder``.
+    """Return a model with float arithmetic in this precision: itself, or a converted copy in ``folder``.
 
-    Inputs and outputs keep their types, float inputs become float16 with ``half_inputs``. int8 and fp8 must be in the
-    model already. Raises HarnessError when they are not, or when the model computes in another precision.
+    Inputs and outputs keep their types, but float inputs become float16 with ``half_inputs``. int8 and fp8 must already
+    be in the model. Raises HarnessError if they are not, or if the model computes in another precision.
     """
     loaded = load(model, weights=precision in _HALVES)
     require_precision(loaded, precision)
@@ -38,7 +38,7 @@ def make_typed_model(model: Path, folder: Path, precision: str, *, half_inputs: 
 
 
 def lower_precision(model: Any, *, bfloat: bool, half_inputs: bool = False) -> Any:
-    """float16 or bfloat16 inside; outputs stay float32, and inputs unless they are asked for in float16."""
+    """Convert to float16 or bfloat16 internally; outputs stay float32, as do inputs without ``half_inputs``."""
     kept = [value.name for value in model.graph.output]
     if not half_inputs or bfloat:
         kept += [value.name for value in model.graph.input]
@@ -48,7 +48,7 @@ def lower_precision(model: Any, *, bfloat: bool, half_inputs: bool = False) -> A
 
 
 def relabel_float16(model: Any) -> Any:
-    """bfloat16 wherever a float16 model says float16: the same places, another type."""
+    """Replace float16 by bfloat16 everywhere in a float16 model."""
     graph = model.graph
     for tensor in graph.initializer:
         _widen(tensor)
@@ -73,13 +73,13 @@ def _widen(tensor: Any) -> None:
 
 
 def list_float_types(model: Any) -> set[int]:
-    """Types of the weights that are floats."""
+    """List the types of the float weights."""
     floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
     return {tensor.data_type for tensor in model.graph.initializer if tensor.data_type in floats}
 
 
 def require_precision(model: Any, precision: str) -> None:
-    """Raises HarnessError when an engine of this model would compute in another precision than the one declared."""
+    """Raise HarnessError if an engine of this model would not compute in the declared precision."""
     quantized = find_quantized_type(model)
     if quantized == "int4":
         able = " or ".join(name for name, facts in BACKENDS.items() if quantized in facts.weights)
@@ -106,14 +106,14 @@ def find_quantized_type(model: Any) -> str:
 
 
 def save_typed(model: Path, path: Path, precision: str, *, half_inputs: bool = False) -> None:
-    """``make_typed_model`` as one file of its own at ``path``."""
+    """Save the result of ``make_typed_model`` as a single file at ``path``."""
     typed = make_typed_model(model, path.parent, precision, half_inputs=half_inputs)
     if typed != path:
         save(load(typed), path)
 
 
 def list_tensors(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int, Tensor]]]:
-    """Inputs and outputs: batch axis (-1 where it is free) and the rest."""
+    """List inputs and outputs: batch axis (-1 if it is free) and the rest."""
     graph = load(model, weights=False).graph
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [_described(value) for value in graph.input if value.name not in weights]
@@ -121,7 +121,7 @@ def list_tensors(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int,
 
 
 def find_batch(model: Path, free: int) -> int:
-    """The batch that the model is fixed to; ``free`` where it takes any."""
+    """Return the model's fixed batch size; ``free`` if it accepts any."""
     sizes = [batch for batch, _ in list_tensors(model)[0] if batch > 0]
     return sizes[0] if sizes else free
 

@@ -1,6 +1,6 @@
-"""ONNX models on disk, with weights in files of their own next to them.
+"""ONNX models on disk, with weights in separate files.
 
-They are read here rather than by onnx, which refuses a file of weights with hard links, as every input of a build is.
+They are read here rather than by onnx, which refuses weight files with hard links, as in every input of a build.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
 
 
 def load(model: Path, *, weights: bool = True) -> Any:
-    """Raises HarnessError when the file is not a model, or weights are missing. ``weights`` False leaves those in other
-    files where they are.
+    """Load a model. Raises HarnessError if the file is not a model, or weights are missing. ``weights`` False: do not
+    load weights in other files.
     """
     try:
         loaded = onnx.load(str(model), load_external_data=False)
@@ -37,7 +37,7 @@ def load(model: Path, *, weights: bool = True) -> Any:
 
 
 def save(model: Any, path: Path) -> None:
-    """Save one file where it can be one, else the weights next to it under a name that does not change."""
+    """Save one file if possible, otherwise with separate weights under a fixed name."""
     weights_file = path.with_name(f"{path.name}.data")
     weights_file.unlink(missing_ok=True)
     large = model.ByteSize() >= _MOST_IN_ONE_FILE
@@ -45,13 +45,13 @@ def save(model: Any, path: Path) -> None:
 
 
 def list_files(model: Path) -> list[Path]:
-    """The model's file, then those of its weights."""
+    """List the model's file, then those of its weights."""
     loaded = load(model, weights=False)
     return [model, *sorted({model.parent / _place(tensor)["location"] for tensor in _elsewhere(loaded)})]
 
 
 def gather(model: Path) -> None:
-    """Write a model whose weights are anywhere in its folder as ``save`` does, and remove their files."""
+    """Rewrite a model with weights anywhere in its folder by ``save``, and remove their files."""
     _, *weights_file = list_files(model)
     if weights_file:
         loaded = load(model)
@@ -61,7 +61,7 @@ def gather(model: Path) -> None:
 
 
 def copy(model: Path, folder: Path) -> Path:
-    """A copy of a model that ``save`` wrote, its weights included."""
+    """Copy a model written by ``save``, with its weights."""
     for path in list_files(model):
         shutil.copyfile(path, folder / path.name)
     return folder / model.name

@@ -1,4 +1,4 @@
-"""Programs of torch.export for packed samples, their products of matrices in fp8 with ranges from calibration."""
+"""Quantize torch.export programs for packed samples: matrix products in fp8 with calibrated ranges."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
 
 PRECISION, METHOD = "fp8", "max"
-_AT_ONCE = 8  # samples that are computed together
+_AT_ONCE = 8  # samples per batch
 
 
 def quantize_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, packing: Packing | None, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """Rewrite the program in place in fp8; what the record keeps of it. ``samples``: for calibration, in the order of
-    the benchmark's list. ``compare``: so many of them are computed by both programs."""
+    """Rewrite the program in place in fp8; return the facts for the record. ``samples``: for calibration, in the order
+    of the benchmark's list. ``compare``: number of samples computed by both programs."""
     program = torch.export.load(path)
     if packing is None or not is_packed(program):
         problem = f"{path.name} takes padded samples, and model.settings.precision changes programs of packed ones only"
@@ -63,8 +63,8 @@ def quantize_program(
 
 
 def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
-    """Choose the samples on which ranges are measured. Raises HarnessError where ``settings`` ask for what programs
-    cannot be, or there are none."""
+    """Choose the calibration samples. Raises HarnessError if ``settings`` are not supported for programs, or there are
+    no samples."""
     asked = str(settings.get("precision", "fp32"))
     method = str(settings.get("calibration_method", METHOD))
     if asked != PRECISION or method != METHOD:
@@ -80,7 +80,7 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
 
 
 def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
-    """Describe, for a record, ranges that were measured on ``samples``."""
+    """Describe ranges measured on ``samples`` for a record."""
     return {
         "precision": PRECISION,
         "method": METHOD,
@@ -94,7 +94,7 @@ def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
 
 
 class PackedBatches:
-    """Samples through a program, a few at a time."""
+    """Runs samples through a program in small batches."""
 
     def __init__(self, program: torch.export.ExportedProgram, packing: Packing, samples: Arrays, device: str) -> None:
         self._samples, self._device = PackedSamples(packing, samples), device
@@ -115,7 +115,7 @@ class PackedBatches:
 
 
 def _save(module: torch.fx.GraphModule, program: torch.export.ExportedProgram, path: Path) -> None:
-    """With the axes that were free before."""
+    """Save with the previously free axes."""
     names = program.graph_signature.user_inputs
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     sizes = {name: 3 if name == BOUNDS else 8 for name in names}

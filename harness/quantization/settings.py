@@ -1,4 +1,4 @@
-"""Settings of a model that say how it is quantized, each checked against what it may be."""
+"""A model's quantization settings, with validation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.errors import HarnessError
 
 
 def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A setting that is a number from 0 on. Raises HarnessError at anything else."""
+    """Read a non-negative number. Raises HarnessError at anything else."""
     value = settings.get(name, default)
     try:
         count = int(value)
@@ -22,7 +22,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
 
 
 def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Text in quotes is refused: "false" would be true."""
+    """Read a flag. Quoted text is refused: "false" would be true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
         raise HarnessError(f"model.settings.{name} {value!r} is neither true nor false", "input", "write true or false")
@@ -30,7 +30,7 @@ def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool
 
 
 def scale_of(value: Any) -> float:
-    """Read the value of one step of a quantized input; 0 for none. Raises HarnessError at anything else."""
+    """Read the step of a quantized input; 0 for none. Raises HarnessError at anything else."""
     try:
         scale = float(value)
     except (TypeError, ValueError):

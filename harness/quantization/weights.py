@@ -1,9 +1,9 @@
-"""Weights of fewer bits, and weights of which half are zero: changes of a model that need no samples.
+"""Weights with fewer bits, and half-sparse weights: changes to a model that need no samples.
 
 Four bits: int4 with a scale for each output channel, or for each ``weight_block`` rows of a matrix, read by
-DequantizeLinear; arithmetic stays as it is. 2:4: of each four consecutive weights along what a product sums over, which
-are the input channels of a convolution, two at least are zero, as sparse tensor cores want it. A model that was trained
-so stays as it is; of others the two largest of each four are kept.
+DequantizeLinear; arithmetic is unchanged. 2:4: of each four consecutive weights along the summed axis, the input
+channels of a convolution, at least two are zero, as sparse tensor cores require. A model trained so is unchanged;
+otherwise the two largest of each four are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """The weights of a node. ``output``, ``summed``: which axis counts output channels, and which is summed over."""
+    """The weights of a node. ``output``, ``summed``: the axis of output channels, and the summed axis."""
 
     tensor: Any
     node: Any
@@ -44,8 +44,7 @@ class Weight:
 
 
 def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The changes that model.settings ask for, by the name of the setting. Raises HarnessError at one that is not
-    known."""
+    """Return the changes requested in model.settings, by setting. Raises HarnessError at an unknown one."""
     found = {}
     for name, known in ((BITS, INT4), (SPARSITY, PATTERN)):
         if name in settings:
@@ -59,7 +58,7 @@ def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The model with the weights that ``settings`` ask for, and the facts of each change for the record."""
+    """Return the model with the weights requested in ``settings``, and each change's facts for the record."""
     changes, results = read_changes(settings), {}
     if SPARSITY in changes:
         results[SPARSITY] = prune(model)
@@ -69,7 +68,7 @@ def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[s
 
 
 def list_weights(model: Any) -> Iterator[Weight]:
-    """List the weights of products: each tensor once, and none that something else reads as well."""
+    """List the weights of products: each tensor once, and none that other operators also read."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
     readers = [name for node in model.graph.node for name in node.input]
     for node in model.graph.node:
@@ -86,7 +85,7 @@ def list_weights(model: Any) -> Iterator[Weight]:
 
 
 def prune(model: Any) -> dict[str, Any]:
-    """Into the pattern, in place. Raises HarnessError where no weight can have it."""
+    """Prune to the pattern, in place. Raises HarnessError if no weight can have it."""
     tensors = changed = zeroed = left = 0
     for weight in list_weights(model):
         before = weight.read()
@@ -106,7 +105,7 @@ def prune(model: Any) -> dict[str, Any]:
 
 
 def keep_largest(weights: Weights, axis: int) -> Weights:
-    """The two of the largest magnitude of each four along the axis, whose length four divides; ties go to the first."""
+    """Keep the two largest magnitudes of each four along the axis, whose length four divides; ties go to the first."""
     groups = _cut(weights, axis)
     smallest = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., _KEPT:]
     kept = groups.copy()
@@ -116,7 +115,7 @@ def keep_largest(weights: Weights, axis: int) -> Weights:
 
 
 def require_pattern(weights: Weights, axis: int, name: str) -> None:
-    """Raises HarnessError where more than two of four along the axis are not zero."""
+    """Raise HarnessError if more than two of four along the axis are not zero."""
     full = int(((_cut(weights, axis) != 0).sum(axis=-1) > _KEPT).sum())
     if full:
         problem = f"{full} groups of {_GROUP} in {name} have more than {_KEPT} weights that are not zero"
@@ -129,8 +128,8 @@ def _cut(weights: Weights, axis: int) -> Weights:
 
 
 def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
-    """``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not divide has one scale each
-    channel. Raises HarnessError where there are no weights of products."""
+    """``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not divide has one scale per
+    channel. Raises HarnessError if there are no weights of products."""
     if next((item.version for item in model.opset_import if item.domain == ""), 0) < _OPSET:
         model = version_converter.convert_version(model, _OPSET)
     model.ir_version = max(model.ir_version, _IR)
@@ -150,7 +149,7 @@ def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
 
 
 def round_weights(given: Weights, weight: Weight, block: int) -> tuple[NDArray[np.int8], Weights]:
-    """The nearest of fifteen steps, and the scale of each channel or block."""
+    """Return the nearest of fifteen steps, and the scale of each channel or block."""
     if block:
         shape = [*given.shape]
         shape[weight.summed : weight.summed + 1] = [given.shape[weight.summed] // block, block]

@@ -1,9 +1,9 @@
-"""A language model small enough for any CPU, for rehearsals of an endpoint: it says the alphabet.
+"""A language model small enough for any CPU, for rehearsals of an endpoint: it recites the alphabet.
 
 ``python -P -m harness.run.alphabet FOLDER`` writes a checkpoint that any server of Llama models loads (config, weights,
-tokenizer, chat template), prompts to measure with, and prompts with the answers that are right. After the letter k the
-model says l to z and ends; so answers have 1 to 26 tokens, whatever serves it and however it batches. Its layers are
-there, and their work is done, but what they add is nothing: weights are zero where they would be.
+tokenizer, chat template), prompts for measurements, and prompts with the correct answers. After the letter k the model
+outputs l to z and ends, so answers have 1 to 26 tokens with any server and any batching. Its layers are computed but
+contribute nothing, since their weights are zero.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def _describe() -> dict[str, object]:
 
 
 def _name_bytes() -> list[str]:
-    """Each byte as tokenizers write it: printable ones as they are, the others from U+0100 on."""
+    """Map bytes to characters as tokenizers do: printable ones unchanged, the others from U+0100 on."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
 
 
 def _describe_tokenizer() -> dict[str, object]:
-    """A token for each byte, and one for the end."""
+    """Describe a tokenizer with one token for each byte and one for the end."""
     vocabulary = {name: byte for byte, name in enumerate(_name_bytes())}
     by_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     end = {"id": _END, "content": "<end>", "special": True, "normalized": False}
@@ -115,7 +115,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
     width = _VOCABULARY
     shared = 2 * _HEAD
     following = np.zeros((width, width), np.float32)
-    following[_END, :] = 1.0  # whatever is no letter ends
+    following[_END, :] = 1.0  # any other token is followed by the end
     for before, after in itertools.pairwise(LETTERS):
         following[ord(after), ord(before)] = 2.0
     yield "model.embed_tokens.weight", np.eye(width, dtype=np.float32)
@@ -139,7 +139,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _write_tensors() -> Iterator[bytes]:
-    """A file of safetensors: the length of a header, the header, and then the numbers."""
+    """Write a safetensors file: the length of the header, the header, and then the numbers."""
     tensors = list(_make_tensors())
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0

@@ -1,6 +1,6 @@
-"""llama.cpp's server, as the package ``xllamacpp`` brings it: ``python -P -m harness.run.llama_server MODEL PORT``.
+"""llama.cpp's server from the package ``xllamacpp``: ``python -P -m harness.run.llama_server MODEL PORT``.
 
-MODEL is a GGUF file, or a folder with one. It serves the OpenAI protocol on loopback until a signal ends it.
+MODEL is a GGUF file, or a folder with one. The server speaks the OpenAI protocol on loopback until a signal ends it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 
 
 def serve(model: Path, port: int, *, slots: int, context: int, threads: int) -> Any:
-    """Start the server, which runs as long as the returned object lives. ``context``: tokens of each slot."""
+    """Start the server, which runs as long as the returned object exists. ``context``: tokens per slot."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("--slots", type=int, default=4, help="answers that are computed at a time")
     parser.add_argument("--context", type=int, default=256, help="tokens of a prompt and its answer, at most")
-    # Threads wait for each other by spinning, so a core that LoadGen and its client need must not have one.
+    # Threads spin while waiting for each other, so none may use a core that LoadGen and its client need.
     half = max(1, len(os.sched_getaffinity(0)) // 2)
     parser.add_argument("--threads", type=int, default=half, help="default: half of the cores")
     asked = parser.parse_args(arguments)

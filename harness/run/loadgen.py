@@ -1,8 +1,8 @@
-"""Runs one LoadGen test in this process, whose callbacks never let an exception reach it; nothing else imports LoadGen.
+"""Run one LoadGen test in this process; callbacks never raise into LoadGen, and no other module imports it.
 
-A process runs one test only. LoadGen counts the files that were given as user.conf in a process-wide variable, and
-the second one silently gets no built-in mlperf.conf; an exception that escapes from a callback leaves its threads
-behind.
+A process runs one test only. LoadGen counts the files passed as user.conf in a process-wide variable, and silently
+ignores the built-in mlperf.conf for the second one; an exception that escapes from a callback leaves LoadGen's threads
+running.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from harness.machine.facts import find_distribution_version
 from harness.run.sut import Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
-_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument says whether it is the built-in one
+_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument is whether it is the built-in one
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
-_SWITCH_SECONDS = 1e-4  # the default of 5 ms lets a busy Python thread hold up LoadGen's for as long
+_SWITCH_SECONDS = 1e-4  # by default a busy Python thread can block LoadGen's for 5 ms
 ACCURACY_SERVER_QPS = 100_000.0
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 
 
 class Library(Protocol):
-    """The samples, as LoadGen sees them."""
+    """The sample library from LoadGen's perspective."""
 
     @property
     def total_count(self) -> int: ...
@@ -64,21 +64,21 @@ class Test:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Settings ready for a test. ``overrides``: what was set against the conf files, as setting -> [conf, used]."""
+    """Settings ready for a test. ``overrides``: settings that differ from the conf files, as setting -> [conf,
+    used]."""
 
     test: Test
     settings: Any
     overrides: dict[str, list[float]] = field(default_factory=dict)
 
     def read(self, name: str, unseen: int = 0) -> int:
-        """A setting that not every release lets Python see; ``unseen``, as 0 which LoadGen takes for unset, where this
-        one does not."""
+        """Read a setting; ``unseen`` if this release does not expose it to Python (0 is LoadGen's value for unset)."""
         value: int = getattr(self.settings, name, unseen)
         return value
 
     @property
     def logs_responses(self) -> bool:
-        """True where LoadGen will read any response's bytes."""
+        """Return True if LoadGen will read the bytes of any response."""
         settings = self.settings
         return bool(
             settings.mode != lg.TestMode.PerformanceOnly
@@ -88,7 +88,7 @@ class Prepared:
         )
 
     def expected_samples(self, total_count: int) -> int:
-        """How many samples the test will probably issue, for a progress display only."""
+        """Estimate how many samples the test will issue, for a progress display only."""
         settings = self.settings
         if settings.mode == lg.TestMode.AccuracyOnly:
             return int(self.read("accuracy_sample_count_override") or total_count)
@@ -103,7 +103,7 @@ class Prepared:
         return int(max(least, 1.1 * seconds * settings.offline_expected_qps))
 
     def snapshot(self) -> dict[str, int | float | bool | str]:
-        """Every setting after all files, re-read from LoadGen; enumerations by name."""
+        """Return every setting after all files, re-read from LoadGen; enumerations by name."""
         names = (name for name in dir(self.settings) if not name.startswith("_") and name != "FromConfig")
         values = ((name, getattr(self.settings, name)) for name in names)
         return {name: value if isinstance(value, int | float) else value.name for name, value in values}
@@ -112,9 +112,9 @@ class Prepared:
 def prepare(test: Test) -> Prepared:
     """Read the conf files exactly once. Raises HarnessError when LoadGen refuses one, or the log folder is missing.
 
-    An accuracy run of the Server scenario is paced by target_qps like any other, though its latencies mean nothing: the
-    rate is raised so that the run takes as long as the computation does. user.conf stays as it is; the change is in
-    ``overrides``.
+    LoadGen paces accuracy runs of the Server scenario by target_qps too, although their latencies are irrelevant: the
+    rate is raised so that the run takes only as long as the computation. user.conf is unchanged; ``overrides`` has the
+    new rate.
     """
     if not test.log_dir.is_dir():
         raise HarnessError(f"the log folder is not there: {test.log_dir}", "input", "create it before the run")
@@ -125,7 +125,7 @@ def prepare(test: Test) -> Prepared:
     settings.scenario = getattr(lg.TestScenario, test.scenario)
     settings.mode = lg.TestMode.AccuracyOnly if test.mode == "accuracy" else lg.TestMode.PerformanceOnly
     if test.audit_config:
-        # LoadGen itself applies only the lines for any model ("*"); lines that name one need this call.
+        # LoadGen itself applies only the lines for all models ("*"); lines for one model need this call.
         _apply(settings, test.audit_config, test.model_key, test.scenario, _OTHER)
         _set_seeds(settings, Path(test.audit_config))
     overrides: dict[str, list[float]] = {}
@@ -137,7 +137,7 @@ def prepare(test: Test) -> Prepared:
 
 
 def _set_seeds(settings: Any, audit_config: Path) -> None:
-    """TEST05 has seeds of its own. LoadGen has read them from its built-in configuration alone since it has one."""
+    """Set TEST05's own seeds. LoadGen has read seeds only from its built-in configuration since it has one."""
     for line in audit_config.read_text(encoding="utf-8").splitlines():
         name, _, value = line.removeprefix("*.*.").partition(" = ")
         if name in SEEDS:
@@ -153,8 +153,8 @@ def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
-    """FromConfig by keyword: a release whose argument means something else would take a kind for it, and read another
-    file."""
+    """Call FromConfig by keyword: a release whose argument has another meaning would take the value for a kind of file,
+    and read another file."""
     parameter = settings.FromConfig.__doc__ or ""
     if "conf_type" in parameter:
         found = settings.FromConfig(path, model_key, scenario, conf_type=kind)
@@ -170,14 +170,14 @@ def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: in
 
 
 def _locate_conf() -> Path | None:
-    """The round's mlperf.conf, next to a library that has none built in, as none had up to 4.1.7. Such a release reads
-    every file alike; None where it is asked for the kind of a file."""
+    """Find the round's mlperf.conf, next to a library that has none built in, as up to 4.1.7. Such a release reads
+    every file alike; None if it requires a kind of file."""
     signature = (lg.TestSettings.FromConfig.__doc__ or "").partition("\n")[0]
     return None if "conf" in signature else Path(lg.__file__).with_name(CONF)
 
 
 def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
-    """Run to the end. Returns normally whatever the verdict is: the detail log has it."""
+    """Run to the end. Returns normally whatever the verdict, which is in the detail log."""
     test = prepared.test
     log_settings = lg.LogSettings()
     log_settings.log_output.outdir = str(test.log_dir)
@@ -192,7 +192,8 @@ def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No garbage collection over millions of list entries, and short turns for Python threads."""
+    """Disable garbage collection, which would scan millions of list entries, and shorten the turns of Python
+    threads."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
@@ -209,9 +210,9 @@ def _undisturbed() -> Iterator[None]:
 class Responder:
     """Completes samples in bulk; any thread may call it.
 
-    Response objects are kept and filled again: LoadGen copies them out of the list before it lets other threads run,
-    and making a new one costs three times as much. ``with_data`` false answers without bytes, which LoadGen would not
-    read. ``tokens``: a row is so many tokens, a number that LoadGen gets, if it has taken any: it does since 4.0.
+    Response objects are reused: LoadGen copies them out of the list before it lets other threads run, and creating one
+    costs three times as much. ``with_data`` false answers without bytes, when LoadGen would not read them. ``tokens``:
+    the number of tokens in a row, which is passed to LoadGen if its release accepts it (since 4.0).
     """
 
     def __init__(self, *, with_data: bool, tokens: bool = False) -> None:
@@ -225,8 +226,8 @@ class Responder:
         responses: np.ndarray | Sequence[np.ndarray] | None,
         counts: Sequence[int] | None = None,
     ) -> None:
-        """``responses``: one row per id, C-contiguous, or one such array per id, of any sizes; None answers without
-        bytes. ``counts``: the tokens of each where they are not as many as its values. Raises before any sample is
+        """``responses``: one C-contiguous row per id, or one array of any size per id; None answers without bytes.
+        ``counts``: the number of tokens in each, if it differs from the number of values. Raises before any sample is
         completed.
         """
         count = len(ids)
@@ -253,11 +254,11 @@ class Responder:
             for response, answer in zip(pool, responses, strict=False):
                 response.n_tokens = answer.size
         lg.QuerySamplesComplete(pool if len(pool) == count else pool[:count])
-        # ``responses`` is alive until here: LoadGen has copied what it logs.
+        # ``responses`` must exist until here: LoadGen has now copied what it logs.
         self._spare.append(pool)
 
     def first(self, identity: int, token: np.ndarray) -> None:
-        """The first token of an answer is there; LoadGen takes the time now."""
+        """Report the first token of an answer; LoadGen records the time now."""
         lg.FirstTokenComplete([lg.QuerySampleResponse(identity, token.ctypes.data, token.nbytes, token.size)])
 
     def _take(self, count: int) -> list[Any]:
@@ -268,14 +269,14 @@ class Responder:
 
 
 def _location(responses: np.ndarray) -> tuple[int, int]:
-    """Address of the first row, and bytes per row."""
+    """Return the address of the first row, and the bytes per row."""
     address: int = responses.__array_interface__["data"][0]
     return address, responses.nbytes // len(responses)
 
 
 def collect_loadgen_facts() -> dict[str, Fact]:
-    """Which LoadGen ran: the version of the installed distribution, the bytes of its library and, where it is a file,
-    of its configuration."""
+    """Identify LoadGen: the version of the installed distribution, and the digests of its library and of its
+    configuration, if that is a file."""
     conf = _locate_conf()
     return {
         "loadgen.version": Fact(value=find_distribution_version(*LOADGEN), role="evidence"),
@@ -285,7 +286,7 @@ def collect_loadgen_facts() -> dict[str, Fact]:
 
 
 def probe_seeds() -> dict[str, int]:
-    """The seeds that the installed LoadGen carries, measured: a run of one query, then its detail log."""
+    """Find the seeds of the installed LoadGen from the detail log of a one-query run."""
     settings = lg.TestSettings()
     _apply(settings, "", "*", "SingleStream", _BUILT_IN)
     settings.scenario, settings.mode = lg.TestScenario.SingleStream, lg.TestMode.PerformanceOnly

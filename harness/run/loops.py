@@ -1,9 +1,9 @@
-"""Samples that take several calls of the engine each: a sliding window, a decoder that goes on until it is done.
+"""Samples that need several calls of the engine each, such as a sliding window or an iterative decoder.
 
-A benchmark writes such a sample as a generator, ``loop(sample)``: it yields inputs of the engine, any number of rows at
-once, is sent the outputs of those rows, and returns the response. Where its model has several parts, an engine each, it
-yields a part's name and inputs. Rows of all samples under way share batches, so that a loop knows nothing of batching,
-and a batch is as full as there is work.
+A benchmark writes such a sample as a generator, ``loop(sample)``: it yields engine inputs, any number of rows at once,
+receives the outputs of those rows, and returns the response. If the model has several parts, each with its own engine,
+it yields a part's name and inputs. Rows of all samples in progress share batches, so loops need not handle batching,
+and batches are as full as the available work allows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, Runnin
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
 """Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
-_AHEAD = 1024  # samples of an Offline query that wait to be begun, at most
+_AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 
 class LoopSession:
-    """A session whose batches are single samples. The threads that see to them complete them, too."""
+    """A session whose batches are single samples, completed by the threads that process them."""
 
     batch_size = 1
     sizes: Sequence[int] = ()
@@ -46,8 +46,8 @@ class LoopSession:
         at_once: int = 0,
         step_threads: int = 0,
     ) -> None:
-        """``at_once``: samples under way at most; 0 for as many as keep every batch full. ``step_threads``:
-        how many compute what a loop computes itself, where one thread would hold the engine up."""
+        """``at_once``: maximum samples in progress; 0 for as many as keep every batch full. ``step_threads``: number of
+        threads for the loops' own computation, for when one thread would delay the engine."""
         self._plan, self._loop = plan, loop
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
@@ -66,7 +66,7 @@ class LoopSession:
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
         first = next(iter(self._engines.values())).engine
-        # The engine may add to its own until it is closed.
+        # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
         self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
 
@@ -79,7 +79,7 @@ class LoopSession:
         for row in positions:
             self._begin(row, lambda answer, error: done.put((answer, error)))
         answers = []
-        for _ in positions:  # of one sample at a time: ``batch_size`` is 1
+        for _ in positions:  # one sample at a time: ``batch_size`` is 1
             answer, error = done.get()
             if error is not None or answer is None:
                 raise error or RuntimeError("a loop ended without an answer")
@@ -118,7 +118,7 @@ class LoopSession:
         self._room.take()
         try:
             self._driver.begin(running)
-        except Exception:  # there is no thread for it
+        except Exception:  # no thread could be started
             self._room.give_back()
             raise
 
@@ -133,13 +133,12 @@ def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPl
 
 
 def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
-    """The first samples, in memory that may be written."""
+    """Copy the first samples into writable memory."""
     return {name: take_rows(array, np.arange(count)) for name, array in samples.items()}
 
 
 class InFlight:
-    """Batches of one engine in flight, by their numbers. Only ``arrived`` and ``lost`` are called elsewhere: by the
-    engine, on any thread."""
+    """An engine's batches in flight, by number. The engine calls only ``arrived`` and ``lost``, from any thread."""
 
     def __init__(
         self, events: SimpleQueue[Callable[[], None] | None], answered: Callable[[RunningSample], None]
@@ -147,14 +146,14 @@ class InFlight:
         self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}
         self._number = 0
-        self.rows: RowBatches  # once the engine is loaded, which takes this object's methods
+        self.rows: RowBatches  # set once the engine is loaded, which needs this object's methods
         self._free: list[int] = []
 
     def open(self, rows: RowBatches) -> None:
         self.rows, self._free = rows, list(range(rows.pools))
 
     def fill(self) -> None:
-        """Submit batches while there are rows, and room for them."""
+        """Submit batches while there are rows and room for them."""
         while self._free and self.rows.waiting:
             shares, pool = self.rows.cut(), self._free.pop()
             self._number += 1
@@ -191,7 +190,7 @@ class InFlight:
 
 
 class LoopCoordinator:
-    """The computation of a loop between two questions is done on its thread too, or by ``step_threads`` threads."""
+    """Runs loops; their computation between two engine calls is done on its thread, or by ``step_threads`` threads."""
 
     def __init__(self, step_threads: int) -> None:
         self._events: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -201,7 +200,7 @@ class LoopCoordinator:
         self._thread: threading.Thread | None = None
 
     def expect(self, part: str) -> InFlight:
-        """Take the callbacks for the engine of a part when batches are done."""
+        """Return the callbacks for a part's engine, which calls them when batches are done."""
         self._in_flight[part] = InFlight(self._events, self._advance)
         return self._in_flight[part]
 
@@ -224,7 +223,7 @@ class LoopCoordinator:
         if self._steps is not None:
             self._steps.shutdown()
 
-    # From here on everything runs on its own thread.
+    # Everything below runs on the coordinator's thread.
 
     def _serve(self) -> None:
         while (event := self._events.get()) is not None:
@@ -233,7 +232,7 @@ class LoopCoordinator:
                 engine.fill()
 
     def _advance(self, running: RunningSample) -> None:
-        """To the next rows that it asks for, or to its end."""
+        """Advance to the next rows that it requests, or to its end."""
         if self._steps is None:
             self._go_on(running, ask_next(self._engines, running))
         else:
@@ -247,35 +246,35 @@ class LoopCoordinator:
             asked.add(running)
 
 
-# Loops over engines that compute on whichever thread calls them: each of several threads takes what is there to do, a
-# batch of rows or a new sample, and does all of it, so that nothing is handed over between two calls of an engine.
+# Loops over engines that compute on the calling thread: each of several threads takes a batch of rows or a new sample
+# and processes it completely, so that nothing is handed over between two calls of an engine.
 
 _Work = RunningSample | tuple[RowBatches, list[Share]]
 
 
 @runtime_checkable
 class CallableEngine(Protocol):
-    """A session that computes on its caller's thread, with room for a batch of each of its streams. It
-    ``reads_in_place``."""
+    """A session that computes on the caller's thread, with room for one batch per stream. It ``reads_in_place``."""
 
     def begin_stream(self, stream: int) -> None:
-        """On the thread that is going to compute for it, before its first batch."""
+        """Prepare a stream; called on its computing thread before its first batch."""
 
     def compute_on(self, stream: int, rows: Rows) -> Outputs: ...
 
 
 class LoopWorkers:
-    """A full batch comes first, then samples that can go on or begin, which may fill one, then the fullest there is."""
+    """Threads that prefer a full batch, then samples that can continue or start, which may fill one, then the fullest
+    batch."""
 
     def __init__(self, engines: Engines, streams: int, at_once: int) -> None:
-        """``at_once``: samples under way at most; others wait until they can be begun."""
+        """``at_once``: maximum samples in progress; others wait to start."""
         self._engines, self._streams, self._room = engines, streams, at_once
         self._begun: deque[RunningSample] = deque()
-        self._answered: deque[RunningSample] = deque()  # of a batch whose worker sees to another of its samples
+        self._answered: deque[RunningSample] = deque()  # answered, while their batch's worker processes another sample
         self._changed = threading.Condition(threading.Lock())
         self._threads: list[threading.Thread] = []
         self._closing = False
-        self._broken: Exception | None = None  # why one of the threads cannot compute
+        self._broken: Exception | None = None  # why a thread cannot compute
 
     def begin(self, running: RunningSample) -> None:
         if not self._threads:
@@ -297,7 +296,7 @@ class LoopWorkers:
     def _start_threads(self) -> None:
         self._threads, self._broken = start_streams(self._streams, self._begin_stream, self._serve, "loops")
 
-    # From here on everything runs on the threads.
+    # Everything below runs on the threads.
 
     def _begin_stream(self, stream: int) -> None:
         for rows in self._engines.values():
@@ -330,7 +329,7 @@ class LoopWorkers:
 
     def _cut(self, rows: RowBatches) -> tuple[RowBatches, list[Share]]:
         shares = rows.cut()
-        if rows.waiting:  # enough for another: who asked for them woke one thread alone
+        if rows.waiting:  # enough for another batch: those who added rows woke only one thread
             self._changed.notify()
         return rows, shares
 
@@ -340,7 +339,7 @@ class LoopWorkers:
                 if rows.make_room(shares):
                     _warm_up(rows)
             rows.take_back(shares, _callable(rows).compute_on(stream, rows.write(shares, stream)))
-        except BaseException as error:  # any exception belongs to this batch; an exit would go unnoticed
+        except BaseException as error:  # any exception fails this batch; an exit would go unnoticed
             with self._changed:
                 lost = rows.give_up(shares)
             for running in lost:
@@ -354,7 +353,7 @@ class LoopWorkers:
             self._advance(answered[0])
 
     def _advance(self, running: RunningSample) -> None:
-        """To the next rows that it asks for, or to its end."""
+        """Advance to the next rows that it requests, or to its end."""
         asked = ask_next(self._engines, running)
         if isinstance(asked, LoopEnd):
             self._end(running, asked)
@@ -371,8 +370,8 @@ class LoopWorkers:
 
 
 def _warm_up(rows: RowBatches) -> None:
-    """Warm up with a whole batch, of zeros: an engine whose memory grows with its first batches computes a tenth slower
-    for good where those are small. Should it mind zeros, those that follow show it."""
+    """Warm up with a full batch of zeros: an engine whose memory grows with its first batches stays a tenth slower if
+    those are small. If zeros are a problem for it, the batches that follow will show that."""
     with suppress(Exception):
         rows.engine.compute(slice(0, rows.size))
 

@@ -1,7 +1,7 @@
-"""Samples of many rows that take one call of the engine each: batches of whole samples, dealt with all at once.
+"""Samples of many rows that need one engine call each: batches of whole samples, processed together.
 
-Where a loop (harness.run.loops) would deal with samples one by one, here Python does as much for a batch of hundreds as
-for one of two. Rows stay where they are: the engine's session gathers those of a batch itself.
+A loop (harness.run.loops) would process samples one by one; here Python does as much work for a batch of hundreds as
+for a batch of two. Rows are not moved: the engine's session gathers those of a batch itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ENOUGH = 8
 
 @dataclass(frozen=True, slots=True)
 class OneCall:
-    """``inputs``: the engine's; ``least_rows`` and ``most_rows``: of a sample; ``answer``: outputs of rows, and what
-    else those rows have -> a response for each row."""
+    """``inputs``: of the engine; ``least_rows`` and ``most_rows``: limits for a sample; ``answer``: maps outputs of
+    rows, and the rows' other values, to a response for each row."""
 
     inputs: tuple[str, ...]
     least_rows: int
@@ -32,8 +32,8 @@ class OneCall:
 
 
 class OneCallSession:
-    """``batch_size``: the most samples that any batch could hold; ``fit`` says how many of some a batch does hold, and
-    ``surely_fit`` how many of any."""
+    """``batch_size``: the most samples that a batch can hold. ``fit`` returns how many of certain samples a batch
+    holds, and ``surely_fit`` how many of any."""
 
     sizes: Sequence[int] = ()
 
@@ -44,7 +44,7 @@ class OneCallSession:
         self.surely_fit = max(1, self._engine.batch_size // one_call.most_rows)
         self._bounds = np.zeros(1, np.intp)
         self._others: dict[str, np.ndarray] = {}
-        self._batches: dict[int, tuple[Rows, NDArray[np.intp]]] = {}  # their rows, and of each sample how many
+        self._batches: dict[int, tuple[Rows, NDArray[np.intp]]] = {}  # their rows, and the number of rows per sample
         self.notes: Mapping[str, Any] = self._engine.notes
         self.evidence: Mapping[str, Any] = getattr(self._engine, "evidence", {})
 
@@ -56,12 +56,12 @@ class OneCallSession:
         self._engine.place({name: flat[name] for name in self._one_call.inputs})
 
     def fit(self, samples: Rows) -> int:
-        """How many of these, from the first on, a batch holds."""
+        """Return how many of these samples, counted from the first, fit in a batch."""
         rows = np.cumsum(self._find(samples)[1])
         return max(1, int(np.searchsorted(rows, self._engine.batch_size, "right")))
 
     def compute(self, samples: Rows) -> Outputs:
-        """As many batches as it takes: a warm-up asks for more than one holds."""
+        """Compute in as many batches as needed: a warm-up passes more than one holds."""
         found: list[np.ndarray] = []
         left = np.arange(samples.start, samples.stop) if isinstance(samples, slice) else samples
         while len(left):
@@ -90,7 +90,7 @@ class OneCallSession:
         self._engine.close()
 
     def _find(self, samples: Rows) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Find where each begins, and how many rows it has."""
+        """Find the first row and the number of rows of each sample."""
         firsts = self._bounds[:-1][samples]
         return firsts, self._bounds[1:][samples] - firsts
 
@@ -109,7 +109,7 @@ class OneCallSession:
         return [answers[first:last] for first, last in zip([0, *ends], ends, strict=False)]
 
     def _arrived(self, token: Token, outputs: Outputs) -> None:
-        """On any thread."""
+        """Called on any thread."""
         rows, sizes = self._batches.pop(token[0])
         try:
             answers = self._answer(rows, sizes, outputs)

@@ -1,8 +1,8 @@
-"""Samples of different lengths, padded to the longest: put end to end for a batch, and their outputs padded again.
+"""Pack padded samples of different lengths end to end for a batch, and pad their outputs again.
 
-A benchmark declares by a ``Packing`` that its samples can be packed. What an engine for packed samples takes, by name:
-each packed input [tokens], ``POSITIONS`` int32 [tokens], the place of each token in its sample, and ``BOUNDS`` int32
-[samples + 1], where each sample begins, and last the end of the last. It gives outputs [tokens, ...].
+A benchmark declares with a ``Packing`` that its samples can be packed. Inputs of an engine for packed samples: each
+packed input [tokens]; ``POSITIONS`` int32 [tokens], the position of each token in its sample; and ``BOUNDS`` int32
+[samples + 1], the start of each sample and the end of the last. Its outputs are [tokens, ...].
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ POSITIONS, BOUNDS = "positions", "bounds"
 
 
 class Packing(NamedTuple):
-    """``mask``: the input that is 1 for the elements of a sample and 0 for its padding, which follows them. ``inputs``:
-    those that are packed. ``longest``: elements of a padded sample. ``fill``: output of what is padding."""
+    """``mask``: the input that is 1 for a sample's elements and 0 for the padding after them. ``inputs``: the packed
+    inputs. ``longest``: elements of a padded sample. ``fill``: output value for padding."""
 
     mask: str
     inputs: tuple[str, ...]
@@ -30,7 +30,7 @@ class Packing(NamedTuple):
 
 
 class PackedSamples:
-    """The resident samples without their padding. Raises HarnessError where they do not fit the packing."""
+    """The resident samples without padding. Raises HarnessError if they do not fit the packing."""
 
     def __init__(self, packing: Packing, samples: Arrays) -> None:
         missing = [name for name in (packing.mask, *packing.inputs) if name not in samples]
@@ -50,11 +50,11 @@ class PackedSamples:
         self._flat = {name: np.asarray(samples[name])[inside] for name in packing.inputs}
 
     def fit(self, rows: Rows, tokens: int) -> int:
-        """How many of these, from the first on, have no more than ``tokens`` together; one at least."""
+        """Return how many of these samples, counted from the first, have at most ``tokens`` in total; at least one."""
         return max(1, int(np.searchsorted(np.cumsum(self.lengths[rows]), tokens, "right")))
 
     def split(self, rows: Rows, samples: int, tokens: int) -> Iterator[Rows]:
-        """In batches of at most so many samples and tokens."""
+        """Split into batches of at most this many samples and tokens."""
         first, count = 0, count_rows(rows)
         while first < count:
             some = _take(rows, first, min(first + samples, count))
@@ -63,8 +63,8 @@ class PackedSamples:
             first += fitting
 
     def pack(self, rows: Rows, memory: Mapping[str, np.ndarray]) -> tuple[int, int]:
-        """Write a batch into the heads of ``memory``, by name of the input; how many samples and tokens it has.
-        ``BOUNDS`` is filled to its end with the last of them: samples of no length."""
+        """Write a batch to the start of each input's array in ``memory``; return its numbers of samples and tokens. The
+        rest of ``BOUNDS`` is filled with its last value: samples of length 0."""
         lengths = self.lengths[rows]
         count, tokens = len(lengths), int(lengths.sum())
         bounds = memory[BOUNDS]
@@ -82,7 +82,7 @@ class PackedSamples:
         return count, tokens
 
     def unpack(self, rows: Rows, outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Outputs [tokens or more, ...] of a batch -> [samples, longest, ...] in their order."""
+        """Unpack a batch's outputs [tokens or more, ...] to [samples, longest, ...], in sample order."""
         lengths = self.lengths[rows]
         tokens = int(lengths.sum())
         inside = np.arange(self._packing.longest) < lengths[:, None]
@@ -95,7 +95,7 @@ class PackedSamples:
 
 
 def make_memory(inputs: Mapping[str, str], samples: int, tokens: int) -> dict[str, np.ndarray]:
-    """Room for batches of at most so many. ``inputs``: name -> dtype, of an engine."""
+    """Allocate memory for batches of at most this size. ``inputs``: an engine's, name -> dtype."""
     return {name: np.zeros(samples + 1 if name == BOUNDS else tokens, dtype) for name, dtype in inputs.items()}
 
 

@@ -1,4 +1,4 @@
-"""Capacity of a session in flight: a stream, a lane, a process, or room for one batch more."""
+"""Capacity of a session: streams, lanes, processes, or room for batches in flight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class Pool(SimpleQueue[Item]):
-    """Items of which a batch takes one (``get``), waiting for it, and gives it back (``put``), from any thread."""
+    """Items of which each batch takes one (``get``, which waits) and returns it (``put``), from any thread."""
 
     size = 0
 
@@ -21,21 +21,21 @@ class Pool(SimpleQueue[Item]):
             self.size += 1
 
     def wait(self) -> None:
-        """Until one is there. For the thread that takes them."""
+        """Wait until an item is free. Called by the thread that takes items."""
         self.put(self.get())
 
     def drain(self) -> None:
-        """Until all are back."""
+        """Wait until all items are returned."""
         taken = [self.get() for _ in range(self.size)]
         for item in taken:
             self.put(item)
 
 
 class BatchRoom:
-    """Room for ``most`` batches in flight. One thread takes it, others give it back.
+    """Room for ``most`` batches in flight. One thread takes room, others return it.
 
-    A thread that finds it full sleeps until no more than ``refilled_at`` are in flight: where that is far below
-    ``most``, it does not take turns with those that compute.
+    A thread that finds no room sleeps until at most ``refilled_at`` are in flight: if that is far below ``most``, the
+    thread does not alternate with those that compute.
     """
 
     def __init__(self, most: int, refilled_at: int) -> None:
@@ -57,12 +57,12 @@ class BatchRoom:
             self._woken.release()
 
     def wait(self) -> None:
-        """Until there is room."""
+        """Wait until there is room."""
         if self._taken - self._returned >= self._most:
             self._wait_for(self._refilled_at)
 
     def drain(self) -> None:
-        """Until all is given back."""
+        """Wait until all room is returned."""
         self._wait_for(0)
 
     def _wait_for(self, left: int) -> None:
@@ -73,14 +73,14 @@ class BatchRoom:
         self._woken.acquire()
 
 
-# Threads that compute, each for a stream of its own: all of them begin, or it is known why one does not.
+# Computing threads, one per stream: either all of them start, or the reason for a failure is known.
 
 
 def start_streams(
     count: int, begin: Callable[[int], None], serve: Callable[[int], None], name: str
 ) -> tuple[list[threading.Thread], Exception | None]:
-    """Each calls ``begin`` with its number, then ``serve``. Once all have begun: the threads, and what kept the first
-    from it that could not. Without it fewer would compute than were asked for, or none, unnoticed."""
+    """Start threads that each call ``begin`` with their number, then ``serve``. After all have begun, return the
+    threads and the first error. Without this, fewer threads than requested would compute, or none, unnoticed."""
     begun: SimpleQueue[Exception | None] = SimpleQueue()
     threads: list[threading.Thread] = []
 
@@ -89,7 +89,7 @@ def start_streams(
             begin(stream)
         except Exception as error:
             begun.put(error)
-        except BaseException as error:  # of a library that exits or panics: the caller would wait here for ever
+        except BaseException as error:  # from a library that exits or panics: the caller would wait forever
             begun.put(RuntimeError(f"{type(error).__name__}: {error}"))
         else:
             begun.put(None)
@@ -100,6 +100,6 @@ def start_streams(
             thread = threading.Thread(target=run, args=(stream,), name=name, daemon=True)
             thread.start()
             threads.append(thread)
-    except RuntimeError as error:  # there are no more for this process; those that began are to be ended all the same
+    except RuntimeError as error:  # no more threads for this process; those that started must still be ended
         return threads, error
     return threads, next(filter(None, [begun.get() for _ in threads]), None)

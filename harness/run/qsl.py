@@ -1,4 +1,4 @@
-"""The samples of a run: which are resident, in what order, and where LoadGen's indices are found among them."""
+"""The samples of a run: which are resident, in which order, and at which rows LoadGen's indices are found."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Rows = slice | NDArray[np.intp]
 
 
 class Ragged:
-    """Samples of different sizes, an array each; they may be memory maps. It takes the place of an array of samples,
-    for benchmarks that take a sample at a time (harness.run.loops)."""
+    """Samples of different sizes, one array (or memory map) each. Replaces an array of samples in benchmarks that take
+    one sample at a time (harness.run.loops)."""
 
     def __init__(self, samples: Sequence[np.ndarray]) -> None:
         self._samples = samples
@@ -39,14 +39,14 @@ class Ragged:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """With -1 where it varies."""
+        """Shape with -1 for axes that vary."""
         sizes = zip(*(sample.shape for sample in self._samples), strict=True)
         return (len(self), *(size[0] if len(set(size)) == 1 else -1 for size in sizes))
 
 
 class Consecutive(Sequence[np.ndarray]):
-    """Samples of different sizes that lie one after the other in an array, which may be a memory map. ``bounds``: where
-    each begins, and last the end of the last."""
+    """Samples of different sizes stored consecutively in one array or memory map. ``bounds``: the start of each, and
+    the end of the last."""
 
     def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
         self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
@@ -60,7 +60,7 @@ class Consecutive(Sequence[np.ndarray]):
 
 
 def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
-    """Samples in memory, in this order. One that is named twice is stored once where they are of different sizes."""
+    """Return samples in memory, in this order. Among samples of different sizes, a repeated one is stored only once."""
     if not isinstance(samples, Ragged):
         return np.ascontiguousarray(samples[rows])
     copies = {row: np.array(samples[row]) for row in set(rows.tolist())}
@@ -68,11 +68,11 @@ def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
 
 
 class SampleLibrary:
-    """Loads samples in the order in which LoadGen names them, so that its runs of neighbours stay neighbours.
+    """Loads samples in LoadGen's order, so that neighbours remain neighbours.
 
-    ``arrays``: input name -> samples, the first axis counts them; they may be memory maps. ``place`` takes the resident
-    arrays, each C-contiguous, and may move them to a device. ``failed`` gets the error of a load, which must not reach
-    LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    ``arrays``: input name -> samples along the first axis; they may be memory maps. ``place`` receives the resident
+    arrays, each C-contiguous, and may move them to a device. ``failed`` receives the error of a load, which must not
+    reach LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class SampleLibrary:
         self._position = np.zeros(available, np.intp)
 
     def load(self, indices: list[int]) -> None:
-        """Make these samples resident. MultiStream names some twice; each is found at its first place."""
+        """Make these samples resident. MultiStream repeats some; each is found at its first position."""
         try:
             order = np.fromiter(indices, np.intp, len(indices))
             self._position[order[::-1]] = np.arange(len(order))[::-1]
@@ -116,8 +116,8 @@ class SampleLibrary:
 
 
 class IssueOrder:
-    """Finds samples in an order of the benchmark's own, whichever LoadGen names. Raises HarnessError where not all of
-    them are resident."""
+    """Finds samples in the benchmark's own order, regardless of LoadGen's. Raises HarnessError if not all of them are
+    resident."""
 
     def __init__(self, library: SampleLibrary, order: Iterator[int]) -> None:
         if library.performance_count != library.total_count:
@@ -131,7 +131,7 @@ class IssueOrder:
 
 
 def split_rows(rows: Rows, size: int) -> Iterator[Rows]:
-    """In parts of ``size``, the last of them perhaps smaller."""
+    """Split into parts of ``size``; the last may be smaller."""
     if isinstance(rows, slice):
         for first in range(rows.start, rows.stop, size):
             yield slice(first, min(first + size, rows.stop))
@@ -144,7 +144,7 @@ def split_rows(rows: Rows, size: int) -> Iterator[Rows]:
 
 
 def _find_slice(rows: NDArray[np.intp]) -> Rows:
-    """A slice where they follow each other."""
+    """Return a slice if the rows are consecutive."""
     first, count = int(rows[0]), len(rows)
     if rows[-1] - first == count - 1 and bool((np.diff(rows) == 1).all()):
         return slice(first, first + count)
@@ -152,11 +152,11 @@ def _find_slice(rows: NDArray[np.intp]) -> Rows:
 
 
 def gather(array: np.ndarray, rows: Rows, staging: np.ndarray) -> np.ndarray:
-    """The samples at ``rows``: a view where they are contiguous, else copied into the head of ``staging``."""
+    """Return the samples at ``rows``: a view if they are contiguous, otherwise a copy at the start of ``staging``."""
     if isinstance(rows, slice):
         return array[rows]
     head = staging[: len(rows)]
-    # mode="clip" lets numpy write straight into ``out``; the positions are ours and in range.
+    # the positions are known to be in range.
     np.take(array, rows, axis=0, out=head, mode="clip")
     return head
 
@@ -166,6 +166,6 @@ def count_rows(rows: Rows) -> int:
 
 
 def find_runs(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Find where in ``rows`` runs of neighbours begin, and how many each has."""
+    """Find the start and length of each run of neighbours in ``rows``."""
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[0]) != 1)
     return firsts, np.diff(firsts, append=len(rows))

@@ -1,4 +1,4 @@
-"""Rows that loops ask of one engine, put together into its batches, and its outputs back to who asked."""
+"""Combine rows that loops request from one engine into batches, and return the outputs to the loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.backends import Outputs, Session
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
-# A sample that takes several calls of the engine, under way: what it waits for, and what came back of it.
+# A sample in progress that needs several engine calls: the rows it waits for, and the outputs it has received.
 
 Asked = Arrays | tuple[str, Arrays]
 """Inputs of the engine, name -> rows; with the part's name before them where a model has several."""
@@ -24,7 +24,7 @@ Finish = Callable[[np.ndarray | None, BaseException | None], None]
 
 @dataclass(frozen=True, slots=True)
 class LoopEnd:
-    """With one of both."""
+    """The end of a loop: either its response or its error."""
 
     answer: np.ndarray | None = None
     error: BaseException | None = None
@@ -32,7 +32,7 @@ class LoopEnd:
 
 @dataclass(slots=True, eq=False)
 class RunningSample:
-    """``given``: rows of those that it asked for which are in a batch; ``left``: rows not back yet."""
+    """``given``: requested rows that are in a batch; ``left``: rows whose outputs have not arrived."""
 
     steps: Steps
     finish: Finish
@@ -43,13 +43,13 @@ class RunningSample:
     outputs: list[np.ndarray] = field(default_factory=list)
 
     def advance(self) -> Asked | LoopEnd:
-        """To its next question, or to its end: what the loop itself computes, on any thread."""
+        """Advance to its next request, or to its end, by the loop's own computation, on any thread."""
         try:
             try:
                 return self.steps.send(self.outputs) if self.outputs else next(self.steps)
             except StopIteration as end:
                 return LoopEnd(answer=np.ascontiguousarray(end.value))
-        except BaseException as error:  # one that exits ends its thread, unnoticed
+        except BaseException as error:  # an exit would end its thread, unnoticed
             return LoopEnd(error=error)
 
     def ask(self, asked: Arrays, rows: int) -> None:
@@ -59,24 +59,26 @@ class RunningSample:
         self.finish(ended.answer, ended.error)
 
 
-Share = tuple[RunningSample, int, int]  # first row of those that it asked for, and how many
+Share = tuple[RunningSample, int, int]  # first requested row, and how many
 
 
 class RowBatches:
-    """One engine, and what waits for it. ``pools``: batches put together side by side, each in a pool of its own.
+    """One engine, and the rows that wait for it. ``pools``: the number of batches assembled in parallel, each in its
+    own pool.
 
-    ``write`` and ``take_back`` may run at the same time for different batches; all else is for one thread at a time.
+    ``write`` and ``take_back`` may run at the same time for different batches; the other methods are for one thread at
+    a time.
     """
 
     def __init__(self, engine: Session, pools: int) -> None:
         self.engine, self.size = engine, engine.batch_size
-        # Where a session copies what it is given, its rows can be changed only while nothing is in flight.
+        # If a session copies its inputs, rows can be changed only while nothing is in flight.
         self.in_place = bool(getattr(engine, "reads_in_place", False))
         self.pools = pools if self.in_place else 1
         self.waiting = 0  # rows
         self._new_outputs = bool(getattr(engine, "makes_new_outputs", False))
         self._slots: dict[str, np.ndarray] = {}
-        self._asking: deque[RunningSample] = deque()  # with rows that are in no batch yet
+        self._asking: deque[RunningSample] = deque()  # with rows not yet in a batch
         self._sharing = threading.Lock()
 
     def add(self, running: RunningSample) -> None:
@@ -84,7 +86,7 @@ class RowBatches:
         self.waiting += running.rows
 
     def cut(self) -> list[Share]:
-        """The rows of the next batch, from those that wait longest."""
+        """Take the rows of the next batch, those that have waited longest first."""
         shares: list[Share] = []
         room = self.size
         while room and self._asking:
@@ -99,8 +101,8 @@ class RowBatches:
         return shares
 
     def make_room(self, shares: Sequence[Share]) -> bool:
-        """For all pools, with the first batch: whether there was none. ``in_place`` is False afterwards if the engine
-        could not. One that copies what it is given is given it by ``write``, once the rows are there."""
+        """Allocate all pools on the first batch; return True if that was done. Afterwards ``in_place`` is False if the
+        engine cannot read in place; such an engine receives the rows from ``write``, once they are written."""
         if self._slots:
             return False
         rows = self.pools * self.size
@@ -112,7 +114,7 @@ class RowBatches:
         return True
 
     def write(self, shares: Sequence[Share], pool: int) -> slice:
-        """A batch's rows into its pool; where the engine finds them."""
+        """Write a batch's rows into its pool; return where the engine finds them."""
         first = at = pool * self.size
         for running, start, count in shares:
             for name, array in running.asked.items():
@@ -123,7 +125,7 @@ class RowBatches:
         return slice(first, at)
 
     def take_back(self, shares: Sequence[Share], outputs: Outputs) -> None:
-        """Take the engine's outputs of a batch. They need only be valid until this returns."""
+        """Distribute the engine's outputs of a batch, which need to be valid only until this returns."""
         at = 0
         for running, start, count in shares:
             parts = [output[at : at + count] for output in outputs]
@@ -138,7 +140,7 @@ class RowBatches:
                 whole[start : start + count] = part
 
     def list_answered(self, shares: Sequence[Share]) -> list[RunningSample]:
-        """List the samples of a batch that was taken back that have all of their rows."""
+        """List the samples of a distributed batch that have all of their rows."""
         answered = []
         for running, _, count in shares:
             running.left -= count
@@ -147,7 +149,7 @@ class RowBatches:
         return answered
 
     def give_up(self, shares: Sequence[Share]) -> list[RunningSample]:
-        """Give up the samples of a batch that failed, without those of which another batch has failed before."""
+        """Give up the samples of a failed batch, except those given up with an earlier batch."""
         lost = []
         for running, _, _ in shares:
             if running.left > 0:
@@ -164,7 +166,7 @@ Engines = Mapping[str, RowBatches]
 
 
 def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:
-    """Take a sample to its next question: the engine that is to be asked, or how the sample ended."""
+    """Advance a sample to its next request; return the engine for it, or the loop's end."""
     asked = running.advance()
     if isinstance(asked, LoopEnd):
         return asked

@@ -1,4 +1,4 @@
-"""Resident samples in memory that other processes map, which are handed its descriptor: one copy for all of them."""
+"""Resident samples in shared memory, which other processes map from its descriptor: one copy for all of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """Start of an array, in bytes."""
+    """Location of an array; its start in bytes."""
 
     offset: int
     shape: tuple[int, ...]
@@ -30,14 +30,14 @@ Layout = Mapping[str, ArrayPlace | tuple[ArrayPlace, ...]]
 
 
 class SharedSamples:
-    """A copy of samples. Raises HarnessError where memory does not suffice."""
+    """A copy of samples. Raises HarnessError if memory is insufficient."""
 
     def __init__(self, samples: Arrays) -> None:
         self._size = 0
         self.layout: Layout = {name: self._lay_out(array) for name, array in samples.items()}
         self.descriptor = os.memfd_create("samples", os.MFD_CLOEXEC)
         try:
-            os.posix_fallocate(self.descriptor, 0, max(self._size, 1))  # else a write without memory ends the process
+            os.posix_fallocate(self.descriptor, 0, max(self._size, 1))  # else running out of memory kills the process
             with mmap.mmap(self.descriptor, max(self._size, 1)) as memory:
                 for name, array in samples.items():
                     _write(memory, self.layout[name], array)
@@ -47,7 +47,7 @@ class SharedSamples:
             raise HarnessError(problem, "resources", "lower performance_sample_count") from error
 
     def close(self) -> None:
-        """Who has mapped it keeps it."""
+        """Close the descriptor; existing mappings remain valid."""
         os.close(self.descriptor)
 
     def _lay_out(self, array: Any) -> ArrayPlace | tuple[ArrayPlace, ...]:
@@ -62,7 +62,7 @@ class SharedSamples:
 
 
 def map_samples(layout: Layout, descriptor: int) -> dict[str, Any]:
-    """The samples, read where they are. The descriptor may be closed afterwards."""
+    """Map the samples without copying. The descriptor may be closed afterwards."""
     size = os.fstat(descriptor).st_size
     memory = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
     return {

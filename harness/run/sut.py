@@ -1,7 +1,7 @@
 """The system under test: turns LoadGen's queries into batches and the batches' outputs into responses.
 
-Every sample is completed exactly once, whatever fails, because LoadGen waits forever for one that is not and aborts
-the process for one that is completed twice. After the first failure the rest is answered without bytes and without
+Every sample is completed exactly once, whatever fails, because LoadGen waits forever for a missing completion and
+aborts the process on a duplicate. After the first failure the remaining samples are answered without bytes and without
 computing.
 """
 
@@ -26,7 +26,7 @@ Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs, Sequence[int]], Responses]
 """The outputs of a batch and the indices of its samples -> their responses."""
 _NEVER = sys.maxsize
-_SHARES = 64  # of what is left of an Offline query; none is handed over as more than one of them
+_SHARES = 64  # at most this fraction of an Offline query's rest is handed over at once
 
 
 class Indexed(Protocol):
@@ -36,13 +36,13 @@ class Indexed(Protocol):
 
 
 class Respond(Protocol):
-    """Completes samples; raises before it completes any. ``responses`` None answers without bytes."""
+    """Completes samples, or raises before completing any. ``responses`` None answers without bytes."""
 
     def complete(self, ids: Sequence[int], responses: Responses | None) -> None: ...
 
 
 class Guard:
-    """Keeps the first failure of a run, and reports it to those who want to know."""
+    """Stores the first failure of a run, and reports it to its listeners."""
 
     def __init__(self, on_failure: Callable[[BaseException], None] = lambda _: None) -> None:
         self.failure: BaseException | None = None
@@ -57,7 +57,7 @@ class Guard:
 
 
 class Sut(Protocol):
-    """Callbacks of LoadGen, on its own thread; neither may raise."""
+    """LoadGen's callbacks, called on its thread; neither may raise."""
 
     def issue(self, ids: list[int], indices: list[int], /) -> None: ...
 
@@ -66,9 +66,9 @@ class Sut(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSut:
-    """A SUT, loaded and warmed up, ready for LoadGen, whatever computes: batches of tensors, or streams of tokens.
-    ``evidence``: facts found while loading that must be the same in all runs of a cell. ``values``: facts for the
-    result afterwards; ``samples``: completed so far; ``close`` ends threads and frees devices."""
+    """A loaded and warmed-up SUT, ready for LoadGen, for batches of tensors or streams of tokens. ``evidence``: facts
+    found while loading that must be the same in all runs of a cell. ``values``: facts for the result afterwards;
+    ``samples``: completed so far; ``close`` ends threads and frees devices."""
 
     sut: Sut
     library: SampleLibrary
@@ -80,17 +80,17 @@ class LoadedSut:
 
 
 class Completer:
-    """Completes batches, from any thread. ``completed`` and ``failed`` are what a session calls."""
+    """Completes batches, from any thread. Sessions call ``completed`` and ``failed``."""
 
     def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
         self.samples = self.batches = 0
-        self.batch_size = sys.maxsize  # of the session, which may be handed several batches at once
+        self.batch_size = sys.maxsize  # the session's, which may receive several batches at once
         self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
         self._in_flight: dict[int, tuple[Token, Sequence[int]]] = {}
         self._lock = threading.Lock()
 
     def expect(self, token: Token, indices: Sequence[int]) -> None:
-        """A batch is about to be submitted. LoadGen's ids are unique, so the first one names it."""
+        """Register a batch before it is submitted. LoadGen's ids are unique, so the first one identifies it."""
         self._in_flight[token[0]] = token, indices
 
     def completed(self, token: Token, outputs: Outputs) -> None:
@@ -106,19 +106,19 @@ class Completer:
             self.give_up(token)
 
     def fail_all(self, error: BaseException) -> None:
-        """The backend lost what is in flight."""
+        """Fail all batches in flight: the backend lost them."""
         for token, _ in list(self._in_flight.values()):
             self.failed(token, error)
 
     def answer(self, ids: Token, indices: Sequence[int], outputs: Outputs) -> None:
-        """Complete a batch with what was computed; without bytes if that cannot be made into responses."""
+        """Complete a batch with its outputs; without bytes if they cannot be converted to responses."""
         try:
             made = self._postprocess(outputs, indices)
             responses = np.ascontiguousarray(made) if isinstance(made, np.ndarray) else made
             if len(responses) != len(ids):
                 raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
             self._respond.complete(ids, responses)
-        except BaseException as error:  # one that exits ends its thread, and LoadGen would wait for ever
+        except BaseException as error:  # an exit would end its thread, and LoadGen would wait forever
             self._guard.record(error)
             self.give_up(ids)
             return
@@ -128,12 +128,12 @@ class Completer:
             self._counter.bump(len(ids))
 
     def give_up(self, ids: Token) -> None:
-        """Complete samples that were not computed."""
+        """Complete samples without computing them."""
         self._respond.complete(ids, None)
 
 
 class _Base:
-    """Shared part of the kinds of SUT: batches are cut, submitted, and given up after a failure."""
+    """Common base of the SUTs: cuts and submits batches, and gives them up after a failure."""
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
@@ -144,7 +144,7 @@ class _Base:
         self._drain()
 
     def close(self) -> None:
-        """Nothing of this kind to end."""
+        """Nothing to end here."""
 
     def _drain(self) -> None:
         try:
@@ -153,7 +153,7 @@ class _Base:
             self._completer.fail_all(error)
 
     def _submit(self, ids: list[int], indices: list[int], at_once: int = 1) -> None:
-        """Cut into batches and submit each, or up to so many together; waits while every stream is busy."""
+        """Cut into batches and submit them, up to ``at_once`` together; waits while every stream is busy."""
         start = 0
         while start < len(ids):
             even = (len(ids) - start) // (_SHARES * self._batch_size)
@@ -163,7 +163,7 @@ class _Base:
             start += count
 
     def _fit(self, indices: list[int]) -> int:
-        """Find how many of them make a batch: all, but where samples are of different sizes, and a session says."""
+        """Return how many samples form the next batch: all, unless samples differ in size and the session decides."""
         if self._count is None or self._guard.failure is not None:
             return len(indices)
         return int(self._count(self._samples.rows(indices)))
@@ -180,14 +180,12 @@ class _Base:
 
 
 class StreamSut(_Base):
-    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread, with no
-    hand-over.
-    """
+    """SingleStream and MultiStream: a query that fits one batch is computed on LoadGen's own thread."""
 
     def issue(self, ids: list[int], indices: list[int]) -> None:
         if len(ids) > self._batch_size:
             self._submit(ids, indices)
-            # The next query may be computed on this thread, which a session allows only with nothing in flight.
+            # The next query may be computed on this thread, which is allowed only with nothing in flight.
             self._drain()
             return
         if self._guard.failure is not None:
@@ -203,11 +201,10 @@ class StreamSut(_Base):
 
 
 class OfflineSut(_Base):
-    """Offline: one query with everything, cut into full batches.
+    """Offline: one query with all samples, cut into full batches.
 
-    ``at_once``: so many batches are handed over together, and fewer where that is more than a part in 64 of what is
-    left of the query: what Python does for each is then done once for all of them, and the streams still end at the
-    same time.
+    ``at_once``: number of batches handed over together, fewer if that exceeds 1/64 of the rest of the query. Python's
+    work is then done once for all of them, and the streams still finish at the same time.
     """
 
     def __init__(
@@ -221,14 +218,14 @@ class OfflineSut(_Base):
 
 
 class ServerSut(_Base):
-    """Server: queries are collected, and a thread of ours makes batches of them.
+    """Server: queries are collected, and our own thread forms batches from them.
 
-    It waits for a free stream, then takes a full batch, or what is there ``delay`` seconds after it found the first
-    query: the batch grows with the load. A large batch is taken in a size that needs no padding, and the rest with the
-    next: under load it is the device's time that is short.
+    It waits for a free stream, then takes a full batch, or the samples that have arrived ``delay`` seconds after it
+    found the first query, so batches grow with the load. A large batch is cut to a size that needs no padding, and the
+    rest joins the next: under load, the device's time is scarce.
 
-    LoadGen's thread only appends. Ids are appended before indices and there is one thread on either side, so the first
-    n indices always belong to the first n ids, and no lock is needed.
+    LoadGen's thread only appends. Ids are appended before indices, and each side has one thread, so the first n indices
+    always belong to the first n ids, and no lock is needed.
     """
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard, *, delay: float) -> None:
@@ -236,7 +233,7 @@ class ServerSut(_Base):
         self._delay = delay
         self._ids: list[int] = []
         self._indices: list[int] = []
-        self._wake_at = _NEVER  # how many waiting samples are worth waking the batcher for
+        self._wake_at = _NEVER  # number of waiting samples that wakes the batcher
         self._gate: SimpleQueue[None] = SimpleQueue()
         self._flushed: SimpleQueue[None] = SimpleQueue()
         self._hurry = self._closing = False
@@ -283,16 +280,16 @@ class ServerSut(_Base):
             self._sleep(1, None)
 
     def _fill(self) -> None:
-        """Give a partial batch its time to fill."""
+        """Give a partial batch time to fill."""
         if self._delay > 0 and not self._hurry:
             while not self._gate.empty():  # wake-ups that came while no thread slept
                 self._gate.get()
             self._sleep(self._batch_size, self._delay)
 
     def _sleep(self, count: int, seconds: float | None) -> None:
-        """Until ``count`` samples wait, or a flush, or the time is over."""
+        """Sleep until ``count`` samples wait, a flush arrives, or the time is over."""
         self._wake_at = count
-        # Asked again after wake_at is set: a query that came before would wake no thread.
+        # Checked again after wake_at is set: an earlier query would have woken no thread.
         if len(self._indices) < count and not self._hurry and not self._closing:
             with suppress(Empty):
                 self._gate.get(timeout=seconds)
@@ -309,8 +306,8 @@ class ServerSut(_Base):
 
 
 def strip_padding(count: int, sizes: Sequence[int], batch_size: int) -> int:
-    """How many of ``count`` waiting samples make a batch: the largest of ``sizes`` that they fill, if that is more than
-    a quarter of ``batch_size``; else all of them.
+    """Return how many of ``count`` waiting samples form a batch: the largest of ``sizes`` that they fill, if that is
+    more than a quarter of ``batch_size``; otherwise all of them.
     """
     full = bisect_right(sizes, count)
     return sizes[full - 1] if full and 4 * sizes[full - 1] > batch_size else count

@@ -1,7 +1,7 @@
-"""Tokens: a prompt in, a stream of tokens out. The engine batches; this module admits prompts, reports first tokens and
-whole answers to LoadGen, and sees to it that each prompt is answered exactly once, whatever fails.
+"""Token generation: a prompt in, a stream of tokens out. The engine batches; this module admits prompts, reports first
+tokens and complete answers to LoadGen, and ensures that each prompt is answered exactly once, even after a failure.
 
-A backend that generates is a module like any other (``TokenBackend``); what it loads is a ``Generator``.
+A backend that generates tokens is a module (``TokenBackend``) that loads a ``Generator``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ STOP_SEQUENCE = "stop_sequence"
 """Beside prompts: which of ``Sampling.stop_sequences`` ends the answer to each, counted from 1; 0 for none."""
 """The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
 pictures and all, as the bytes of their JSON."""
-SOUND_RATE = 16_000  # of a waveform, samples of a second
+SOUND_RATE = 16_000  # samples per second of a waveform
 
 _NOTHING = np.int32(0)
 _WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
 
 
 class StopSequence(NamedTuple):
-    """Sequence that ends an answer and is its last part: as a text, and as tokens."""
+    """A sequence that ends an answer and is included in it, as text and as tokens."""
 
     text: str
     tokens: tuple[int, ...]
 
     def find(self, answer: Sequence[int], start: int = 0) -> int:
-        """How many tokens the answer has, as far as the first such sequence that begins at ``start`` or later; 0 where
+        """Return the number of tokens up to the end of the first such sequence that begins at ``start`` or later; 0 if
         there is none."""
         count, first = len(self.tokens), self.tokens[0]
         for place in range(max(0, start), len(answer) - count + 1):
@@ -47,19 +47,18 @@ class StopSequence(NamedTuple):
         return 0
 
     def cut(self, answer: Sequence[int]) -> Sequence[int]:
-        """The answer with its stop sequence, and nothing behind that."""
+        """Return the answer up to and including its stop sequence."""
         return answer[: self.find(answer) or len(answer)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 takes the likeliest each time.
+    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 always takes the likeliest.
 
-    ``max_new_tokens`` 0: an answer may be as long as what computes it has room for.
-    ``top_k`` below 1: tokens are drawn from all; ``seed`` below 0: equal prompts have different answers. ``stop``:
-    token ids that end an answer; empty for what the model itself says. ``beams``: how many beginnings of an answer are
-    followed side by side, of which the likeliest whole one is the answer. ``stop_sequences``: further ends of answers
-    to some of the prompts (``STOP_SEQUENCE``).
+    ``max_new_tokens`` 0: limited only by the engine's capacity. ``top_k`` below 1: tokens are drawn from the whole
+    vocabulary. ``seed`` below 0: equal prompts get different answers. ``stop``: token ids that end an answer; empty for
+    the model's own. ``beams``: the width of a beam search, which answers with its likeliest complete beam.
+    ``stop_sequences``: further sequences that end answers to some of the prompts (``STOP_SEQUENCE``).
     """
 
     min_new_tokens: int = 1
@@ -78,11 +77,11 @@ class Sampling:
             raise HarnessError(problem, "input", "correct run.options.min_new_tokens and max_new_tokens")
 
     def find_stop_sequence(self, number: int) -> StopSequence | None:
-        """By its number in ``STOP_SEQUENCE``."""
+        """Return the sequence with this number in ``STOP_SEQUENCE``."""
         return self.stop_sequences[number - 1] if number else None
 
     def describe_choice(self) -> dict[str, float | int]:
-        """How a token is chosen, in the words that vLLM and servers of the OpenAI protocol share."""
+        """Return the choice of tokens as parameters that vLLM and servers of the OpenAI protocol share."""
         if not self.temperature:
             return {"temperature": self.temperature}
         known = {"temperature": self.temperature, "top_p": self.top_p}
@@ -93,11 +92,11 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationPlan:
-    """Load what generates for one run. ``model``: the folder of the Model artifact; ``source``: what the spec names as
-    its path, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only how
-    many there are. ``samples``: the name of what is asked. ``service_url``, ``service_log``: as of a RunRequest. Each
-    submitted prompt gets ``first`` (at most once, only where ``streaming``), then exactly one of ``completed`` and
-    ``failed``, from any thread.
+    """Load a generator for one run. ``model``: the folder of the Model artifact. ``source``: the model path from the
+    spec, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only their
+    number. ``samples``: the name of the input. ``service_url``, ``service_log``: as in a RunRequest. Each submitted
+    prompt gets ``first`` (at most once, only if ``streaming``), then exactly one of ``completed`` and ``failed``, from
+    any thread.
     """
 
     model: Path | None
@@ -118,7 +117,7 @@ class GenerationPlan:
 
 
 def read_extra(text: str) -> dict[str, Any]:
-    """Read the option ``extra``: an object as JSON, "" for an empty one."""
+    """Read the option ``extra``: a JSON object, "" for an empty one."""
     try:
         found = json.loads(text) if text else {}
     except ValueError as error:
@@ -130,7 +129,7 @@ def read_extra(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """An answer that is a text: what it says, and of how many tokens it was made."""
+    """A text answer, and the number of tokens generated for it."""
 
     text: str
     tokens: int
@@ -138,8 +137,8 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Tokenized:
-    """An answer that came as a text, as token ids again, and of how many tokens it was made: a text that ends within a
-    character, or was not cut into the likeliest parts, has others."""
+    """A text answer converted back to token ids, and the number of tokens generated for it. They differ if the text
+    ends within a character, or was not generated in the likeliest tokens."""
 
     ids: Sequence[int]
     tokens: int
@@ -150,7 +149,7 @@ Answer = Sequence[int] | int | Spoken | Tokenized
 
 
 class Generator(Protocol):
-    """A loaded model that answers prompts, as many at a time as it sees fit."""
+    """A loaded model that answers prompts, as many at a time as it chooses."""
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -158,11 +157,11 @@ class Generator(Protocol):
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """Facts that must be the same in all runs of a cell and were found only now, such as what a server is."""
+        """Facts found while loading that must be the same in all runs of a cell, such as the server's identity."""
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
-        """Make these the resident prompts. Nothing is in flight; whatever can be prepared of a request is prepared
-        now, since no clock runs. ``stops``: ``STOP_SEQUENCE`` of each; empty where none has any."""
+        """Make these the resident prompts. Nothing is in flight, and requests are prepared now, since no clock runs.
+        ``stops``: the ``STOP_SEQUENCE`` of each prompt; empty if none has any."""
 
     def submit(self, identity: int, row: int) -> None:
         """Admit the prompt at ``row``. Returns at once; one thread calls it."""
@@ -175,14 +174,14 @@ class TokenBackend(Protocol):
     """A backend module that generates."""
 
     def facts(self) -> dict[str, Fact]:
-        """Which library this is, as of any backend."""
+        """Identify the library, as in any backend."""
 
     def load(self, plan: GenerationPlan) -> Generator:
-        """Load the model, or find the server."""
+        """Load the model, or connect to the server."""
 
 
 class Answering(Protocol):
-    """Answers to LoadGen."""
+    """Reports answers to LoadGen."""
 
     def first(self, identity: int, token: np.ndarray) -> None: ...
 
@@ -193,7 +192,7 @@ class Answering(Protocol):
 
 @dataclass(slots=True)
 class TokenCounts:
-    """Counts of the answers of a run. ``single``: those of one token, of which LoadGen cannot compute the time per
+    """Counts of a run's answers. ``single``: answers of one token, for which LoadGen cannot compute the time per
     token."""
 
     samples: int = 0
@@ -211,7 +210,7 @@ class TokenCounts:
 
 
 class TokenCompleter:
-    """Completes prompts, from any thread: ``first``, ``completed`` and ``failed`` are what a generator calls."""
+    """Completes prompts, from any thread: generators call ``first``, ``completed`` and ``failed``."""
 
     def __init__(
         self,
@@ -225,19 +224,19 @@ class TokenCompleter:
         logged: bool,
         write_text: Callable[[str], np.ndarray] | None = None,
     ) -> None:
-        """``write_text``: what is logged of an answer that is a text."""
+        """``write_text``: converts a text answer to the logged array."""
         self.counts = TokenCounts()
         self._respond, self._sampling, self._counter, self._guard = respond, sampling, counter, guard
         self._dtype, self._streaming, self._logged = np.dtype(dtype), streaming, logged
         self._write_text = write_text
-        self._waiting: dict[int, bool] = {}  # LoadGen's id: whether its first token has come
+        self._waiting: dict[int, bool] = {}  # LoadGen's id -> whether its first token has arrived
         self._lock = threading.Lock()
 
     def expect(self, identity: int) -> None:
         self._waiting[identity] = False
 
     def first(self, identity: int, tokens: Sequence[int]) -> None:
-        """The first tokens of an answer are there."""
+        """Report the first tokens of an answer."""
         if self._waiting.get(identity) is not False:
             problem = "gave the first token of an answer twice" if identity in self._waiting else _STRAY
             self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
@@ -247,7 +246,7 @@ class TokenCompleter:
             self._respond.first(identity, np.array(tokens, self._dtype))
 
     def completed(self, identity: int, tokens: Answer) -> None:
-        """A whole answer."""
+        """Complete an answer."""
         seen = self._waiting.pop(identity, None)
         if seen is None:
             self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
@@ -259,7 +258,7 @@ class TokenCompleter:
         try:
             self._check(count)
             answer = self._make_response(tokens, seen=seen)
-            if self._streaming and not seen:  # it all came at once
+            if self._streaming and not seen:  # the whole answer came at once
                 self._respond.first(identity, answer[:1])
                 seen = True
             counts = [count] if isinstance(tokens, Spoken) else None
@@ -291,13 +290,12 @@ class TokenCompleter:
             self._abandon(identity, seen=seen)
 
     def give_up(self, identity: int) -> None:
-        """Answer a prompt that was not computed."""
+        """Complete a prompt without an answer."""
         self._abandon(identity, seen=False)
 
     def _abandon(self, identity: int, *, seen: bool) -> None:
-        """Abandon the answers of a run that has failed. Where LoadGen awaits first tokens and logs answers, it reads
-        that of each answer without asking whether there is one, and the process would die before it could say what
-        failed."""
+        """Complete an answer of a failed run. If LoadGen expects first tokens and logs answers, it reads each answer's
+        first token without checking that there is one, and the process would crash before reporting the failure."""
         if self._streaming and not seen:
             self._respond.first(identity, np.zeros(1, self._dtype))
         self._respond.complete([identity], None)
@@ -329,7 +327,8 @@ class Located(Protocol):
 
 
 class TokenSut:
-    """Any scenario: every prompt goes to the generator as it comes, which keeps those that it has no room for."""
+    """SUT for any scenario: every prompt is passed to the generator on arrival, which queues those that it has no room
+    for."""
 
     def __init__(self, generator: Generator, samples: Located, completer: TokenCompleter, guard: Guard) -> None:
         self._generator, self._samples, self._completer, self._guard = generator, samples, completer, guard
@@ -352,13 +351,13 @@ class TokenSut:
 
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
-    """Place the samples that LoadGen wants in memory, for a sample library."""
+    """Place the samples that LoadGen loads; called by a sample library."""
     stops = samples.get(STOP_SEQUENCE)
     generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
 
 
 def name_samples(samples: Arrays) -> str:
-    """Which of the known ones a benchmark has."""
+    """Find which of the known inputs a benchmark has."""
     found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"
@@ -387,7 +386,7 @@ class WarmUp:
         self._over.release()
 
     def wait(self, count: int) -> None:
-        """Raises what went wrong."""
+        """Wait for the answers. Raises the first error."""
         for _ in range(count):
             if not self._over.acquire(timeout=_WARM_UP_LIMIT):
                 problem = f"no answer to a first prompt within {_WARM_UP_LIMIT:.0f} s"
@@ -397,7 +396,7 @@ class WarmUp:
 
 
 class TokenRelay:
-    """The callbacks of a generator, which first serve the warm-up and then the run."""
+    """A generator's callbacks, used first for the warm-up and then for the run."""
 
     def __init__(self) -> None:
         self.target: WarmUp | TokenCompleter = WarmUp()

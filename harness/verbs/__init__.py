@@ -1,1 +1,1 @@
-"""One module for each verb of ``python -P -m harness VERB``, and what serves only one of them."""
+"""One module for each verb of ``python -P -m harness VERB``, and the modules that only one verb uses."""

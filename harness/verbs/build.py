@@ -1,4 +1,4 @@
-"""``build``: makes the files of one Dataset, Model or Engine."""
+"""``build``: create the files of one Dataset, Model or Engine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from harness.errors import HarnessError, require
 _OWN = ("batch_size", "precision")
 MODEL_FILES = ("model.onnx", "model.pt2")
 _POINTER = b"version https://git-lfs.github.com/"
-_COMPARED = 16  # calibration samples that a quantized model is compared on
+_COMPARED = 16  # calibration samples used to compare a quantized model
 
 
 def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: what was made, by kind; marks. Every file under ``output`` belongs to the artifact."""
+    """Build. values: the artifact's description, by kind; marks. Every file under ``output`` belongs to the
+    artifact."""
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage("building")
@@ -75,7 +76,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     parts = benchmark.parts if isinstance(benchmark, LoopBenchmark) else ()
     for part in parts or ("",):
         found = [name for name in MODEL_FILES if (output / part / name).is_file()]
-        own = benchmark.counts_tokens or (output / SOURCE_NOTE).is_file()  # a format that only what generates reads
+        own = benchmark.counts_tokens or (output / SOURCE_NOTE).is_file()  # a format that only generating backends read
         if not found and not own:
             names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
             problem = f"build_model() of the benchmark wrote neither {names}"
@@ -96,13 +97,13 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
 
 
 def _list_changes(settings: Mapping[str, Any]) -> list[str]:
-    """List the changes of the model, as "precision int8"."""
+    """List the changes to the model, such as "precision int8"."""
     usual = {"sparsity": "", "weights": "", "precision": "fp32"}
     return [f"{name} {settings[name]}" for name, same in usual.items() if str(settings.get(name, same)) != same]
 
 
 def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
-    """values: quantization (how, the calibration document, what it cost against fp32 on the calibration samples)."""
+    """values: quantization (method, calibration document, difference from fp32 on the calibration samples)."""
     from harness.quantization.calibrating import change_precision
     from harness.quantization.comparing import compared, score_with
     from harness.quantization.onnx_files import copy, gather, load, save
@@ -137,16 +138,15 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
 
 
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
-    """Select what is compared of a batch: its responses, or the first output where they take several batches or may
-    differ in size."""
+    """Select a batch's values for comparison: its responses, or the first output if they need several batches or differ
+    in size."""
     if isinstance(benchmark, TensorBenchmark) and not benchmark.names_samples:
         return lambda outputs: np.asarray(benchmark.postprocess(outputs))
     return lambda outputs: np.asarray(outputs[0])
 
 
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:
-    """values: engine (what was built, as in engine.json; by part where the model has several), files (name ->
-    sha256)."""
+    """values: engine (description as in engine.json; by part if the model has several), files (name -> sha256)."""
     if request.backend is None:
         raise HarnessError("an engine needs a backend", "input", "name one in the spec")
     backend = load_backend(request.backend)
@@ -185,14 +185,14 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
 
 
 def list_parts(model: Path) -> list[str]:
-    """The networks of a model that is several of them, a folder each; none where it is one."""
+    """List the networks of a model with several, one folder each; empty for a single network."""
     if any((model / name).is_file() for name in MODEL_FILES):
         return []
     return sorted(folder.name for folder in model.glob("*/") if any((folder / name).is_file() for name in MODEL_FILES))
 
 
 def _find_model(backend: str, folder: Path) -> Path:
-    """The file of the model that this backend takes."""
+    """Find the model file that this backend reads."""
     wanted = BACKENDS[backend].model_file
     other = next((name for name in MODEL_FILES if name != wanted and (folder / name).is_file()), None)
     if other and not (folder / wanted).is_file():

@@ -1,4 +1,4 @@
-"""Files that a run leaves in the folder of its command's code: they are not part of that code."""
+"""Files that a run leaves in its command's code folder; they are not part of that code."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
-# Folders that builds, runs and tools fill. What git tracks in one is code nevertheless.
+# Folders filled by builds, runs and tools. Files tracked by git in them still count as code.
 OUTPUTS = frozenset({"build", "logs", ".cache"})
 _LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")
-# At the top, what a compliance test that was made by hand leaves behind.
+# At the top level, files left by a compliance test run manually.
 _OF_TESTS = frozenset({"audit.config", "verify_accuracy.txt", "verify_performance.txt"})
 _MOST_ENTRIES, _MOST_CREATED = 200_000, 500
 
 
 def is_output(name: str) -> bool:
-    """True where a file's name, from the folder of code on, says that a build, a run or a tool wrote it."""
+    """Return True if a file's name, relative to the code folder, shows that a build, a run or a tool wrote it."""
     *folders, file = name.split("/")
     return not OUTPUTS.isdisjoint(folders) or _LOG.fullmatch(file) is not None or name in _OF_TESTS
 
 
 def list_entries(folder: Path) -> frozenset[str]:
-    """Files, and folders with a slash behind them, that are not outputs by their names. Links are not followed."""
+    """List files, and folders with a trailing slash, whose names are not those of outputs. Links are not followed."""
     found: list[str] = []
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED | OUTPUTS]
@@ -36,7 +36,7 @@ def list_entries(folder: Path) -> frozenset[str]:
 
 
 def list_created(before: frozenset[str], after: frozenset[str]) -> list[str]:
-    """List the new files, without those below a new folder. Compiled Python files are not output."""
+    """List the new files and folders, without the contents of new folders. Compiled Python files do not count."""
     new = sorted(name for name in after - before if not name.endswith(".pyc"))
     folders = tuple(name for name in new if name.endswith("/"))
     return [name for name in new if not is_below(name, folders)][:_MOST_CREATED]

@@ -1,4 +1,4 @@
-"""Finds the LoadGen logs that a command left: of exactly one run that began with this attempt, or a reason why not."""
+"""Find a command's LoadGen logs: those of exactly one run that began during this attempt, or the reason why not."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _DETAILS = re.compile(rf"(?:{_DATED}|{_LOG})detail.*\.txt$")
 _DATED_NAME = re.compile(_DATED)
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
-_KEPT_OLD = 3  # log sets of earlier runs that are kept to show what was found
+_KEPT_OLD = 3  # log sets of earlier runs to keep as evidence
 
 
 @dataclass(frozen=True, slots=True)
 class LogSet:
-    """A detail log and its folder. LoadGen may put something before and behind the names of its files; only the usual
-    ones are taken, and those with the date of the run; others are of a run that was not asked for.
+    """A detail log and its folder. LoadGen may add a prefix and a suffix to its file names; only the default names and
+    those with the date of the run are accepted; others come from a run that was not requested.
 
-    ``began``: None when the log states no time. ``written``: during the attempt.
+    ``began``: None if the log has no time. ``written``: written during the attempt.
     """
 
     folder: Path
@@ -39,7 +39,7 @@ class LogSet:
 
     @property
     def prefix(self) -> str:
-        """Prefix of the names of its files: the usual one, or that with the date of the run."""
+        """Prefix of its file names: the default, or the one with the date of the run."""
         dated = _DATED_NAME.match(self.name)
         return dated[0] if dated else _LOG
 
@@ -48,15 +48,15 @@ class LogSet:
         return self.name == DETAIL.replace(_LOG, self.prefix)
 
     def list_files(self) -> list[Path]:
-        """LoadGen's in its folder: those of this very run where it is dated."""
+        """List LoadGen's files in its folder; if dated, only those of this run."""
         logs = _list_logs(self.folder)
         return [path for path in logs if path.name.startswith(self.prefix)] if self.prefix != _LOG else logs
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """``folder``: that of the one set. ``problem`` names the field in which what was found differs from what was asked;
-    "" when all is there."""
+    """``folder``: of the one set. ``problem``: the field in which the found files differ from the request; "" if all is
+    well."""
 
     folder: Path | None
     problem: str = ""
@@ -66,16 +66,16 @@ Stamps = Mapping[Path, tuple[int, int]]  # path of a detail log → its size and
 
 
 class Collector(Protocol):
-    """A module per format of results: this one of LoadGen's logs."""
+    """A module for one format of results; this one collects LoadGen's logs."""
 
     def collect_run(self, request: CommandRequest, clock: int, before: Stamps) -> Collected:
-        """Brings what the command of a run left to ``request.output``. ``clock``: monotonic ns at its start;
-        ``before``: the logs that were there then."""
+        """Move the results of a run's command to ``request.output``. ``clock``: monotonic ns at its start; ``before``:
+        the logs that existed then."""
 
 
 def collect_run(request: CommandRequest, _clock: int, before: Stamps) -> Collected:
-    """One set of logs, and the user.conf that its run was made with: the given one, or its own. One that was changed is
-    judged by the log."""
+    """Collect one set of logs and the user.conf of its run: the one from the request, or the command's own. If the
+    request's file was changed, the log decides."""
     since = datetime.fromisoformat(request.since)
     found = collect(Path(request.logs), since, Path(request.run_dir), Path(request.output), before)
     if found.folder is None:
@@ -98,7 +98,7 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
 
 
 def list_stamps(logs: Path) -> dict[Path, tuple[int, int]]:
-    """Detail logs at any depth, to know afterwards which of them a command wrote."""
+    """Record detail logs at any depth, to find out afterwards which ones a command wrote."""
     stamps = ((path, path.stat()) for path in _find_details(logs))
     return {path: (stamp.st_size, stamp.st_mtime_ns) for path, stamp in stamps}
 
@@ -109,7 +109,7 @@ def _find_details(logs: Path) -> list[Path]:
 
 
 def find_sets(logs: Path, before: Stamps) -> list[LogSet]:
-    """Newest first."""
+    """Return the sets, newest first."""
     stamps = list_stamps(logs)
     found = [LogSet(path.parent, path.name, _read_start(path), before.get(path) != stamps[path]) for path in stamps]
     return sorted(found, key=lambda item: item.began or datetime.min.replace(tzinfo=UTC), reverse=True)
@@ -124,9 +124,9 @@ def _read_start(path: Path) -> datetime | None:
 
 
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: Stamps) -> Collected:
-    """Brings the one set that was written during the attempt to ``output``; of any other number, brings what there is
-    into folders below it. A set dated before the attempt is a copy of an earlier run, unless all are: then the clock
-    was behind or was set back, and the record notes it. LoadGen logs milliseconds."""
+    """Move the one set written during the attempt to ``output``; if there are none or several, move the sets found into
+    folders below it. A set dated before the attempt is a copy of an earlier run, unless all are: then the clock was
+    behind or was set back, and the record notes it. LoadGen logs milliseconds."""
     sets = find_sets(logs, before)
     written = [item for item in sets if item.written]
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
@@ -152,8 +152,8 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
 
 
 def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
-    """Detail logs of one name and the same bytes are of one run. Keep the folder with the most files of LoadGen's, and
-    of equal ones the uppermost."""
+    """Detail logs with the same name and bytes belong to one run. Keep the folder with the most LoadGen files, or the
+    topmost of equal ones."""
     runs: dict[tuple[str, str], LogSet] = {}
     for item in sorted(sets, key=lambda item: (-len(item.list_files()), len(item.folder.parts), item.folder)):
         runs.setdefault((item.name, _digest(item.folder / item.name)), item)
@@ -161,8 +161,8 @@ def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
 
 
 def _drop_warm_ups(sets: list[LogSet]) -> list[LogSet]:
-    """Runs in folders below that of another run, each begun before it, prepared for it. Of several runs the last one
-    counts, so that no command chooses among them."""
+    """Drop runs that are in a folder below another run's and began earlier: they prepared it. Of several runs the last
+    counts, so that no command can choose among them."""
     for item in sets:
         others = [other for other in sets if other is not item]
         if others and all(_is_warm_up(other, item) for other in others):
@@ -181,8 +181,8 @@ def _digest(path: Path) -> str:
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
-    """Further files to keep: files, folders, or patterns; what is not there is no fault. Files of one name are in
-    folders of theirs."""
+    """Keep further files, folders or matches of patterns; missing ones are ignored. Files with the same name get
+    separate folders."""
     taken = set[Path]()
     for found in (found for pattern in patterns for found in find_matching(pattern, cwd)):
         if found.resolve() in taken:
@@ -196,14 +196,14 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
 
 
 def _free(folder: Path, found: Path) -> Path:
-    """Find a free place: by its name, else by as many of the folders above it as make it unique."""
+    """Find a free target: the file's name, preceded by as many of its parent folders as make it unique."""
     parts = found.parts
     targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
     return next(target for target in targets if not target.exists())
 
 
 def find_matching(pattern: str, cwd: Path) -> list[Path]:
-    """Files and folders by a pattern, which is absolute or begins in ``cwd``."""
+    """Find files and folders by a pattern, absolute or relative to ``cwd``."""
     path = Path(pattern)
     base, relative = (cwd, pattern) if not path.is_absolute() else (Path("/"), str(path.relative_to("/")))
     return sorted(base.glob(relative))
@@ -219,8 +219,7 @@ def _list_logs(folder: Path) -> list[Path]:
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:
-    """Take the files: those in the run's own folder are moved, for accuracy logs are large; the rest stays where it
-    is."""
+    """Move files from the run's own folder, since accuracy logs are large; copy all others."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):
         path.replace(target)
@@ -229,6 +228,6 @@ def take(path: Path, target: Path, run_dir: Path) -> None:
 
 
 def _below(item: LogSet, logs: Path) -> str:
-    """Its folder, and its name where that is unusual."""
+    """Return its folder, and its name if that is unusual."""
     path = item.folder if item.name == DETAIL else item.folder / item.name
     return path.relative_to(logs).as_posix()

@@ -1,7 +1,7 @@
-"""Finds the results that a command of the endpoints harness left: exactly one new set, or a reason why not.
+"""Find the results of an endpoints harness command: exactly one new set, or the reason why not.
 
 A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. Everything
-below its audit/ belongs to it: the phases of a compliance test have such files of their own.
+below its audit/ belongs to it, including the phases of a compliance test, which have such files too.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.verbs.collecting import Collected, Stamps, take
 CONFIGS = ("config.yaml", "config.yml")
 PARTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
 _AUDIT = ("audit/audit_*.json", "audit/*/performance/result_summary.json")
-_UNIX = 10**17  # ns: no machine has been up for so long, and no run was so early
-_KEPT_OLD = 3  # sets of earlier runs that are kept to show what was found
+_UNIX = 10**17  # above any uptime, and below the Unix time of any run
+_KEPT_OLD = 3  # sets of earlier runs to keep as evidence
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSet:
-    """``written``: when its newest result was. ``new``: neither that nor the start which it states is before the
+    """``written``: the time of its newest result. ``new``: neither that time nor its stated start precedes the
     attempt."""
 
     folder: Path
@@ -35,15 +35,16 @@ class ResultSet:
 
 
 def collect_run(request: CommandRequest, clock: int, _before: Stamps) -> Collected:
-    """One set of results; what they were made with is in their own configuration. A clock that was set back during the
-    attempt dates them before it."""
+    """Collect one set of results, which contains its configuration. If the clock was set back during the attempt, their
+    dates precede it."""
     passed = timedelta(microseconds=(time.monotonic_ns() - clock) / 1000)
     since = min(datetime.fromisoformat(request.since), datetime.now(UTC) - passed)
     return collect_results(Path(request.logs), since, clock, Path(request.run_dir), Path(request.output))
 
 
 def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]:
-    """Newest first. ``clock``: the monotonic clock in ns when the command began, which is what the harness states."""
+    """Return the sets, newest first. ``clock``: monotonic ns at the start of the command; the harness states its start
+    by the same clock."""
     folders = [Path(parent) for parent, _, files in os.walk(logs) if any(name in files for name in CONFIGS)]
     sets = [folder for folder in folders if any((folder / part).is_file() for part in PARTS)]
     own = [folder for folder in sets if not any(folder.is_relative_to(other / "audit") for other in sets)]
@@ -53,7 +54,7 @@ def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]
 
 def _read(folder: Path, since: datetime, clock: int) -> ResultSet:
     parts = [folder / part for part in PARTS if (folder / part).is_file()]
-    # File systems keep times less exactly than clocks give them.
+    # File systems store times less precisely than clocks.
     earliest = since - timedelta(milliseconds=50)
     written = max(datetime.fromtimestamp(part.stat().st_mtime, UTC) for part in parts)
     began = max(map(_began, parts))
@@ -63,7 +64,7 @@ def _read(folder: Path, since: datetime, clock: int) -> ResultSet:
 
 
 def _began(part: Path) -> int:
-    """test_started_at in ns; 0 when the file does not say, as that of the harness's own releases."""
+    """Return test_started_at in ns; 0 if the file has none, as in the harness's own releases."""
     try:
         document: Any = json.loads(part.read_bytes())
         return int(document.get("test_started_at") or 0)
@@ -72,7 +73,7 @@ def _began(part: Path) -> int:
 
 
 def collect_results(logs: Path, since: datetime, clock: int, run_dir: Path, output: Path) -> Collected:
-    """Brings the one new set to ``output``; of any other number, brings what there is into folders below it."""
+    """Move the one new set to ``output``; if there are none or several, move the sets found into folders below it."""
     sets = find_result_sets(logs, since, clock)
     new = [item for item in sets if item.new]
     if len(new) == 1:
@@ -91,7 +92,7 @@ def collect_results(logs: Path, since: datetime, clock: int, run_dir: Path, outp
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:
-    """Under their bare names, as a record has them; what is of a compliance test keeps its folders."""
+    """Store files by name only, as a record does; a compliance test's files keep their folders."""
     config = next(folder / name for name in CONFIGS if (folder / name).is_file())
     take(config, target / CONFIGS[0], run_dir)
     for part in PARTS:

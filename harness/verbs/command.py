@@ -1,4 +1,4 @@
-"""``command``: a user's own command runs the benchmark, or scores it. Its exit status proves nothing: its files do."""
+"""``command``: run or score the benchmark with a user's own command. Its files count, not its exit status."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _LONGEST = 200  # characters of a command's last line in a message
 
 
 def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: exit_status, logs (where the set was found); marks; clock_set. ``done`` says that the files are there, no
-    more."""
+    """Run it. values: exit_status, logs (the folder of the set); marks; clock_set. ``done`` means only that the files
+    exist."""
     began, clock = time.monotonic(), ClockWatch()
     counter = Counter(request.counter)
     counter.stage(_STAGES[request.purpose])
@@ -52,7 +52,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if not cwd.is_dir():
         raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
     if request.results == "points":
-        from harness.verbs.served_model import refuse_other_model  # which loads HTTP and TLS
+        from harness.verbs.served_model import refuse_other_model  # imports HTTP and TLS
 
         refuse_other_model(Path(request.user_conf), environment)
     facts = {
@@ -60,7 +60,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         **collect_machine_notes(),
         **find_code_commit(request.code),
     }
-    # A scorer computes the same on any machine; what runs must have had the same devices and driver each time.
+    # A scorer computes the same on any machine; a run requires the same devices and driver each time.
     facts |= collect_device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
@@ -69,11 +69,11 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     entries = list_entries(Path(request.code)) if request.code_location else frozenset()
     stop = StopRequest()
     if is_launched():
-        # The first process of a container takes the others with it: what was placed must be cleared before it ends.
+        # Ending a container's first process kills the others, so placed files must be removed before.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     run = request.purpose == "run"
     with audit_config(request.place_audit, cwd, request.lock) if run else nullcontext(lambda: None) as clear:
-        apart = request.purpose == "score"  # what it prints is published, and its warnings are not
+        apart = request.purpose == "score"  # its output is published, but not its warnings
         command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
@@ -104,7 +104,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
 
 
 def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[str, str]:
-    """The allow-listed environment of this child, the declared variables, and secrets under the names they go by."""
+    """Return the allow-listed environment of this child with the declared variables, and secrets under their declared
+    names."""
     found = read_declared_secrets(request.secrets)
     kept = {*found, *_OURS, *(request.hides if isinstance(request, ServiceRequest) else ())}
     passed = {name: value for name, value in os.environ.items() if name not in kept}
@@ -113,13 +114,14 @@ def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[
 
 
 def list_secrets(request: CommandRequest | ServiceRequest) -> list[str]:
-    """Values that nothing may show which the command prints."""
+    """List values to be hidden in the command's output."""
     hides = request.hides if isinstance(request, ServiceRequest) else ()
     return [os.environ[name] for name in (*request.secrets.values(), *hides) if name in os.environ]
 
 
 def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
-    """Variable of this process → its value, of those that a command refers to. Raises HarnessError for one not set."""
+    """Map each variable of this process that a command refers to, to its value. Raises HarnessError if one is not
+    set."""
     taken = sorted(set(declared.values()))
     missing = [name for name in taken if name not in os.environ]
     if missing:
@@ -131,8 +133,8 @@ def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
 def _problem(
     request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int, stamps: Stamps
 ) -> str:
-    """Why the command's files are not what was asked; "" when they may be. ``clock``: monotonic ns at its start;
-    ``stamps``: of the logs that were there."""
+    """Explain why the command's files do not match the request; "" if they do. ``clock``: monotonic ns at its start;
+    ``stamps``: of the logs that existed then."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
         problem = _score(run_dir, target, ended, output)
@@ -153,7 +155,7 @@ def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) 
     if ended.timed_out or ended.status:
         return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
     written = run_dir / "accuracy.txt"
-    printed = output.captured if output.captured.strip() else output.captured_aside  # some log all that they say
+    printed = output.captured if output.captured.strip() else output.captured_aside  # some log all of their output
     text = written.read_text(encoding="utf-8") if written.is_file() else printed.decode(errors="replace")
     lines = [line for line in text.splitlines() if not line.startswith("hash=")]
     (target / "accuracy.txt").write_text("\n".join(lines).strip() + "\n", encoding="utf-8")
@@ -166,7 +168,7 @@ def _refused(
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     message = f"{problem} (the command ended with {ending})"
     if ended.status and not ended.timed_out and purpose == "run":
-        # First the cause, then what is missing for it.
+        # Report the cause first, then the missing files.
         last = next((line for line in reversed(output.last_lines().splitlines()) if line.strip()), "")
         message = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
     return Result(
@@ -181,7 +183,7 @@ def _refused(
 
 
 def find_code_commit(code: str) -> dict[str, Fact]:
-    """The commit of the command's code, and whether it was edited since; nothing outside a repository."""
+    """Return the commit of the command's code, and whether it was edited since; nothing outside a repository."""
     if not code:
         return {}
     folder = Path(code) if Path(code).is_dir() else Path(code).parent
@@ -207,10 +209,11 @@ NAME = "audit.config"
 
 @contextmanager
 def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], None]]:
-    """Gives what removes the file again. ``settings`` "": none is placed, and none may be there.
+    """Place audit.config and yield a function that removes it. ``settings`` "": place none, and require that none
+    exists.
 
-    ``lock``: of a folder where files are placed. Nothing was there when the command began, so that what is there
-    afterwards is of this command, also where it replaced what was placed, as some harnesses do, or placed its own.
+    ``lock``: for a folder in which files are placed. None existed when the command began, so a file found afterwards
+    belongs to this command, even if the command replaced the placed one, as some harnesses do, or placed its own.
     """
     target = cwd / NAME
     with _lock_folder(lock):
@@ -234,7 +237,7 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
 
 @contextmanager
 def _lock_folder(lock: str) -> Iterator[None]:
-    """One command at a time where files are placed; the lock goes with the process."""
+    """Allow one command at a time in a folder with placed files; the lock ends with the process."""
     if not lock:
         yield
         return
@@ -252,14 +255,14 @@ Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last 
 
 
 def list_written(request: CommandRequest) -> Written:
-    """The files that lie where the build is to leave its own."""
+    """List the existing files in the places where the build is to leave its outputs."""
     found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
     return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
 
 
 def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
-    """Find what keeps the build from counting; "" once all of its files are in ``output``. ``before``: what was
-    ``written`` when it began. A copy may carry an older date, so that the date alone proves nothing."""
+    """Explain why the build does not count; "" once all of its files are in ``output``. ``before``: the files
+    ``written`` when it began. A copy may have an older date, so the date does not suffice."""
     if ended.timed_out:
         return f"timeout: the build took longer than {request.timeout:g} s"
     if ended.status:

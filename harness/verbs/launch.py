@@ -1,4 +1,4 @@
-"""``launch``: start another child behind a launcher, relay its progress and its result, and leave nothing behind."""
+"""``launch``: start another child through a launcher, relay its progress and result, and clean up everything."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from harness.contract import CounterCopy, LaunchRequest, Result
 from harness.errors import HarnessError
 from harness.verbs.command import LAST_LINE, read_declared_secrets
 
-_LOOK = 0.25  # seconds between two readings of the counter there
-_GRACE = 8.0  # more than a command has there, once it is asked to end
+_LOOK = 0.25  # seconds between two readings of the remote counter
+_GRACE = 8.0  # seconds; longer than a remote command has to end
 
 
 def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """The child's own result. Raises HarnessError when there is none: the launcher failed, or the child saw no request,
-    or was killed."""
+    """Return the child's own result. Raises HarnessError if there is none: the launcher failed, the child did not find
+    its request, or it was killed."""
     secrets = read_declared_secrets(request.secrets)
     environment = {name: value for name, value in os.environ.items() if name not in request.secrets.values()}
     environment.pop("RECONCILE_PARENT", None)
-    # The child's own output has been bounded where it matters; its last line is written by a command there.
+    # The child has already limited its own output; its last line is written by the remote command.
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(f"{LAST_LINE}-launcher"))
     command = Command(
         request.command,
@@ -60,7 +60,7 @@ def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> H
 
 
 class CounterRelay:
-    """Context manager: brings the progress of a child on another machine here while it is entered."""
+    """Context manager that copies the progress of a child on another machine to this one."""
 
     def __init__(self, copy: CounterCopy) -> None:
         self._copy = copy

@@ -1,6 +1,6 @@
-"""``probe``: this machine, the installed libraries, and the seeds that the installed LoadGen carries.
+"""``probe``: describe this machine, the installed libraries, and the seeds of the installed LoadGen.
 
-A launcher starts several probes at once. Given a folder for its result, each writes a file of its own there.
+A launcher may start several probes at once. If the result path is a folder, each writes its own file there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.machine.numa import list_usable
 
 
 def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: machine, accelerators, backends and loadgen versions ("" when missing), and seeds when asked."""
+    """Probe. values: machine, accelerators, backends and loadgen versions ("" if missing), and seeds on request."""
     began = time.monotonic()
     values: dict[str, Any] = {
         "machine": describe_machine(),
@@ -52,31 +52,31 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         busy = find_busy(request.gpus, request.quiet)
         values["busy"] = dataclasses.asdict(busy) if busy else None
     if request.seeds:
-        # LoadGen is imported only when asked for: the rest of a probe works where it is missing.
+        # LoadGen is imported only on request: the rest of a probe works without it.
         from harness.run.loadgen import probe_seeds
 
         values["seeds"] = probe_seeds()
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=collect_machine_notes())
 
 
-# Other users of this machine while a run is to be timed: of the GPUs that it takes, and of the processors.
+# Other users of this machine's processors, and of the GPUs of a run that is to be timed.
 
-SHARE = 0.5  # of the cores that a run may use; other processes may use so much of them
-GLANCE = 0.1  # seconds; a glance that sees a quiet machine is enough
+SHARE = 0.5  # fraction of a run's cores that other processes may use
+GLANCE = 0.1  # seconds; one quiet measurement is enough
 
 
 def find_busy(gpus: int, look: float) -> Busy | None:
-    """Find what speaks against timing a run now; None when the machine is quiet.
+    """Find a reason not to time a run now; None if the machine is quiet.
 
-    ``gpus``: how many the run takes, from the first on. ``look``: seconds for which the processors must be loaded; a
-    tenth of a second at least.
+    ``gpus``: number of GPUs that the run uses, counted from the first. ``look``: seconds for which the processors must
+    be busy, at least a tenth of a second.
     """
     found = find_foreign(list_computing_on(gpus), _ours()) if gpus else None
     return found or _on_processors(look)
 
 
 def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> Busy | None:
-    """The first process on a GPU that is none of ours."""
+    """Find the first process on a GPU that is not ours."""
     for device, pid in computing:
         if pid not in ours:
             return _named(f"GPU {device} is used by", pid)
@@ -84,8 +84,8 @@ def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> 
 
 
 def _ours() -> frozenset[int]:
-    """This process and those that wait for it; the pass among them, and what it started (a service, say), which behind
-    a launcher carries its name."""
+    """List this process and those that wait for it, including the pass, and processes that it started (such as a
+    service), which behind a launcher carry its name."""
     me = psutil.Process()
     related = [me, *me.parents()]
     parent = os.environ.get("RECONCILE_PARENT", "")
@@ -99,7 +99,7 @@ def _ours() -> frozenset[int]:
 
 
 def _variable(process: psutil.Process, name: str) -> str:
-    """Read a variable of its environment; "" where that is private, as another user's."""
+    """Read a variable of its environment; "" if that is private, as for another user's process."""
     try:
         return str(process.environ().get(name, ""))
     except psutil.Error:
@@ -120,7 +120,7 @@ def _on_processors(look: float) -> Busy | None:
 def find_load(
     before: Mapping[int, float], after: Mapping[int, float], ours: frozenset[int], share: float, offered: float
 ) -> Busy | None:
-    """Who loads the processors: ``share`` of the time ``offered`` (core seconds) was used, some of it by us."""
+    """Find who uses more than ``share`` of the processor time ``offered`` (core seconds), apart from our own use."""
     used = {pid: seconds - before.get(pid, 0.0) for pid, seconds in after.items()}
     others = share - sum(seconds for pid, seconds in used.items() if pid in ours) / offered
     if others <= SHARE:
@@ -137,7 +137,7 @@ def _share(began: float, seconds: float) -> float:
 
 
 def _total() -> float:
-    """Core seconds that the cores that a run may use have computed since the machine started."""
+    """Return the core seconds used since boot on the cores that a run may use."""
     every = psutil.cpu_times(percpu=True)
     return sum(_computed(every[number]) for number in list_usable() if number < len(every))
 
@@ -148,7 +148,7 @@ def _computed(times: Any) -> float:
 
 
 def _times() -> dict[int, float]:
-    """Process → core seconds that it has used."""
+    """Map each process to the core seconds that it has used."""
     found = {}
     for process in psutil.process_iter(["pid", "cpu_times"]):
         times = process.info["cpu_times"]
@@ -164,7 +164,7 @@ def _cores() -> int:
 def _named(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
-        # Not its arguments: they may hold a secret, and records are kept forever.
+        # Omit its arguments: they may contain a secret, and records are permanent.
         began = datetime.fromtimestamp(process.create_time(), tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
         return Busy(what=what, pid=pid, user=process.username(), command=process.name(), since=began)
     except psutil.Error:

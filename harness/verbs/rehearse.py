@@ -1,4 +1,4 @@
-"""``rehearse``: a benchmark's dataset and network, generated in the formats in which they are published."""
+"""``rehearse``: generate a benchmark's dataset and network in their published formats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from harness.contract import Counter, RehearseRequest, Result
 
 
 def execute(request: RehearseRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """``output``/data with the mark of a rehearsal, and ``output``/models; all of it or nothing."""
+    """Create ``output``/data, with the mark of a rehearsal, and ``output``/models; all of it or nothing."""
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage("building", request.count)
     name, output = request.benchmark.name, Path(request.output)
     write_rehearsal = load_rehearsal(name)
     aside = output.with_name(f".{output.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)  # what an interrupted one left
+    shutil.rmtree(aside, ignore_errors=True)  # leftovers of an interrupted one
     data, models = aside / "data", aside / "models"
     data.mkdir(parents=True)
     models.mkdir()

@@ -1,4 +1,4 @@
-"""``run``: one LoadGen test of one engine. The verdict is not read here: the parent parses the logs."""
+"""``run``: run one LoadGen test of one engine. The parent parses the logs for the verdict."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ from harness.run.tokens import (
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
-_GRACE = 2.0  # seconds that LoadGen gets to end by itself after a failure
+_GRACE = 2.0  # seconds for LoadGen to end by itself after a failure
 _WARM_UP_BATCHES = 3
-_HANDED_OVER = 0.03  # seconds of computing that a stream is given at once where its batches take less
+_HANDED_OVER = 0.03  # seconds of work to hand to a stream at once if its batches are shorter
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
-    """values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and batch_size, or of
-    a backend that generates tokens (how many, the shortest and the longest answer) and sampling; clock_set.
+    """Run it. values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and
+    batch_size, or for a generating backend tokens (count, shortest and longest answer) and sampling; clock_set.
 
-    ``give_up`` ends the process with a failed result. It is called from another thread when a run has failed and
-    LoadGen, which cannot be aborted, would go on to the end of its schedule.
+    ``give_up`` ends the process with a failed result. It is called from another thread if a run has failed and LoadGen,
+    which cannot be aborted, would continue to the end of its schedule.
     """
     began, clock = time.monotonic(), ClockWatch()
     keep_freed_memory()
@@ -113,7 +113,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
 
 
 def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
-    """Load the samples of performance runs where they have samples of their own."""
+    """Load the samples; performance runs may have their own."""
     load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
     return load(dataset)
 
@@ -121,14 +121,14 @@ def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
 def load_session(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
-    """A session that computes batches, warmed up, and the SUT that cuts queries into them."""
+    """Load and warm up a session that computes batches, and create the SUT that cuts queries into them."""
     backend = load_backend(request.backend)
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.counts_tokens)
     completer = Completer(responder, benchmark.respond, counter, guard)
     plan = _load_plan(request, benchmark, completer)
     slices = list_taken()
     session: Session
-    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # else a query keeps one of them busy
+    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # other scenarios keep only one slice busy
         session = load_mig().open_session(request.backend, request.benchmark, plan, slices)
     else:
         session = benchmark.open_session(backend.load, plan)
@@ -161,7 +161,7 @@ def load_session(
 
 
 def _require_different(audit_config: str, loaded: int) -> None:
-    """LoadGen reads past the samples in memory where a test issues more different ones than there are."""
+    """Refuse a test that issues more different samples than are in memory: LoadGen would read past them."""
     if not audit_config:
         return
     lines = Path(audit_config).read_text(encoding="utf-8").splitlines()
@@ -174,8 +174,9 @@ def _require_different(audit_config: str, loaded: int) -> None:
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
     """Compute a few batches of the largest and the smallest size, so that no run pays for first-time work; the largest
-    first, since memory that grows with the first batches is laid out best by it. A session whose batches take long says
-    by an attribute ``warm_up_batches`` how many are enough. The seconds of the last of the largest batches."""
+    first, since it gives the best layout to memory that grows with the first batches. The session attribute
+    ``warm_up_batches`` limits their number if batches are slow. Return the seconds of the last of the largest
+    batches."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     seconds = dict.fromkeys((count, 1), 0.0)
@@ -192,7 +193,7 @@ def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float
 def make_sut(
     request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard, seconds: float
 ) -> StreamSut | OfflineSut | ServerSut:
-    """``seconds``: that a batch takes."""
+    """``seconds``: duration of a batch."""
     if request.scenario == "Server":
         delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
         return ServerSut(session, samples, completer, guard, delay=delay)
@@ -234,7 +235,7 @@ def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) ->
 
 
 def _as_backend_error(backend: str, failure: BaseException, addition: str) -> BaseException:
-    """``addition``: what else is known of the device."""
+    """``addition``: further information about the device."""
     if isinstance(failure, HarnessError):
         return HarnessError(failure.problem + addition, failure.problem_class, failure.fix) if addition else failure
     if isinstance(failure, MemoryError | OSError):
@@ -269,21 +270,21 @@ def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, d
     }
 
 
-# How the C library deals with memory that is given back to it.
+# How the C library handles freed memory.
 #
-# Loops that prepare a sample as they answer it make arrays of some MB and drop them. glibc gives such memory back to
-# the system at once, and takes it anew for the next sample, page by page: of pointpainting a fifth of the time, and
-# more where others use the machine, so that its slowest queries measured the system rather than the network.
+# Loops that prepare samples during the run allocate arrays of some MB and drop them. glibc returns such memory to the
+# system at once and requests it again for the next sample, page by page. For pointpainting this took a fifth of the
+# time, and more on a shared machine, so that its slowest queries measured the system rather than the network.
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as malloc.h numbers them for mallopt(3)
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # from malloc.h, for mallopt(3)
 _KEPT = 1 << 30  # bytes that may be free at the end of an arena
-_LARGEST = 32 << 20  # bytes of an allocation; glibc takes no more
+_LARGEST = 32 << 20  # bytes of an allocation; glibc's maximum
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep what is freed, for the next sample; other C libraries stay as they are.
+    """Make glibc keep freed memory for the next sample; other C libraries are unaffected.
 
-    For a process that ends with its run: it does not grow, but it does not shrink either.
+    Only for a process that ends with its run: its memory does not grow, but never shrinks.
     """
     with suppress(AttributeError, OSError, TypeError):
         set_option = ctypes.CDLL(None).mallopt
@@ -291,7 +292,7 @@ def keep_freed_memory() -> None:
         set_option(_TRIM_THRESHOLD, _KEPT)
 
 
-# A run of a backend that generates tokens: what drives it in place of batches.
+# Runs of generating backends, which are driven by prompts instead of batches.
 
 _WARM_UP = 4  # prompts
 
@@ -299,7 +300,7 @@ _WARM_UP = 4  # prompts
 def load_generator(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
-    """Load, warm up, and hand over what LoadGen calls."""
+    """Load and warm up a generator, and create the SUT that LoadGen calls."""
     if not isinstance(benchmark, TokenBenchmark):
         fix = "choose another backend, or another benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
@@ -313,7 +314,7 @@ def load_generator(
         raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
     counts_tokens = bool(prepared.read("use_token_latencies"))
     streaming = counts_tokens and request.scenario != "Offline"
-    # An answer that is a text is measured as a whole where the round says so, and any by a LoadGen of before 4.1.
+    # A text answer is timed as a whole if the round says so, and any answer by a LoadGen older than 4.1.
     if not (counts_tokens or prepared.read("infer_token_latencies", unseen=True) or benchmark.write_text):
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
@@ -372,7 +373,8 @@ def load_generator(
 
 
 def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: Mapping[str, Any]) -> Sampling:
-    """``own``: the benchmark's; over it what the round rules, and over that what the spec says of the run."""
+    """Combine the benchmark's ``own`` sampling with the round's rules, which override it, and with the spec's run
+    settings, which override both."""
     said = {name: int(settings[name]) for name in list_options(TokenOptions) if settings.get(name)}
     values = {**own, **ruled, **said}
     known = {field.name for field in fields(Sampling)}
@@ -387,7 +389,7 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
 
 
 def _warm_up(generator: Generator, arrays: Arrays, relay: TokenRelay) -> None:
-    """The first prompts, before any clock runs: connections are made, kernels compiled."""
+    """Answer the first prompts before any clock runs, to open connections and compile kernels."""
     count = min(_WARM_UP, len(next(iter(arrays.values()))))
     place_prompts(generator, {name: [rows[row] for row in range(count)] for name, rows in arrays.items()})
     warm = relay.target

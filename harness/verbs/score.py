@@ -1,4 +1,4 @@
-"""``score``: an accuracy log and the labels make accuracy.txt. Repeatable without repeating the run."""
+"""``score``: compute accuracy.txt from an accuracy log and the labels. It can be repeated without repeating the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.errors import HarnessError, require
 
 
 def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: metrics, samples, missing (samples of the dataset without an answer), duplicates, contradictions,
+    """Score. values: metrics, samples, missing (samples of the dataset without an answer), duplicates, contradictions,
     marks.
     """
     began = time.monotonic()
@@ -56,7 +56,7 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def _show(show_answers: ShowAnswers, log: AnswerLog, request: ScoreRequest, folder: Path) -> None:
-    """Show the samples that the log has: in a rehearsal, or a dataset that was cut, some are missing."""
+    """Show the samples in the log; in a rehearsal or a reduced dataset some are missing."""
     wanted = set(request.shown)
     chosen = [(index, data) for index, data in zip(log.indices.tolist(), log.data, strict=True) if str(index) in wanted]
     if chosen:

@@ -1,4 +1,4 @@
-"""``serve``: starts a user's server, asks it until it is ready and while runs use it, and keeps it until its end."""
+"""``serve``: start a user's server, probe it until it is ready and while runs use it, and keep it until its end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from harness.errors import HarnessError
 from harness.machine.facts import collect_machine_notes
 from harness.verbs.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
 
-_FIRST, _EVERY = 0.1, 10.0  # seconds between two probes, until it is ready and then; a run is hardly disturbed by one
+_FIRST, _EVERY = 0.1, 10.0  # seconds between probes, before and after it is ready; they hardly disturb a run
 
 
 def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """values: exit_status, log (the last lines). ``done``: it was ready once, and was asked to end."""
+    """Serve. values: exit_status, log (the last lines). ``done``: it became ready, and its end was requested."""
     began = time.monotonic()
     stop = StopRequest()
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
@@ -62,7 +62,7 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
 
 
 def _refuse_stranger(probe: Ready) -> None:
-    """Refuse a process that answers before the server has started: it would be taken for the server."""
+    """Refuse if another process answers before the server has started: it would be mistaken for the server."""
     place = probe.url or probe.tcp
     if place and not find_unanswered(probe, None):
         fix = "end it; or let the service listen on {port}, which is free at each start"
@@ -70,7 +70,7 @@ def _refuse_stranger(probe: Ready) -> None:
 
 
 class _Watch:
-    """Asks the server from a thread of its own, while this is entered."""
+    """Context manager that probes the server from its own thread."""
 
     def __init__(
         self, request: ServiceRequest, output: WatchedOutput, stop: StopRequest, facts: dict[str, Fact]
@@ -115,7 +115,7 @@ class _Watch:
 
 
 def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
-    """Describe what went wrong, of which class, and what to do; nothing where it was asked to end."""
+    """Return the problem, its class and the fix; all empty if the end was requested."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"
         return problem, "resources", "see what it printed last; raise harness.service.ready.unanswered for a busy one"
@@ -133,15 +133,15 @@ def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tu
     return f"the service {when} with {ending}", "resources" if killed else "backend", fix
 
 
-_LONGEST = 10.0  # seconds in which one probe must be answered
-_OVERLAP = 8192  # bytes; a line that comes in pieces is looked for across them
+_LONGEST = 10.0  # seconds within which a probe must be answered
+_OVERLAP = 8192  # bytes that are searched again for a line that arrives in pieces
 
-# On this machine, whatever proxy the environment names.
+# Local, ignoring any proxy in the environment.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class WatchedOutput(RotatedOutput):
-    """A server's output in which a line is waited for. ``seen``: it came."""
+    """A server's output that is searched for a line. ``seen``: the line was found."""
 
     line = b""
     seen = False
@@ -155,7 +155,7 @@ class WatchedOutput(RotatedOutput):
 
 
 def find_unanswered(ready: Ready, output: WatchedOutput | None) -> str:
-    """Why the server does not count as ready; "" when it does."""
+    """Explain why the server does not count as ready; "" if it does."""
     longest = min(_LONGEST, ready.patience or _LONGEST)
     if ready.url:
         return _get(ready.url, longest)

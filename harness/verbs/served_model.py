@@ -1,4 +1,4 @@
-"""Check that an endpoint serves the model that its client asks for, before anything is measured."""
+"""Check that an endpoint serves the model that its client requests, before anything is measured."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from string import Template
 
 from harness.errors import HarnessError
 
-_PATIENCE = 10.0  # seconds; an endpoint that has not answered by then is measured all the same
-_MOST = 1 << 20  # bytes of an answer that are read
+_PATIENCE = 10.0  # seconds; an endpoint that has not answered by then is still measured
+_MOST = 1 << 20  # maximum bytes read from an answer
 _SHOWN = 6
 
 
-_DIRECT = urllib.request.OpenerDirector()  # follows no redirect elsewhere, so that a key reaches the endpoint alone
+_DIRECT = urllib.request.OpenerDirector()  # follows no redirect, so that only the endpoint receives the key
 for _handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
     _DIRECT.add_handler(_handler)
 
 
 def refuse_other_model(config: Path, environment: Mapping[str, str]) -> None:
-    """``config``: that of the Endpoints client, which will run in ``environment``. HarnessError where an endpoint lists
-    its models as the OpenAI protocol has it, and the client's is not among them. Many endpoints list none."""
+    """``config``: of the Endpoints client, which will run in ``environment``. Raises HarnessError if an endpoint lists
+    its models by the OpenAI protocol, and the client's is not among them. Many endpoints list none."""
     asked = json.loads(config.read_bytes())
     model, endpoint = asked["model_params"]["name"], asked["endpoint_config"]
     key = Template(endpoint.get("api_key", "")).safe_substitute(environment)
@@ -37,9 +37,9 @@ def refuse_other_model(config: Path, environment: Mapping[str, str]) -> None:
 
 
 def _list_models(url: str, key: str) -> list[str]:
-    """Nothing where the endpoint does not say."""
+    """List the endpoint's models; none if it does not list them."""
     try:
-        request = urllib.request.Request(f"{url.rstrip('/')}/v1/models")  # noqa: S310  the opener takes http(s) alone
+        request = urllib.request.Request(f"{url.rstrip('/')}/v1/models")  # noqa: S310 the opener accepts only http(s)
         if key:
             request.add_header("Authorization", f"Bearer {key}")
         if (answer := _DIRECT.open(request, timeout=_PATIENCE)) is None:

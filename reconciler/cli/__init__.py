@@ -1,1 +1,1 @@
-"""One file per command, thin: a command composes the stages it needs in one function and gives back its exit code."""
+"""One thin module per command: each command composes its stages in one function and returns its exit code."""

@@ -1,4 +1,4 @@
-"""`adopt` and `import`: results that were made elsewhere."""
+"""`adopt` and `import`: take in results that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _render_tree(tree: ImportedTree, due: Mapping[Cell, DueSteps]) -> dict[str, 
 
 
 def _parse_declarations(words: Iterable[str]) -> dict[str, str]:
-    """Raises UsageError or ReconcilerError for what declares nothing."""
+    """Raises UsageError or ReconcilerError for an argument that is not a declaration."""
     declared = {}
     for word in words:
         name, equals, value = word.partition("=")

@@ -62,10 +62,10 @@ def sign_command(selectors: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC
 
 
-# An audit as text and JSON.
+# Render an audit as text and JSON.
 
 VERSION = 1
-_ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even where there are none
+_ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even if there are none
 _TONES = {
     Proof.PROVEN: Tone.GOOD,
     Proof.ATTESTED: Tone.GOOD,
@@ -76,7 +76,7 @@ _TONES = {
 
 
 def render_audit_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
-    """Unproven claims first and whole; proven ones counted by cell, or listed when ``everything`` is asked for."""
+    """List the unproven claims first, in full; count the proven ones by cell, or list them with ``everything``."""
     lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
     cells: dict[str, list[Claim]] = {}
     for claim in audit.claims:
@@ -112,7 +112,7 @@ def render_audit_document(audit: AuditReport) -> dict[str, Any]:
 
 
 log = logging.getLogger(__name__)
-_LOGGED = 200  # claims
+_LOGGED = 200  # maximum number of logged claims
 _RESCORE = click.Option(
     ["--rescore"], is_flag=True, help="Score the stored accuracy logs again, which proves the accuracy. Needs `pull`."
 )
@@ -178,7 +178,7 @@ def audit_command(
 
 
 def _log_claims(found: AuditReport) -> None:
-    """The log: claims that nothing proves, which the report has all of, and how many there are of each kind."""
+    """Log the unproven claims, which the report lists in full, and the number of claims of each kind."""
     unproven = (claim for claim in found.claims if claim.proof in (Proof.MISSING, Proof.CONTRADICTED))
     for claim in islice(unproven, _LOGGED):
         claim_facts = facts(where=claim.where, what=claim.what, proof=claim.proof.value, detail=claim.detail)

@@ -1,4 +1,4 @@
-"""`reconcile check [PATH]`: the submission rules, over the rendered tree or any other."""
+"""`reconcile check [PATH]`: apply the submission rules to the rendered tree or any other."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _seen(specs: tuple[str, ...]) -> PlanResult:
 
 
 def _find_log(seen: PlanResult) -> Path:
-    """Where the repository has the output of the checker that its tree shows."""
+    """Return the repository's path for the checker output that its tree includes."""
     if not (location := seen.desired.submission.checker_log):
         raise ReconcilerError(
             "the spec does not say where the checker's log is",
@@ -160,10 +160,10 @@ def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path)
 
 
 def _carry_log(checked: TreeReport, path: Path, own: Path | None) -> None:
-    """``own``: of the repository that rendered the tree; None for a tree of somebody else."""
+    """``own``: paths of the repository that rendered the tree; None for another submitter's tree."""
     (root,) = find_roots(path)
     text = Path(checked.official[0].output).read_text(encoding="utf-8", errors="replace")
-    data = text.replace(f"{root.path.resolve()}/", "").encode()  # as on any other machine
+    data = text.replace(f"{root.path.resolve()}/", "").encode()  # independent of the machine
     folders = [place.path / "results" for place in root.submitters]
     for target in [own] if own else [folder / CHECKER_LOG for folder in folders if folder.is_dir()]:
         replace(target, data)

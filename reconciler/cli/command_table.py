@@ -16,7 +16,7 @@ from reconciler.storage.collector import pause_collector
 
 WITHOUT_NAME = "pass"
 
-# Name → (module:command, or a module whose command is called ``command``; help). In the order of `--help`.
+# Name → (module:command, or a module whose command is called ``command``; help), in the order of `--help`.
 _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec should describe it."),
@@ -137,7 +137,7 @@ _OPTIONAL = list(chain(*(part.commands for part in PARTS.values()), *(each.comma
 
 
 def _follow(names: Iterable[str]) -> Iterator[str]:
-    """Each command, and after it those of optional parts that follow it."""
+    """Yield each command, followed by those that optional parts place after it."""
     for name in names:
         yield name
         yield from (own for own, _, _, before in _OPTIONAL if before == name)
@@ -154,7 +154,7 @@ def looks_like_path(word: str) -> bool:
 
 
 class Commands(click.Group):
-    """A group whose sub-commands live in COMMANDS, and that takes anything else for the arguments of a pass."""
+    """A group whose subcommands are listed in COMMANDS, and that treats any other word as an argument of a pass."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -163,7 +163,7 @@ class Commands(click.Group):
         entry = COMMANDS.get(cmd_name) or _HIDDEN.get(cmd_name)
         if entry is None:
             return None
-        with pause_collector():  # what a module makes stays
+        with pause_collector():  # a module's objects are permanent
             module, _, attribute = entry[0].partition(":")
             found = getattr(importlib.import_module(module), attribute or "command")
         assert isinstance(found, click.Command)
@@ -172,7 +172,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A command by name; or a pass, when the first word is an option, a path or a selector."""
+        """Return the named command, or a pass if the first word is an option, a path or a selector."""
         word = args[0]
         if word in COMMANDS or word in _HIDDEN:
             return super().resolve_command(ctx, args)
@@ -188,7 +188,7 @@ class Commands(click.Group):
         raise click.UsageError(f"{word!r} is neither a command nor a spec file. {hint}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """From the table, so that no command is imported for it."""
+        """List the commands from the table, so that none is imported."""
         grouped = {name for names in GROUPS.values() for name in names}
         rest = tuple(name for name in COMMANDS if name not in grouped)
         for title, names in {**GROUPS, "More": rest}.items():

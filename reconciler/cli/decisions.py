@@ -50,13 +50,14 @@ def add_commit_option() -> click.Option:
 
 
 def say_damaged(damaged: Mapping[str, str]) -> None:
-    """``damaged``: file → what is wrong with it."""
+    """Print that these decisions have no effect. ``damaged``: file → its problem."""
     for path, why in sorted(damaged.items()):
         say(f"{path}: {why}: it has no effect")
 
 
 def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
-    """``changed``: what was written or removed; what was removed before it was committed needs no commit."""
+    """Print the next step. ``changed``: files written or removed; a file removed before it was committed needs no
+    commit."""
     known = [p for p in changed if (paths.root / p).exists() or git.read_head_file(paths.root, p) is not None]
     if made:
         say(f"Committed as {made[:7]}.")

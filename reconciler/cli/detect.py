@@ -1,4 +1,4 @@
-"""`reconcile detect`: what this machine is, as an edit of the spec."""
+"""`reconcile detect`: describe this machine as an edit of the spec."""
 
 from __future__ import annotations
 

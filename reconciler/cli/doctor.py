@@ -1,4 +1,4 @@
-"""`reconcile doctor`: what is still missing for real runs and the submission."""
+"""`reconcile doctor`: list what is still missing for real runs and the submission."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
@@ -28,7 +29,7 @@ from reconciler.resource.quantities import show_count
         ),
         click.Option(
             ["--loadgen", "brought"],
-            type=click.Path(exists=True, path_type=Path),
+            type=ExistingPath(path_type=Path),
             help="Install this LoadGen there: a wheel, a folder of its sources, or a checkout of mlcommons/inference "
             "at the tag of the round. Rounds before v4.1 need it, with their mlperf.conf in the folder or next to it.",
         ),

@@ -1,4 +1,4 @@
-"""`reconcile embargo [ADDRESS]`: may results leave for that place? Also as the hook that git asks before a push."""
+"""`reconcile embargo [ADDRESS]`: report whether results may be sent to an address; also git's pre-push hook."""
 
 from __future__ import annotations
 

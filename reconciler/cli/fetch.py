@@ -1,4 +1,4 @@
-"""`reconcile fetch`: bring what benchmarks are made from into the scratch space."""
+"""`reconcile fetch`: download the source files of benchmarks into the scratch space."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def command(
 
 
 def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
-    """Choose the named ones, else those of the spec here. Raises ReconcilerError."""
+    """Choose the named benchmarks, else those of the local spec. Raises ReconcilerError."""
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
         if find_benchmark_files(name) is None:

@@ -1,4 +1,4 @@
-"""`reconcile help [TOPIC]`: the documents that ship with the program, paged on a terminal and plain elsewhere."""
+"""`reconcile help [TOPIC]`: show the bundled documents, paged on a terminal and plain elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINK_TO_TOPIC = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md(?:#[\w-]+)?\)")
 
 
 def read_topics() -> Mapping[str, str]:
-    """Topic → what it is about, in the order of the index."""
+    """Map each topic to its description, in the order of the index."""
     return dict(_ENTRY.findall(_read(_INDEX)))
 
 
@@ -54,16 +54,16 @@ def command(context: click.Context, topic: str | None) -> int:
 
 
 def _show(text: str) -> None:
-    """Markdown as it is written, except on a terminal: there it is laid out, and paged where it is long."""
+    """Print the Markdown source; on a terminal, format it and page long documents."""
     if not _on_terminal():
         say(text.rstrip("\n"))
         return
     console = Console()
-    # A link to another document is a name to ask for; its address would lead nowhere from a terminal.
+    # A link to another document becomes its topic name; the address would be useless on a terminal.
     laid_out = Markdown(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)
     with console.capture() as captured:
         console.print(laid_out)
-    click.echo_via_pager(captured.get())  # coloured where the pager shows colours, plain elsewhere
+    click.echo_via_pager(captured.get())  # coloured if the pager supports colours, else plain
 
 
 def _on_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""What git knows of results: `diff`, `compare`, `history` and `blame`."""
+"""Results in git: `diff`, `compare`, `history` and `blame`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import list_trials
 from reconciler.tune.report import render_trial_part, render_trials_text
 
-# `reconcile pr`: what merging one commit into another would cause.
+# `reconcile pr`: the effects of merging one commit into another.
 
 _BASE = click.Option(
     ["--base"],
@@ -81,7 +81,7 @@ def pr_command(
     paths = find_repository(())
     with pause_collector():
         compared = assess_merge(paths, base, head)
-    # Output of a workflow is on its page, too.
+    # A workflow's output is shown on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
     if markdown is not None:
         write_output(markdown.absolute(), views.render_markdown(compared.outside).encode())
@@ -97,7 +97,7 @@ def pr_command(
 
 
 def read_past(paths: RepositoryPaths) -> RecordHistory:
-    """Read the past of HEAD; before the first commit there is nothing yet."""
+    """Read the history of HEAD; it is empty before the first commit."""
     try:
         tip = git.resolve(paths.root, "HEAD")
     except RepositoryError:
@@ -162,7 +162,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
 
 
 def _sides(name: str) -> dict[Cell, Side]:
-    """A folder is a tree; anything else is of this repository."""
+    """Read the cells of one side: a folder is a submission tree, any other word belongs to this repository."""
     return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
 
 

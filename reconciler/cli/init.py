@@ -1,4 +1,4 @@
-"""`reconcile init [DIR]`: a repository with a commented starter spec for this machine."""
+"""`reconcile init [DIR]`: create a repository with a commented starter spec for this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reconcile logs CELL`: where a cell's logs lie, or what is in one."""
+"""`reconcile logs CELL`: list a cell's logs, or print one."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.trial_paths import TrialPaths
 from reconciler.tune.records import list_summaries
 
-# `reconcile logs CELL --follow`: what runs of a cell print while they are under way.
+# `reconcile logs CELL --follow`: print the output of a cell's runs as they proceed.
 
-_PAUSE = 0.5  # seconds between two looks
+_PAUSE = 0.5  # seconds between two checks
 
 
 def follow(paths: RepositoryPaths, cell: Cell, *, trials: bool) -> None:
-    """Until no pass is under way, and no job of the cell is in a queue. Ctrl-C ends it at any time."""
+    """Continue until no pass is running and no job of the cell is queued. Ctrl-C ends it at any time."""
     trial_paths = TrialPaths(paths.root, paths.apart)
     folders = (trial_paths.attempts,) if trials else (paths.attempts, trial_paths.attempts)
     list_jobs = watch_jobs(paths)
@@ -64,12 +64,12 @@ def print_progress(
     pause: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Output goes to standard output, remarks to standard error. ``describe_state``: how far the pass is;
-    "" ends it."""
+    """Print output to standard output and remarks to standard error. ``describe_state`` returns the state of the pass;
+    "" ends the loop."""
     shown_at: dict[Address, float] = {}
     seen, before = False, ""
     while True:
-        state = describe_state()  # before the look, so that what was printed until then is seen
+        state = describe_state()  # before reading, so that all output up to the end is printed
         for printed in follower.look():
             seen = True
             _show(printed, shown_at, clock())
@@ -103,12 +103,13 @@ _FOLLOW = click.Option(
     ["-f", "--follow", "follow_runs"], is_flag=True, help="Write what its runs print, until the pass ends."
 )
 _TRIALS = click.Option(["--trials"], is_flag=True, help="Show the logs of trials instead, which `try` and `tune` made.")
-# When several attempts have a log of that name and no folder is given: what went wrong first, then what is published.
+# If several attempts have a log of that name and no folder is given, prefer the failed attempt, then the published one.
 _PREFERRED = ("failed", "performance", "accuracy", "score")
 
 
 class CellLog(Struct, frozen=True):
-    """``folder``: "performance", "accuracy", "score", "engine", with "failed " before the last failed attempt's."""
+    """``folder``: "performance", "accuracy", "score" or "engine", prefixed with "failed " for the last failed
+    attempt."""
 
     folder: str
     artifact: Artifact
@@ -170,7 +171,7 @@ def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
 
 
 def list_trial_logs(paths: RepositoryPaths, cell: Cell) -> list[CellLog]:
-    """Newest first, a folder for each trial, by the beginning of what `history --trials` calls it."""
+    """List the logs newest first, in a folder per trial, named after its ID in `history --trials`."""
     found = reversed(list_summaries(paths, RunAddress(cell, PERFORMANCE).address))
     return [CellLog(f"trial-{s.id.rpartition('-')[2][:8]}", item, s) for s in found for item in s.artifacts]
 

@@ -1,4 +1,4 @@
-"""The console script: parse, call one command, turn whatever happens into an exit code."""
+"""The console script: parse, call one command, and turn any outcome into an exit code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
-    """Like `git -C`: everything, completion included, happens as if started there."""
+    """Change the folder like `git -C`: everything, including completion, behaves as if started there."""
     if folder is not None:
         os.chdir(folder)
 
@@ -94,7 +94,7 @@ reconcile.params[1:1] = [no_colour_option(), wide_option(), verbose_option(), qu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; gives the exit code. The one broad catch around all commands."""
+    """Run the command line and return the exit code. The only broad catch around all commands."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         _open_closed_streams()
@@ -110,14 +110,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(given: list[str], error: BaseException) -> int:
-    """Say how a command ended that did not end by itself; gives the exit code."""
+    """Report an exception that ended a command, and return the exit code."""
     match error:
         case click.UsageError():
             say_error(*_explain_usage(error))
         case click.ClickException():
             shown = StringIO()
             error.show(file=shown)
-            say(shown.getvalue().removesuffix("\n"), err=True)  # words of the command line may be names of files
+            say(shown.getvalue().removesuffix("\n"), err=True)  # words of the command line may be file names
         case SpecError():
             for problem in error.problems:
                 say_error(str(problem))
@@ -127,7 +127,7 @@ def _report(given: list[str], error: BaseException) -> int:
         case KeyboardInterrupt() | click.Abort():
             say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
         case BrokenPipeError():
-            _drop_output()  # the reader went away (`| head`)
+            _drop_output()  # the reader closed the pipe (`| head`)
         case OSError() if is_of_output(error, __name__):
             _drop_output()
             say_error(
@@ -145,7 +145,7 @@ def _report(given: list[str], error: BaseException) -> int:
 
 
 def _explain_usage(error: click.UsageError) -> tuple[str, str]:
-    """The message with the command that it is about, and how that is called."""
+    """Return the message, prefixed with its command, and the command's usage."""
     context = error.ctx
     if context is None:
         return error.message, "reconcile --help"
@@ -184,26 +184,26 @@ def _is_here_gone() -> bool:
 
 
 def _refuse_single_dash(given: Sequence[str]) -> None:
-    """`-out=foo` is read as `-o ut=foo`, and would write a file of that name."""
+    """Reject `-out=foo`, which would be parsed as `-o ut=foo` and write a file of that name."""
     for word in itertools.takewhile(lambda word: word != "--", given):
         if found := _SINGLE_DASH.fullmatch(word):
             raise click.UsageError(f"{word!r}: an option of several letters begins with two hyphens: -{found[0]}")
 
 
 def _open_closed_streams() -> None:
-    """A stream that was closed (`>&-`) leads nowhere; a file opened later must not take its number."""
+    """Open a closed stream (`>&-`) on the null device, so that no file opened later gets its descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _drop_output() -> None:
-    """Drop buffered output, which must not raise again at exit."""
+    """Drop buffered output, so that it does not raise again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_bug(given: list[str], error: BaseException) -> int:
-    """An earlier or present refusal of a disk is the likelier cause of the error."""
+    """Report a bug, unless the disk has failed: that is the likelier cause of the error."""
     from reconciler.cli.shared.crash_report import write_report
 
     report, said = write_report(given, error), f"{type(error).__name__}: {error}"
@@ -219,7 +219,7 @@ def _report_bug(given: list[str], error: BaseException) -> int:
 
 
 def _report_at_last(error: BaseException, second: BaseException) -> int:
-    """Report a failed report of a command's end: in one write, which imports and opens nothing. Where output is closed,
+    """Report that reporting failed, in one write, without importing or opening anything. If the output is closed, only
     the exit code remains."""
     named, also = ("".join(format_exception_only(each)).strip() for each in (error, second))
     text = f"error: {named}\nerror: {also}, while that was reported\n"

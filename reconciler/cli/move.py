@@ -45,7 +45,7 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
 
 
 def _lines(moved: Move) -> list[str]:
-    """The lines of the spec that go and come."""
+    """List the removed and added lines of the spec."""
     rows = difflib.unified_diff(moved.before.splitlines(), moved.after.splitlines(), lineterm="", n=0)
     return [f"  {row[0]} {Path(moved.file).name}: {row[1:].strip()}" for row in list(rows)[2:] if row[0] in "+-"]
 

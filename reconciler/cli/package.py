@@ -31,7 +31,7 @@ from reconciler.resource.wording import show_acceptance
 from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
 
-_LONGEST = 4096  # bytes of a password and the end of its line
+_LONGEST = 4096  # bytes of a password including its line ending
 
 
 def password_options() -> list[click.Option]:
@@ -60,7 +60,7 @@ def read_password(file: Path | None, variable: str | None, *, confirm: bool) -> 
 
 
 def _read_first_line(file: Path) -> str:
-    """Read a file or a pipe, which a shell makes of `<(pass show mlperf)`."""
+    """Read the first line of a file or pipe, such as the shell's `<(pass show mlperf)`."""
     try:
         with file.open("rb") as stream:
             line = stream.readline(_LONGEST + 1)

@@ -1,4 +1,4 @@
-"""`reconcile [SPEC…]`, `apply` and `attach`: one pass."""
+"""`reconcile [SPEC…]`, `apply` and `attach`: run one pass."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _run_pass(
 
 
 def _is_plan(word: str) -> bool:
-    """Any file that is not a spec: `apply` says what is wrong with it."""
+    """Return True for any file that is not a spec: `apply` reports its problems."""
     path = Path(word)
     if path.suffix in (".yaml", ".yml") or path.is_dir():
         return False

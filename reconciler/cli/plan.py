@@ -1,4 +1,4 @@
-"""`reconcile plan`: what a pass would do, and why."""
+"""`reconcile plan`: show what a pass would do, and why."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def command(
 
 
 def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
-    """For ``--json`` and for the page."""
+    """Return the report for ``--json`` and for the page."""
     from reconciler.plan import saved
     from reconciler.render.documents import convert_plain_value, render_cells_part
 
@@ -118,7 +118,7 @@ def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]
 
 
 def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
-    """Schedule steps: those of this machine wait for their turn here; those of another have that one's time."""
+    """Schedule the steps: this machine's steps one after another, those of another in that machine's time."""
     systems = seen.desired.submission.systems
 
     def place(step: Step) -> str:
@@ -130,7 +130,7 @@ def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSch
 
 
 def _print_timing(seen: PlanResult, seconds: float) -> None:
-    """The log: how much is to be done, and what is wrong."""
+    """Log the amount of work and the problems."""
     plan = seen.plan
     add_context(submission=plan.name)
     actions = Counter(step.change.action.value.lower() for step in plan.steps)

@@ -1,4 +1,4 @@
-"""`reconcile prove [PART…]`: try on this machine what the project itself could not, and say what worked."""
+"""`reconcile prove [PART…]`: try on this machine what the project itself could not, and report what worked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`prune` and `gc`: remove what no spec declares and no record names."""
+"""`prune` and `gc`: remove what no spec declares and no record refers to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reconcile rehearse [BENCHMARK…]`: a whole submission of generated data, in a repository of its own."""
+"""`reconcile rehearse [BENCHMARK…]`: make a complete submission from generated data, in a separate repository."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _default_folder(chosen: Sequence[Rehearsed]) -> Path:
 
 
 def _check(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | None:
-    """None where every cell failed: there is nothing to check or to pack."""
+    """Return None if every cell failed: there is nothing to check or to package."""
     if not any(pass_report.tree.glob("*/*/results")):
         return None
     report = check_tree(pass_report.tree, round_name=rehearsal.round_name)
@@ -144,7 +144,7 @@ def _check(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | No
 
 
 class _GenerationLines:
-    """A line every few seconds while data is generated."""
+    """Print a line every few seconds while data is generated."""
 
     def __init__(self, as_json: bool) -> None:
         self._err, self._reported = as_json, time.monotonic()

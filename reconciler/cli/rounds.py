@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
@@ -35,7 +36,7 @@ from reconciler.rules.drafting import choose_base, choose_round, draft_round, re
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
-# `reconcile benchmarks`: the benchmarks of MLPerf that come with the project, and what each needs on disk.
+# `reconcile benchmarks`: the bundled MLPerf benchmarks, and the disk space that each needs.
 
 
 @click.group("benchmarks", invoke_without_command=True)
@@ -84,14 +85,15 @@ def show_benchmark(name: str, as_json: bool) -> int:
 
 
 def _find_benchmark(name: str) -> BenchmarkFacts | None:
-    """As a spec names it, or as results and people do: `llama3.1-8b-interactive` is the scenario Interactive of
-    llama3.1-8b since v5.1, `e2e-rag` the code of its two."""
+    """Find a benchmark by its name in specs, in results or in common use: `llama3.1-8b-interactive` is the scenario
+    Interactive of llama3.1-8b since v5.1, `e2e-rag` the code of its two."""
     written = (name, name.removesuffix("-interactive"), name.replace("-", "_"))
     return next((facts for one in written if (facts := find_benchmark_facts(one)) is not None), None)
 
 
 def _look(facts: BenchmarkFacts) -> list[Found]:
-    """Look for its files in the scratch space here without reading them; nothing where there is no such space."""
+    """Look for its files in the local scratch space without reading them; return nothing if there is no scratch
+    space."""
     files = find_benchmark_files(facts.code, *facts.names)
     if files is None:
         return []
@@ -103,8 +105,8 @@ def _look(facts: BenchmarkFacts) -> list[Found]:
 
 
 def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
-    """Round → category → the scenarios in which the benchmark may be entered; rounds that have it, oldest first.
-    ``officials``: its names, of which the first that a round has counts."""
+    """Map each round that has the benchmark, oldest first, to the allowed scenarios of each category. ``officials``:
+    its names, of which the first that a round has counts."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in list_rounds():
         ruleset = load_ruleset(name)
@@ -187,12 +189,12 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
         click.Option(
             ["--checker"],
             required=True,
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            type=ExistingPath(file_okay=False, path_type=Path),
             help="A checkout of mlcommons/inference, or its folder tools/submission. No code of it is run.",
         ),
         click.Option(
             ["--conf"],
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=ExistingPath(dir_okay=False, path_type=Path),
             help="The round's mlperf.conf.",
         ),
         click.Option(["--round", "round_name"], help="Default: the newest that the checker has."),

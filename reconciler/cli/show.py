@@ -47,7 +47,7 @@ from reconciler.spec.loading import load
 from reconciler.storage.code_files import explain_names, list_code_names
 from reconciler.storage.files import RepositoryPaths
 
-# `reconcile why CELL`: what changed, where, by whom; or what was compared and found equal.
+# `reconcile why CELL`: what changed, where and by whom; or what was compared and found equal.
 
 
 @click.command("why")
@@ -116,7 +116,7 @@ def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -
 
 
 def list_code(paths: RepositoryPaths, seen: PlanResult, cell: Cell) -> tuple[ShownCode, ...]:
-    """List the code of the cell's performance run, as it would be kept if it began now; nothing without a command."""
+    """List the code of the cell's performance run, as a run starting now would keep it; nothing without a command."""
     address = RunAddress(cell, PERFORMANCE).address
     detail = seen.desired.detail(address) if address in seen.desired.by_address else None
     if detail is None or COMMAND not in detail.settings:

@@ -1,4 +1,4 @@
-"""The specs alone: `explain`, `fmt` and `validate`."""
+"""Commands that use only the specs: `explain`, `fmt` and `validate`."""
 
 from __future__ import annotations
 

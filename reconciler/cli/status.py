@@ -1,4 +1,4 @@
-"""`reconcile status`: cells x conditions with results, and what is in a queue."""
+"""`reconcile status`: cells x conditions with results, and the queued jobs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(
 def report_status(
     seen: PlanResult, cells: Sequence[CellStatus], under_way: Sequence[QueuedStep] = ()
 ) -> dict[str, Any]:
-    """For ``--json`` and for the page."""
+    """Return the report for ``--json`` and for the page."""
     parts = render_cells_part(cells, seen.plan)
     return render_document(
         "status",
@@ -70,6 +70,6 @@ def report_status(
 
 
 def _list_curves(seen: PlanResult) -> tuple[Any, ...]:
-    """List the status of a program's curves; none of MLPerf Inference."""
+    """List the status of a program's curves; none for MLPerf Inference."""
     program = find_program(seen.desired.submission.round)
     return load_program(program).list_curves(seen) if program else ()

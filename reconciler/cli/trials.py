@@ -1,4 +1,4 @@
-"""`try` and `tune`: runs with other settings, apart from everything that is published."""
+"""`try` and `tune`: runs with other settings, separate from everything that is published."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def patch_option() -> click.Option:
 
 
 def parse_settings(words: Sequence[str]) -> Settings:
-    """``name=value`` words. A name is a path below the cell in the spec: target_qps, run.batch_size."""
+    """Parse ``name=value`` words. A name is a path below the cell in the spec: target_qps, run.batch_size."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -64,7 +64,7 @@ def parse_settings(words: Sequence[str]) -> Settings:
 
 
 def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tuple[PlanResult, Cell]:
-    """A look at what is declared, and the one cell meant, which has runs of its own."""
+    """Plan the declared cells, and return the one that the user means, which has its own runs."""
     seen = compute_plan(paths, options)
     cell = find_cell(text, trace_lineages(seen.desired))
     find_run(seen, cell)
@@ -72,14 +72,14 @@ def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tupl
 
 
 def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
-    """The edit of the specs that makes these settings the declared ones; "" where they are."""
+    """Return the edit of the specs that declares these settings; "" if they are declared already."""
     assert trial.cell is not None
     sources = read_spec_sources(paths, options)
     return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
 
 
 def write_patch(patch: str, output: Path | None) -> str:
-    """Write the patch and describe its file, "" where none is written."""
+    """Write the patch and describe its file; return "" if there is none."""
     if output is None or not patch:
         return ""
     write_output(output.absolute(), patch.encode())
@@ -87,7 +87,7 @@ def write_patch(patch: str, output: Path | None) -> str:
 
 
 def read_spec_sources(paths: RepositoryPaths, options: Options) -> list[Source]:
-    """ReconcilerError where a file cannot be read."""
+    """Read the specs. Raises ReconcilerError if a file cannot be read."""
     sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
     if problems:
         raise ReconcilerError(str(problems[0]))
@@ -254,7 +254,8 @@ def _make_goal(
 
 
 def list_candidates(vary: Sequence[str]) -> tuple[Settings, ...]:
-    """Every combination of the values, those named first before the others. The declared settings where none is."""
+    """List every combination of the values, the first name varying slowest; the declared settings if there are no
+    values."""
     choices = parse_settings(vary)
     if any(name == RATE for name, _ in choices):
         raise click.UsageError("target_qps is what is searched; `reconcile try` takes a rate of your own")

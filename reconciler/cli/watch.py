@@ -1,4 +1,4 @@
-"""`reconcile watch`: a pass whenever something changes."""
+"""`reconcile watch`: run a pass whenever something changes."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ def _stream(events: str, stack: ExitStack) -> TextIO | None:
 
 
 def _without_systemd(arguments: list[str]) -> list[str]:
-    """The words behind `watch`, as they were typed."""
+    """Return the words after `watch`, as typed."""
     at = arguments.index("watch") + 1 if "watch" in arguments else len(arguments)
     return [word for word in arguments[at:] if word != "--systemd"]

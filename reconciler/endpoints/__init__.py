@@ -1,1 +1,2 @@
-"""MLPerf Endpoints, the second program: rules, client, points, tree, checks and views. ``program`` is its one door."""
+"""MLPerf Endpoints, the second program: rules, client, points, tree, checks and views. ``program`` is its only entry
+point."""

@@ -1,4 +1,4 @@
-"""`reconcile densify CURVE`: more points where a measured curve bends, and the edit of the spec for them."""
+"""`reconcile densify CURVE`: suggest more points where a measured curve bends, and the edit of the spec for them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _find_curve(curves: tuple[CurveStatus, ...], name: str | None) -> CurveStatu
 
 
 def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> list[Source]:
-    """The sources with further ``points`` in the one that declares ``curve``: DIVISION/SYSTEM/BENCHMARK."""
+    """Return the sources, with further ``points`` in the one that declares ``curve``: DIVISION/SYSTEM/BENCHMARK."""
     path = "spec", "divisions", *curve.split("/"), "points"
     for index, source in enumerate(sources):
         if not has_path(source, path):

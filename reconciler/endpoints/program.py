@@ -1,4 +1,4 @@
-"""The door of MLPerf Endpoints: what other places ask of the program, each part loaded when it is first asked for."""
+"""The entry point of MLPerf Endpoints for the rest of the project; each part is loaded on first use."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from reconciler.tree.formats import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
 
-_POINTS = "points"  # the format of results of a point; the other is that of a round of Inference
+_POINTS = "points"  # results format of a point; the other is that of a round of Inference
 _MILLISECONDS = 1000
 
 
 class Endpoints:
-    """As ``reconciler.rules.programs.Program``."""
+    """Implement ``reconciler.rules.programs.Program``."""
 
     def load_ruleset(self, round_name: str) -> Ruleset:
         from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
@@ -51,8 +51,8 @@ class Endpoints:
         return point_format if results == _POINTS else harness_format
 
     def predict_seconds(self, results: str, inputs: Mapping[str, object]) -> float | None:
-        """A performance run of a point ends after its duration and whatever is still under way; how long an accuracy
-        run takes, only the last one shows."""
+        """Predict a performance run of a point, which ends after its duration and the requests still in progress; only
+        an earlier accuracy run shows how long an accuracy run takes."""
         from reconciler.loadgen.duration import predict_run_seconds
 
         if results != _POINTS:

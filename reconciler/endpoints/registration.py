@@ -1,6 +1,6 @@
-"""An Endpoints submission as MLCommons' own command line takes it: a folder for each run, and the commands to type.
+"""An Endpoints submission for MLCommons' own command line: a folder for each run, and the commands to type.
 
-Nothing is registered or sent from here, and no key is asked for: the commands are printed for the user.
+Nothing is registered or sent from here, and no key is requested: the commands are printed for the user.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from reconciler.tree.content import Content, SubmissionContent
 CLIENT = "endpoints-submission-cli"
 KEY = "PRISM_USER_API_TOKEN"  # the variable from which it reads the user's key
 RUNS = "runs"
-_IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"}  # where the client itself puts them
+_IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"}  # where the client itself writes them
 _TARGET_DATE = "target_availability_date"
 
 
 class Registration(Struct, frozen=True):
-    """``runs``: folders of runs, relative; ``shared``: src and docs, as far as there are any."""
+    """``runs``: relative folders of runs; ``shared``: src and docs, if they exist."""
 
     division: str
     availability: str
@@ -35,8 +35,8 @@ class Registration(Struct, frozen=True):
 
 
 def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
-    """The files of a rendered submission as the command line takes them: runs/<system>/<model>/r<N>/ with results where
-    the client leaves them, and the system's power descriptor in each; and src/ and docs/."""
+    """Arrange the files of a rendered submission for the command line: runs/<system>/<model>/r<N>/ with results as the
+    client leaves them, and the system's power descriptor in each; and src/ and docs/."""
     below = {name.partition(f"/{PENDING}/")[2]: content for name, content in files}
     powers = {parts[1]: content for name, content in below.items() if (parts := name.split("/"))[2:] == [POWER]}
     for name, content in below.items():
@@ -54,12 +54,12 @@ def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Co
 def list_commands(
     content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
 ) -> list[str]:
-    """In the order in which they are typed. ``names``: of the files that ``arrange_runs`` gave, in ``folder``."""
+    """List the commands in the order of execution. ``names``: the files from ``arrange_runs``, in ``folder``."""
     return render_registration_commands(list_registrations(content, names), folder, organisation, embargo)
 
 
 def explain(commands: list[str]) -> str:
-    """The commands with what to fill in."""
+    """Render the commands with the values to fill in."""
     said = (
         f"To register it, with {CLIENT} and your key in {KEY}, type:",
         *(f"  {command}" for command in commands),
@@ -70,7 +70,7 @@ def explain(commands: list[str]) -> str:
 
 
 def list_registrations(submission: SubmissionContent, names: Iterable[str]) -> tuple[Registration, ...]:
-    """A submission for each division and availability. ``names``: of the files that ``arrange_runs`` gave."""
+    """Return a submission for each division and availability. ``names``: the files from ``arrange_runs``."""
     systems = {(system.division, system.name): system for system in submission.systems}
     runs: dict[tuple[str, str, str], list[str]] = {}
     for content in sorted(submission.cells, key=lambda item: place_cell(item.cell)):
@@ -85,8 +85,8 @@ def list_registrations(submission: SubmissionContent, names: Iterable[str]) -> t
 def render_registration_commands(
     registrations: Sequence[Registration], folder: Path, organisation: Path, embargo: str = ""
 ) -> list[str]:
-    """In the order in which they are typed. ``folder``: of the arranged files; ``organisation``: of the rendered tree;
-    ``embargo``: the day on which it ends, "" for none."""
+    """Render the commands in the order of execution. ``folder``: that of the arranged files; ``organisation``: from the
+    rendered tree; ``embargo``: the day on which it ends, "" for none."""
     lines = [shlex.join([CLIENT, "check-submission", str(organisation)])]
     for each in registrations:
         lines += [shlex.join([CLIENT, RUNS, "create", "--path", str(folder / run)]) for run in each.runs]

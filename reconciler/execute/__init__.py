@@ -1,2 +1,2 @@
-"""Walks a plan and yields one Outcome at a time: one executor per kind, each a child process with a request and a
-result file."""
+"""Executes a plan and yields one Outcome at a time: each kind has an executor, and each step is a child process with a
+request and a result file."""

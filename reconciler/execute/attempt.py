@@ -1,7 +1,7 @@
-"""An attempt on disk: a folder with everything that its record will say, written before its child starts.
+"""An attempt on disk: a folder with everything that its record will contain, written before its child starts.
 
-So a pass that is killed leaves either a folder without a result (that attempt is lost, nothing else) or a complete
-one, which the next pass turns into the very record that this one would have written.
+So a killed pass leaves either a folder without a result, which loses only that attempt, or a complete one, from which
+the next pass writes the very record that this one would have written.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FORMAT = 2
 
 
 class MachineFacts(Struct, frozen=True):
-    """Facts of a run's machines from before it began. ``nodes``: those that its launcher reached, None without one;
-    ``drivers``: of their GPUs. ``shared_with``: who else used the machine."""
+    """Facts about a run's machines from before it began. ``nodes``: those that its launcher reached, None without a
+    launcher; ``drivers``: of their GPUs. ``shared_with``: other users of the machine."""
 
     nodes: tuple[Mapping[str, Any], ...] | None = None
     drivers: tuple[str, ...] = ()
     shared_with: str = ""
 
     def facts(self) -> dict[str, RecordedFact]:
-        """Facts as in a record: runs of a cell must have had the same drivers."""
+        """Return the facts for a record: all runs of a cell must have used the same drivers."""
         found: dict[str, RecordedFact] = {}
         if self.nodes is not None:
             found["machine.nodes"] = RecordedFact([dict(node) for node in self.nodes], Role.NOTE)
@@ -51,7 +51,7 @@ class MachineFacts(Struct, frozen=True):
 
 
 class ServerAccess(Struct, frozen=True):
-    """Address on this machine of the server that a run asks. ``log``: the folder of its output."""
+    """The address on this machine of the server that a run queries. ``log``: the folder of its output."""
 
     port: int
     log: str = ""
@@ -62,12 +62,12 @@ class ServerAccess(Struct, frozen=True):
 
 
 class Intent(Struct, frozen=True):
-    """Purpose of an attempt, known before it starts. ``upstream``: input name → record id; ``made_from``:
-    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after all that is
-    recorded of the cell; ``clock``: the time of this machine's clock then.
+    """The purpose of an attempt, known before it starts. ``upstream``: input name → record id; ``made_from``:
+    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after every recorded time
+    of the cell; ``clock``: this machine's clock at that time.
 
-    ``rules``: what the round says of its cell. Of a verdict ``known_answers``: the comparison of answers as an earlier
-    one made it, and ``response_dtype``: the type of the answers.
+    ``rules``: the round's rules for its cell. For a verdict, ``known_answers``: an earlier verdict's comparison of the
+    answers, and ``response_dtype``: the type of the answers.
     """
 
     id: str
@@ -95,13 +95,13 @@ class Intent(Struct, frozen=True):
 
     @property
     def ruling(self) -> RuleContext:
-        """Rules of a run, a score or a test: every one belongs to a benchmark of the round."""
+        """Return the rules of a run, a score or a test, each of which belongs to a benchmark of the round."""
         assert self.rules is not None
         return self.rules
 
 
 class Attempt(Struct, frozen=True):
-    """The folder of an attempt, and its files."""
+    """An attempt's folder and its files."""
 
     folder: Path
     intent: Intent
@@ -112,7 +112,7 @@ class Attempt(Struct, frozen=True):
 
     @property
     def launch(self) -> Path:
-        """The request of the child that starts a launcher; what it starts reads ``request``."""
+        """The request of the child that starts a launcher, which starts the child that reads ``request``."""
         return self.folder / "launch.json"
 
     @property
@@ -139,42 +139,42 @@ class Attempt(Struct, frozen=True):
 
     @property
     def session(self) -> Path:
-        """Session of the power kit of a measured run: power/, ranging/, run_1/."""
+        """The power kit's session for a measured run: power/, ranging/, run_1/."""
         return self.folder / "session"
 
     @property
     def power_check(self) -> Path:
-        """Output of the power kit's own check."""
+        """The output of the power kit's own check."""
         return self.folder / "check.txt"
 
     @property
     def begun(self) -> Path:
-        """A folder that the job of a queue makes as it begins: who finds it there comes too late."""
+        """A folder that a queue's job creates when it begins: a job that finds it is too late."""
         return self.folder / "begun"
 
     @property
     def twice(self) -> Path:
-        """Left by a job that found ``begun``."""
+        """Written by a job that found ``begun``."""
         return self.folder / "twice"
 
     @property
     def placed(self) -> Path:
-        """On which nodes the job of a queue runs."""
+        """The nodes on which the queue's job runs."""
         return self.folder / "placed"
 
     @property
     def code(self) -> Path:
-        """Code of a performance run as it began."""
+        """The code of a performance run when it began."""
         return self.folder / CODE_ARCHIVE
 
     @property
     def launched_code(self) -> Path:
-        """The harness of a child behind a launcher, which may have another one there."""
+        """The harness that a child behind a launcher used, which may differ from this one."""
         return self.folder / OWN_CODE
 
     @property
     def requirements(self) -> Path:
-        """Packages installed where that code ran, as pip writes them."""
+        """The packages installed where that code ran, in pip's format."""
         return self.folder / REQUIREMENTS
 
     @property
@@ -187,12 +187,13 @@ class Attempt(Struct, frozen=True):
 
     @property
     def run_dir(self) -> Path:
-        """Work folder of a harness command; its files are examined before they count."""
+        """The work folder of a harness command; its files are examined before they count."""
         return self.folder / "run"
 
     @property
     def audit_settings(self) -> Path:
-        """Never called audit.config: a file of that name could turn another run into a test."""
+        """The audit settings. The name is never audit.config: a file of that name could turn another run into a
+        test."""
         return self.folder / "audit-settings.conf"
 
     @property
@@ -201,26 +202,26 @@ class Attempt(Struct, frozen=True):
 
     @property
     def service_log(self) -> Path:
-        """Output of the server up to the end of the command that asked it."""
+        """The server's output up to the end of the command that queried it."""
         return self.folder / SERVICE_LOG
 
     @property
     def server_log(self) -> Path:
-        """Folder of a service's output while it goes on, in the parts of ``LOG_PARTS``."""
+        """The folder of a running service's output, in the parts of ``LOG_PARTS``."""
         return self.folder / "log"
 
     @property
     def telemetry(self) -> Path:
-        """Readings of the machine while the run went on."""
+        """Readings of the machine during the run."""
         return self.folder / TELEMETRY
 
     def settle(self) -> None:
-        """Mark its record as written, though its folder is still in use: it must not be harvested."""
+        """Mark its record as written although its folder is still in use: it must not be harvested."""
         (self.folder / "attempt.json").unlink(missing_ok=True)
 
 
 class Placement(Struct, frozen=True):
-    """Place of a queue's job: ``job`` as "slurm 4711", and the names of its nodes. Empty before it began."""
+    """The placement of a queue's job: ``job`` as in "slurm 4711", and the names of its nodes. Empty until it begins."""
 
     job: str = ""
     nodes: tuple[str, ...] = ()
@@ -233,7 +234,7 @@ class Placement(Struct, frozen=True):
 
 
 def read_placement(placed: Path) -> Placement:
-    """As the job wrote it: its own name, then a line for each node."""
+    """Read the placement as the job wrote it: its own name, then a line for each node."""
     try:
         job, *nodes = placed.read_text(encoding="utf-8").splitlines() or [""]
     except OSError as error:
@@ -243,7 +244,8 @@ def read_placement(placed: Path) -> Placement:
 
 
 def make_attempt_id(now: datetime) -> str:
-    """Sorts by time; the process number keeps two passes apart, the microseconds two attempts of one."""
+    """Make an id that sorts by time; the process number distinguishes passes, the microseconds the attempts of one
+    pass."""
     return f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}"
 
 
@@ -255,7 +257,7 @@ def create(folder: Path, intent: Intent) -> Attempt:
 
 
 def repeat_intent(identity: str, record: Record, detail: Detail) -> Intent:
-    """The intent of the attempt that made a record, with today's settings and rules: their key is the same.
+    """Return the intent of the attempt that made a record, with today's settings and rules: both have the same key.
     ``identity``: of the new attempt."""
     return Intent(
         id=identity,
@@ -277,7 +279,7 @@ def repeat_intent(identity: str, record: Record, detail: Detail) -> Intent:
 
 
 def read(folder: Path) -> Attempt | None:
-    """None when the folder was never begun, or is of a version that is unknown here."""
+    """Read an attempt; None if the folder was never begun or has an unknown version."""
     try:
         document = read_json(folder / "attempt.json")
         version = document.pop("format")
@@ -292,7 +294,8 @@ def read(folder: Path) -> Attempt | None:
 
 
 def _upgrade(document: dict[str, Any]) -> dict[str, Any]:
-    """Format 1 had rules, facts of the machine and of the server among the settings, by prefix and by position."""
+    """Upgrade from format 1, which stored rules, machine facts and server facts among the settings, by prefix and
+    position."""
     settings = dict(document["settings"])
     old = {name: settings.pop(name) for name in list(settings) if name.startswith(_NOT_SETTINGS)}
     server = {"port": old["running.port"], "log": old.get("running.log", "")} if "running.port" in old else None

@@ -1,5 +1,5 @@
-"""Turns an attempt that has a result into its record. Everything comes from the attempt's folder: no clock, no
-spec, so that the pass that started it and a later one that harvests it write the same bytes."""
+"""Turns an attempt that has a result into its record. Everything is read from the attempt's folder, without a clock or
+a spec, so that the pass that started it and a later pass that harvests it write the same bytes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from reconciler.rules.results.table import find_format
 from reconciler.storage.files import hash_file
 from reconciler.storage.untrusted_files import is_hole
 
-OUTPUTS = "outputs"  # folder of what a harness command left next to its logs
+OUTPUTS = "outputs"  # folder of the files that a harness command left next to its logs
 
 
 def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
-    """The record of an attempt, and the files to store before the record is written (artifacts name them by digest)."""
+    """Build the record of an attempt, and list the files to store before the record is written (artifacts refer to them
+    by digest)."""
     result = Result.read(attempt.result)
     verdict = _judge(attempt, result) if result.done else _failed(result)
     kept = tuple(_kept(attempt, failed=bool(verdict.problem)))
@@ -75,16 +76,16 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
 
 
 def describe_artifact(item: KeptFile) -> Artifact:
-    """A log too large for git is in the store alone, and its record says so."""
+    """Describe a kept file. A log too large for git is only in the store, and its record says so."""
     size = item.path.stat().st_size
     place = "logs" if item.in_git and size <= LOG_LIMIT else "objects"
-    name = os.fsencode(item.name).decode(errors="backslashreplace")  # a file system takes any bytes, a record text
+    name = os.fsencode(item.name).decode(errors="backslashreplace")  # a file name may be any bytes; a record is text
     return Artifact(name, hash_file(item.path), size, place)
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
-    """The bytes that a run really used are evidence: runs of one cell must have used the same engine. Background loads
-    are none of the cell."""
+    """Return the digests of the files that a run really used, which are evidence: all runs of a cell must have used the
+    same engine. Background loads do not belong to the cell."""
     return {
         name: RecordedFact(sha256, Role.NOTE if name.startswith(BACKGROUND) else Role.EVIDENCE)
         for name, sha256 in attempt.intent.made_from.items()

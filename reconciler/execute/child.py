@@ -1,4 +1,4 @@
-"""Follows what one attempt submitted: progress from its counter, a watchdog against a run without progress."""
+"""Follows the submission of one attempt: reads progress from its counter, and ends a run that makes no progress."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from reconciler.loadgen.log_files import SUMMARY
 from reconciler.resource.kinds import Kind
 from reconciler.storage.process import explain_signal
 
-STALL = 900.0  # seconds without any finished work in a run before it counts as hung; the spec may say otherwise
+STALL = 900.0  # seconds without a finished sample after which a run counts as hung, unless the spec sets another limit
 _LOOK = 0.25
 
 
 class Watch(Struct, frozen=True):
-    """``moved`` is called with each reading of the counter. ``stall``: seconds without progress, in whichever stage,
-    after which the child counts as hung; ``start``: those before it begins. A ``stall`` of 0 turns both off.
-    ``check`` is called several times a second, whatever the child does; raising ends the child. ``lost``: how the
-    server that the child asks has ended; then the child has failed, whatever it says."""
+    """The limits and callbacks for following a child. ``moved`` is called with each reading of the counter. ``stall``:
+    seconds without progress, in any stage, after which the child counts as hung; ``start``: the limit before it begins.
+    A ``stall`` of 0 disables both. ``check`` is called several times a second, whatever the child does; an exception
+    from it ends the child. ``lost``: how the server that the child queries has ended; the child has then failed,
+    whatever it reports."""
 
     moved: Callable[[Progress], None]
     stall: float = STALL
@@ -36,25 +37,24 @@ class Watch(Struct, frozen=True):
 
 
 class Detached(BaseException):
-    """Raised by ``Watch.check``: what was submitted goes on without this pass, and a later one takes it over."""
+    """Raised by ``Watch.check``: the submission continues without this pass, and a later pass takes it over."""
 
 
 def run_child(
     attempt: Attempt, request: FileMessage, watch: Watch, executors: Executors, seconds: float | None = None
 ) -> Result:
-    """Submit a request, which is expected to take so many ``seconds``, and follow it to its end, as
-    ``follow_submission`` does."""
+    """Submit a request that is expected to take ``seconds``, and follow it to its end like ``follow_submission``."""
     executor = executors.choose(attempt, request)
     handle = executor.submit(Submission(attempt, request, attempt.result, tuple(watch.keep_open), seconds=seconds))
     return follow_submission(executor, handle, attempt, watch)
 
 
 def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watch: Watch) -> Result:
-    """Always gives a result, and leaves it as ``result.json``: a child that dies without one gets one that says how
-    it died.
+    """Return a result in every case, and write it to ``result.json``: for a child that dies without a result, one that
+    describes its death.
 
-    KeyboardInterrupt, and what ``watch.check`` raises, pass through after the child has ended: an interrupted attempt
-    leaves no result. Detached passes through at once.
+    KeyboardInterrupt and exceptions of ``watch.check`` propagate after the child has ended: an interrupted attempt
+    leaves no result. Detached propagates at once.
     """
     reason = ""
     began, queued = time.monotonic(), 0.0
@@ -88,13 +88,15 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
 
 
 class _LoadgenStart(Struct):
-    """When LoadGen began in a harness command, which loads a model first: it opens an empty summary then."""
+    """The start of LoadGen in a harness command that first loads a model: LoadGen opens an empty summary when it
+    begins."""
 
     attempt: Attempt
     began: float = 0.0
 
     def count_from(self, progress: Progress) -> Progress:
-        """Progress with the seconds since then; 0 before. Of a run without such a command it stays as it is."""
+        """Return the progress with the seconds since LoadGen's start, 0 before it. For other runs, return it
+        unchanged."""
         rules, folder = self.attempt.intent.rules, self.attempt.run_dir
         if progress.stage != "running" or progress.expected or rules is None or rules.endpoints or not folder.is_dir():
             return progress
@@ -105,7 +107,7 @@ class _LoadgenStart(Struct):
 
 
 def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
-    """Why a child that has run for ``seconds`` counts as hung; "" when it does not."""
+    """Explain why a child that has run for ``seconds`` counts as hung; "" if it does not."""
     if not watch.stall:
         return ""
     if progress is None or progress.stage == STAGES[0]:
@@ -167,7 +169,7 @@ def _where(attempt: Attempt) -> str:
 
 
 def read_last_lines(log: Path, count: int = 20) -> str:
-    """The end of a child's output, for messages and for its record."""
+    """Return the end of a child's output, for messages and its record."""
     try:
         with log.open("rb") as stream:
             size = stream.seek(0, 2)

@@ -1,4 +1,4 @@
-"""Turns an attempt whose cell has a harness command into the request of its child: placeholders filled in."""
+"""Turns an attempt whose cell has a harness command into its child's request, with the placeholders filled in."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from reconciler.storage.machine_locks import make_machine_lock
 
 
 def has_command(attempt: Attempt) -> bool:
-    """True where this attempt starts a harness command."""
+    """Return True if this attempt starts a harness command."""
     named = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
     return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
 
 
 def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
-    """``user.conf`` and the audit settings are written already."""
+    """Make the request, once ``user.conf`` and the audit settings are written."""
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
@@ -78,12 +78,12 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
         code_location=settings.harness_code,
         service_log=attempt.intent.server.log if attempt.intent.server else "",
-        slices=select_slices(settings) if attempt.intent.server is None else (),  # the server has them
+        slices=select_slices(settings) if attempt.intent.server is None else (),  # otherwise the server has them
     )
 
 
 def write_client_config(attempt: Attempt, root: Path, values: Mapping[str, str], results: str) -> None:
-    """The configuration of the client of another program: JSON, which is YAML too."""
+    """Write the configuration of another program's client as JSON, which is also YAML."""
     settings = attempt.intent.settings
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     own = load_program(find_program_of_results(results)).build_client_config(
@@ -147,7 +147,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
 
 
 def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
-    """Collect the value of every placeholder, but those of one purpose alone."""
+    """Collect the value of every placeholder except those with a single purpose."""
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
@@ -180,14 +180,14 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "batch_size": settings.get_text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
         "client_config": str(attempt.user_conf),
-        "client_python": str(paths.root / settings.get_text("client.python")),  # a link says which environment it is
+        "client_python": str(paths.root / settings.get_text("client.python")),  # the link selects the environment
         "port": str(server.port) if server else "",
         "service_url": server.url if server else "",
     }
 
 
 def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
-    """List the settings that the endpoints harness reads in an accuracy run too, though nothing depends on them."""
+    """List the settings that the endpoints harness reads in an accuracy run too, although they affect nothing there."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
@@ -200,7 +200,8 @@ def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
 def _words_of_endpoints(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
-    """List the settings of the endpoints harness on its command line or in its configuration, in its own units."""
+    """List the settings that the endpoints harness takes on its command line or in its configuration, in its own
+    units."""
     names = {"sample_index_seed": keys.SAMPLE_INDEX_RNG_SEED, "schedule_seed": keys.SCHEDULE_RNG_SEED}
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     scored = "both" if find_format(settings).TIES_ACCURACY and AGENTIC not in settings else "acc"
@@ -217,8 +218,8 @@ def _said(value: Any) -> str:
 
 
 def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
-    """Find the file of the model or the dataset that was made here; the source itself where a command makes it, or
-    where it is used as it is, such as the checkpoint of a language model."""
+    """Return the file of the model or dataset that was made here; the source itself if a command makes it, or if it is
+    used unchanged, such as a language model's checkpoint."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
@@ -235,20 +236,21 @@ def _devices(hardware: Hardware) -> str:
 def collect_environment(
     settings: CellSettings, values: Mapping[str, str], part: str = HARNESS
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Variables by text, and those whose value only the child reads: name → variable that holds it."""
+    """Return variables with literal values, and variables whose values only the child reads: name → variable that has
+    it."""
     declared = list(settings.list_part_environment(part))
     env = {name: fill_placeholders(text, values) for name, text, is_reference in declared if not is_reference}
     return env, {name: variable for name, variable, is_reference in declared if is_reference}
 
 
 def find_location(settings: CellSettings, name: str, values: Mapping[str, str], base: Path) -> str:
-    """ "" where none is declared, or a condition leaves nothing of it."""
+    """Return the location; "" if none is declared, or if a condition leaves it empty."""
     filled = fill_placeholders(settings.get_text(name), values)
     return str((base / filled).resolve()) if filled else ""
 
 
 def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
-    """Choose the folder of a command that names none: that of its code."""
+    """Return the code's folder, for a command that declares no folder."""
     code = settings.harness_code or settings.get_text(CLIENT_CODE)
     if not code:
         return attempt.run_dir
@@ -257,14 +259,14 @@ def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
 
 
 def find_part_location(settings: CellSettings, part: str, name: str, values: Mapping[str, str], root: Path) -> str:
-    """Find the location of a part of the harness, else of the harness."""
+    """Find the location of a part of the harness, or else of the harness itself."""
     return find_location(settings, f"{part}.{name}", values, root) or find_location(
         settings, f"harness.{name}", values, root
     )
 
 
 def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
-    """Find where its command starts: as declared, else in the folder of its code."""
+    """Find the folder where the command starts: the declared one, else that of its code."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own
     code = find_part_location(settings, part, "code", values, root)

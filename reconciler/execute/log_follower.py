@@ -1,4 +1,4 @@
-"""Output of runs under way, as they print it: for people who look on."""
+"""Follows the output of running attempts as it is printed, for people who watch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reconciler.resource.kinds import Address, Kind
 
 
 class Printed(Struct, frozen=True):
-    """``address``: what is made. ``began``: this log was not seen before. ``data``: what was printed into it since the
-    last look; ``progress``: how far the attempt is, None where it has not said, and of a server."""
+    """New output of an attempt. ``address``: the resource being made. ``began``: this log is new. ``data``: output
+    since the last look; ``progress``: progress of the attempt, None if it has reported none and for a server."""
 
     address: Address
     log: Path
@@ -27,15 +27,15 @@ class Printed(Struct, frozen=True):
 
 
 class _Tail(Struct):
-    """Reads a log as it grows. ``parts``: its files, the oldest text first; one may be given the name of another.
-    ``rest``: the beginning of a line that is being written."""
+    """Reads a growing log. ``parts``: its files, oldest text first; a part may be renamed to another part's name.
+    ``rest``: the beginning of an incomplete line."""
 
     parts: tuple[Path, ...]
     streams: dict[int, BufferedReader] = field(default_factory=dict)
     rest: bytes = b""
 
     def read(self, *, ended: bool = False) -> bytes:
-        """Read what came since the last time: whole lines, or all of it where nothing more will come."""
+        """Read the new whole lines, or all new text if the log is complete."""
         self._open()
         removed = [number for number, stream in self.streams.items() if not os.fstat(stream.fileno()).st_nlink]
         data = self.rest + b"".join(stream.read() for stream in self.streams.values())
@@ -46,9 +46,9 @@ class _Tail(Struct):
         return data[:whole]
 
     def _open(self) -> None:
-        """Open a log by now there: known by its inode, which no other file has as long as it is open."""
+        """Open a log that exists by now. It is identified by its inode, which no other file gets while it is open."""
         for part in self.parts:
-            with suppress(FileNotFoundError):  # what writes it has not begun
+            with suppress(FileNotFoundError):  # its writer has not started
                 stream = part.open("rb")
                 if self.streams.setdefault(os.fstat(stream.fileno()).st_ino, stream) is not stream:
                     stream.close()
@@ -59,7 +59,8 @@ class _Tail(Struct):
 
 
 class _Followed(Struct, frozen=True):
-    """``server``: the folder of what the server prints that it asks, or that it is; None without one."""
+    """An attempt whose output is followed. ``server``: the log folder of the server that it queries, or of the server
+    itself; None without one."""
 
     attempt: Attempt
     tail: _Tail
@@ -67,8 +68,8 @@ class _Followed(Struct, frozen=True):
 
 
 class LogFollower(Struct):
-    """Reads the logs of attempts below ``folders`` that make something ``wanted``, and of the servers that they ask. A
-    log that is open is read to its end although its attempt was recorded and its folder removed since."""
+    """Reads the logs of attempts below ``folders`` that make something ``wanted``, and of the servers that they query.
+    An open log is read to its end even if its attempt has been recorded and its folder removed."""
 
     folders: tuple[Path, ...]
     wanted: Callable[[Address], bool]
@@ -77,8 +78,8 @@ class LogFollower(Struct):
     _servers: dict[Path, _Tail] = field(default_factory=dict)
 
     def look(self) -> Iterator[Printed]:
-        """Read the new lines since the last look, whole ones, oldest attempt first. Of one that ended it is the
-        last."""
+        """Yield the whole lines printed since the last look, oldest attempt first. For an ended attempt, they include
+        its last line."""
         there = [folder for attempts in self.folders for folder in sorted(attempts.glob("*"))]
         for folder in there:
             began = folder not in self._known and folder not in self._others and self._begin(folder)
@@ -91,7 +92,7 @@ class LogFollower(Struct):
     def _begin(self, folder: Path) -> bool:
         attempt = read(folder)
         if attempt is None:
-            return False  # perhaps not yet
+            return False  # possibly not yet
         if any(map(self.wanted, (attempt.intent.address, *attempt.intent.shared))):
             self._known[folder] = _Followed(attempt, _Tail((attempt.log,)), _find_server(attempt))
             return True
@@ -111,7 +112,7 @@ class LogFollower(Struct):
             yield from self._read_server(followed.server, attempt.intent.address)
 
     def _read_server(self, folder: Path, address: Address) -> Iterator[Printed]:
-        """Several attempts ask one, and it is read once for all of them. Nothing, as long as nothing came."""
+        """Read a server's log once for all attempts that query it. Yields nothing without new output."""
         tail = self._servers.setdefault(folder, _Tail(tuple(folder / name for name in LOG_PARTS)))
         began = not tail.streams
         data = tail.read(ended=not folder.exists())

@@ -1,4 +1,4 @@
-"""The outcome of one attempt, in memory; what is stored of it is a Record."""
+"""The outcome of one attempt, in memory; its stored form is a Record."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reconciler.resource.records import Record
 
 
 class Status(StrEnum):
-    """RETRY: transient, tried again at once while the declared ``attempts`` last. BLOCKED: not tried; ``message``
-    says on what."""
+    """RETRY: a transient failure, retried at once up to the declared ``attempts``. BLOCKED: not tried; ``message``
+    gives the reason."""
 
     DONE = "Done"
     BLOCKED = "Blocked"
@@ -23,8 +23,8 @@ class Status(StrEnum):
 
 
 class Outcome(Struct, frozen=True):
-    """``record`` is None for what is not recorded (Blocked, restored, rendered). ``log``: the child's output, for a
-    failure."""
+    """The outcome of one attempt. ``record``: None for an outcome that is not recorded (blocked, restored, rendered).
+    ``log``: the child's output after a failure."""
 
     step: Step
     status: Status
@@ -36,7 +36,7 @@ class Outcome(Struct, frozen=True):
 
 
 class StepStarted(Struct, frozen=True):
-    """An event of a pass: a step starts. ``minimum`` seconds: LoadGen's minimum duration, 0 when not known."""
+    """An event of a pass: a step starts. ``minimum``: LoadGen's minimum duration in seconds, 0 if unknown."""
 
     step: Step
     minimum: float = 0.0
@@ -52,21 +52,21 @@ class StepProgress(Struct, frozen=True):
 
 
 class StepsDue(Struct, frozen=True):
-    """An event of a pass: the steps that it makes from here on, as far as it knows now, in their order."""
+    """An event of a pass: the remaining steps in order, as far as known."""
 
     steps: tuple[Step, ...]
 
 
 class Message(Struct, frozen=True):
-    """An event of a pass: something worth a line (harvested, repaired). ``waits``: the step that waits for it."""
+    """An event of a pass: a message worth a line (harvested, repaired). ``waits``: the step that waits for it."""
 
     text: str
     waits: Step | None = None
 
 
 class QueuedStep(Struct, frozen=True):
-    """A step that a queue has. ``state``: "queued" or "running"; ``note``: its job, and what it waits for; ``done`` and
-    ``expected``: samples, 0 where they are not known."""
+    """A step in a queue. ``state``: "queued" or "running"; ``note``: its job, and what it waits for; ``done`` and
+    ``expected``: samples, 0 if unknown."""
 
     address: Address
     state: str

@@ -1,6 +1,6 @@
-"""Walks a plan where several machines work at a time: a thread follows each step that is under way.
+"""Runs a plan on several machines at a time, with one thread per running step.
 
-The state, storage and reports of a walk are touched by one thread alone, that of the pass; the others hand it events.
+Only the thread of the pass changes the state, the storage and the reports; the other threads send it events.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from reconciler.execute.plan_executor import MachineTurns, PlanExecutor, find_pr
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address
 
-# Steps of a plan that may begin, where several machines work at a time. Pure: the caller says what has ended.
+# Scheduling of the steps of a plan on several machines. Pure: the caller reports which steps have ended.
 
-_UNKNOWN = 60.0  # seconds: of a step without a prediction, for the order alone
+_UNKNOWN = 60.0  # seconds: assumed for a step without a prediction, for ordering only
 
 
 class Machine(Struct, frozen=True):
-    """Machine of a step: ``places`` of its steps may be under way at a time."""
+    """The machine of a step, which runs up to ``places`` of its steps at a time."""
 
     name: str
     places: int = 1
 
 
 class Dispatch(Struct):
-    """``waiting`` and ``running`` steps. ``needs``: address → what must have ended before it begins, where this plan
-    makes that; ``limit``: steps under way on all machines together, 0 for no limit. ``first``: keys that go before all
-    others, since they run already. ``places``: of each machine, by its name."""
+    """The ``waiting`` and ``running`` steps. ``needs``: address → resources that this plan must make first; ``limit``:
+    steps running on all machines together, 0 for no limit. ``first``: keys that are started before all others, because
+    they run already. ``places``: machine name → number of its places."""
 
     waiting: list[Step]
     needs: Mapping[Address, AbstractSet[Address]]
@@ -61,7 +61,7 @@ class Dispatch(Struct):
         )
 
     def take(self) -> list[Step]:
-        """The steps that begin now: of those that wait for nothing, the ones with the longest way to go first."""
+        """Return the steps that start now, those with the longest remaining chain first."""
         room = Counter(self.places)
         room.subtract(self.machines[address].name for address in self.running)
         free = sum(count for count in room.values() if count > 0)
@@ -84,7 +84,7 @@ class Dispatch(Struct):
         return taken
 
     def end(self, step: Step) -> None:
-        """It has ended, well or not."""
+        """Remove a step that has ended, successfully or not."""
         self.running.pop(step.change.address, None)
         self.unmade.difference_update(list_made(step))
 
@@ -94,8 +94,8 @@ def list_made(step: Step) -> tuple[Address, ...]:
 
 
 def measure_chains(steps: Sequence[Step], needs: Mapping[Address, AbstractSet[Address]]) -> dict[Address, float]:
-    """Seconds from the beginning of each step to the end of the longest chain of steps that follow from it. ``steps``
-    in the order of a plan: each after what it needs."""
+    """Return the seconds from the start of each step to the end of the longest chain that depends on it. ``steps`` are
+    in the order of a plan: each follows the steps that it needs."""
     chains: dict[Address, float] = {}
     after: dict[Address, float] = {}
     for step in reversed(steps):
@@ -107,22 +107,23 @@ def measure_chains(steps: Sequence[Step], needs: Mapping[Address, AbstractSet[Ad
     return chains
 
 
-_LOOK = 0.25  # seconds between two looks at whether what is under way is wanted still
+_LOOK = 0.25  # seconds between two checks whether the running steps are still wanted
 
 
 class _DroppedError(Exception):
-    """In the thread of a step that the pass does not want any more."""
+    """Raised in the thread of a step that the pass no longer wants."""
 
 
 class _Ended(Struct, frozen=True):
-    """How a thread ended: with an attempt, with why there was none, or by an exception."""
+    """How a thread ended: with an attempt, with the reason why there was none, or with an exception."""
 
     step: Step
     found: Finished | Outcome | BaseException
 
 
 class _Follower(Struct):
-    """``lasts``: its submission outlives the pass; ``submitted``: that was reported."""
+    """The thread that follows one step. ``lasts``: the submission outlives the pass; ``submitted``: its submission was
+    reported."""
 
     step: Step
     lasts: bool
@@ -131,8 +132,9 @@ class _Follower(Struct):
 
 
 class ParallelExecutor(Struct):
-    """``walk``: what is known, and how a step is done. ``detach``: leave the queue to itself once nothing else is to be
-    done; ``keep``: an interrupt leaves it to itself, too. ``stop``: what the threads are to raise."""
+    """Executes a plan on several machines at a time. ``walk``: the state of the pass, and how a step is run.
+    ``detach``: leave the queue running when no other work remains; ``keep``: leave it running after an interrupt too.
+    ``stop``: the exception that the threads raise."""
 
     walk: PlanExecutor
     limit: int = 0
@@ -143,14 +145,15 @@ class ParallelExecutor(Struct):
     stop: type[BaseException] | None = None
 
     def execute_steps(self, plan: Plan) -> Iterator[Outcome]:
-        """As ``PlanExecutor.execute_steps``. Raises Detached once only jobs of a queue are left, if that is wanted."""
+        """Execute the steps like ``PlanExecutor.execute_steps``. Raises Detached if only queue jobs are left and
+        ``detach`` is set."""
         dispatch = self._dispatch(plan)
         try:
             while dispatch.waiting or dispatch.running:
                 yield from self._begin(dispatch)
                 if not dispatch.running:
                     if dispatch.waiting:
-                        continue  # what was dropped has made room
+                        continue  # a dropped step has freed a place
                     break
                 ended = self._receive()
                 if ended is not None:
@@ -183,7 +186,7 @@ class ParallelExecutor(Struct):
         machines = {}
         for step in due:
             address = step.change.address
-            proved = find_proved_run(address)  # a test comes after a valid run
+            proved = find_proved_run(address)  # a test follows a valid run
             needs[address] = {*by_address[address].upstream, *((proved,) if proved else ())}
             capacity = self.walk.find_capacity(step, self.walk.desired.detail(address))
             machines[address] = Machine(capacity.machine, capacity.places)
@@ -193,7 +196,7 @@ class ParallelExecutor(Struct):
         for step in dispatch.take():
             if self.walk.is_skipped(step):
                 dispatch.end(step)
-            elif self.walk.find_service(step.change.address):  # one server at a time, here; it is started for this step
+            elif self.walk.find_service(step.change.address):  # one server at a time here; this step starts it
                 for outcome in self.walk.execute_with_service(step):
                     yield self._note(outcome)
                 dispatch.end(step)
@@ -223,13 +226,13 @@ class ParallelExecutor(Struct):
         follower.thread.start()
 
     def _check(self, step: Step, _: bool) -> None:
-        """In the thread of a step."""
+        """Check in the thread of a step."""
         if self.stop is not None:
             follower = self.followers[step.change.address]
             raise self.stop if follower.lasts or self.stop is _DroppedError else _DroppedError
 
     def _receive(self) -> _Ended | None:
-        """Receive the next step that has ended, if one does soon; events that arrive before it are handed on."""
+        """Return the next step that ends soon, or None; earlier events are passed on."""
         give_up = time.monotonic() + _LOOK
         while (left := give_up - time.monotonic()) > 0:
             try:
@@ -270,14 +273,14 @@ class ParallelExecutor(Struct):
         return all(follower.lasts and follower.submitted for follower in self.followers.values())
 
     def _end(self, stop: type[BaseException]) -> None:
-        """Every thread ends: what it follows is left to its queue, or ended."""
+        """Stop every thread; its submission is left to the queue or ended."""
         self.stop = stop
         for follower in self.followers.values():
             if follower.thread is not None:
                 follower.thread.join()
 
     def _take_late(self) -> Iterator[Outcome]:
-        """Take the steps that ended while the others were being stopped."""
+        """Yield the steps that ended while the others were being stopped."""
         with suppress(queue.Empty):
             while True:
                 event = self.events.get_nowait()
@@ -286,7 +289,7 @@ class ParallelExecutor(Struct):
 
 
 class _UnwantedError(Exception):
-    """``cause``: why what is under way is not wanted any more."""
+    """The pass no longer wants the running steps. ``cause``: why the running steps are no longer wanted."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -294,6 +297,6 @@ class _UnwantedError(Exception):
 
 
 def spreads(walk: PlanExecutor, plan: Plan) -> bool:
-    """True where any step belongs to another machine than this one."""
+    """Return True if any step runs on another machine."""
     due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
     return any(walk.find_capacity(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)

@@ -1,4 +1,4 @@
-"""One step of a plan, from its empty folder to its finished attempt."""
+"""Runs one step of a plan, from its empty folder to its finished attempt."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ from reconciler.storage.files import replace as write
 from reconciler.storage.storage_errors import PARTIAL, refuse_storage_error
 from reconciler.storage.untrusted_files import walk_files
 
-# Prepared datasets that repositories of this machine share, in the scratch space: a folder for each key.
+# Prepared datasets that the repositories on this machine share, in the scratch space: a folder for each key.
 #
-# An entry is there whole or not at all, and is believed by the digests that were recorded when it was made. Two passes
-# that prepare the same at once both finish; the entry of the first stays. Losing all of it costs time alone.
+# An entry is complete or absent, and is verified by the digests recorded when it was made. If two passes prepare the
+# same entry at once, both finish and the first entry stays. Losing all entries costs only time.
 
 PREPARED = "dataset.prepared"
 TAKEN = "taken_from_scratch"  # in the values of a record whose files another repository prepared
 _RESULT = "result.json"
-_MANIFEST = "manifest.json"  # written after the digests of everything else were taken
+_MANIFEST = "manifest.json"  # written after the digests of everything else were computed
 _FILES = "files"
 _LOGGER = logging.getLogger(__name__)
 
 
 def find_prepared(attempt: Attempt) -> Path | None:
-    """The place of what this attempt makes; None where it is not shared."""
+    """Return the entry for the files that this attempt makes; None if it is not shared."""
     intent = attempt.intent
     folder = intent.locations.get(PREPARED)
     if intent.address.kind is not Kind.DATASET or not folder or has_command(attempt):
@@ -71,8 +71,8 @@ def find_prepared(attempt: Attempt) -> Path | None:
 
 
 def take_prepared(attempt: Attempt, entry: Path) -> bool:
-    """Take the entry's files and its result for the attempt; false where it has none. An entry whose files have changed
-    is removed."""
+    """Take the entry's files and result for the attempt; return False if there are none. An entry whose files have
+    changed is removed."""
     try:
         result = Result.read(entry / _RESULT)
         expected = dict(result.values["files"])
@@ -104,7 +104,7 @@ def _find_wrong(folder: Path, expected: dict[str, str]) -> Path | None:
 
 
 def offer_prepared(attempt: Attempt, entry: Path) -> None:
-    """Leave what the attempt made to others. Where the scratch space cannot take it, nothing is lost."""
+    """Share the files that the attempt made. If the scratch space cannot take it, nothing is lost."""
     if entry.exists() or not attempt.result.is_file():
         return
     result = Result.read(attempt.result)
@@ -116,7 +116,7 @@ def offer_prepared(attempt: Attempt, entry: Path) -> None:
             link(path, aside / _FILES / path.relative_to(attempt.output))
         result.write(aside / _RESULT)
         aside.rename(entry)
-    except (OSError, ReconcilerError) as error:  # read-only, full, or another pass was first
+    except (OSError, ReconcilerError) as error:  # read-only or full, or another pass was first
         _LOGGER.info(
             "a prepared dataset is not left in the scratch space", extra=facts(path=str(entry), why=str(error))
         )
@@ -124,28 +124,28 @@ def offer_prepared(attempt: Attempt, entry: Path) -> None:
             remove(aside)
 
 
-# By a queue: no fault of the step, which is tried again without an attempt of its own.
+# Interruptions by a queue: not the step's fault, so retried without counting as an attempt.
 INTERRUPTED = frozenset({"preempted", "node-failure", "requeued", "lost"})
 TRANSIENT = frozenset({"resources"}) | INTERRUPTED
 
 
-# Called while a step waits and before it begins (False), and several times a second while it is under way (True). What
-# it raises drops the step, and ends the pass.
+# Called while a step waits and before it begins (False), and several times a second while it runs (True). An exception
+# that it raises drops the step and ends the pass.
 Check = Callable[[Step, bool], None]
 
 
 def skip_check(_: Step, __: bool) -> None:
-    """Every step is wanted to its end."""
+    """Check nothing: every step is wanted to its end."""
 
 
 class AttemptContext(Struct, frozen=True):
-    """Shared context of every attempt of a pass. ``path`` gives a stored artifact's file, ``load`` a record by its id;
-    ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → the facts for records of
-    its runs about the nodes behind its launcher; ``shared_with``: who else uses the machine of this run. ``server``:
-    the one that it asks; ``lost``: how the server of a run ended. ``clock``: UTC, of this machine; ``order``: what a
-    record's time must come after. ``under_way``: key → the attempt of an earlier pass that runs still, somewhere.
-    ``installed``: system → the packages where its commands run, and their versions. ``written``: location of a
-    command's code → what commands created there."""
+    """The context shared by all attempts of a pass. ``path`` returns a stored artifact's file, ``load`` a record by its
+    id; ``stall``: seconds without progress after which a run counts as hung. ``nodes``: system → the facts about the
+    nodes behind its launcher for the records of its runs; ``shared_with``: other users of this run's machine.
+    ``server``: the one that it queries; ``lost``: how a run's server ended. ``clock``: UTC, of this machine; ``order``:
+    the times that a record must follow. ``under_way``: key → an earlier pass's attempt that is still running.
+    ``installed``: system → the packages where its commands run, with their versions. ``written``: location of a
+    command's code → files that commands created there."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -169,9 +169,9 @@ class AttemptContext(Struct, frozen=True):
 
 
 class Finished(Struct):
-    """An attempt that came to its end: what to store, then what to record; then its folder may go.
+    """A finished attempt, with what to store and record before its folder is removed.
 
-    ``seconds``: how long its child process existed, start-up included. ``lives``: it is a server that goes on.
+    ``seconds``: lifetime of its child process, including start-up. ``lives``: it is a server that keeps running.
     """
 
     attempt: Attempt
@@ -182,7 +182,7 @@ class Finished(Struct):
 
 
 def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: AttemptContext) -> Attempt:
-    """Lay out the folder of an attempt, upstream files included; a run that follows another reads nothing of it."""
+    """Create the folder of an attempt, including upstream files; a run that follows another reads none of them."""
     now = context.clock()
     change = step.change
     files = {
@@ -236,7 +236,8 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
 
 
 def keep_code(attempt: Attempt, root: Path, written: Mapping[str, Collection[str]]) -> bool:
-    """As it is when the run begins. False for code that cannot be read, of which the run itself will say more."""
+    """Store the code as it is when the run begins. Return False if it cannot be read, which the run itself will
+    report."""
     intent = attempt.intent
     try:
         archive = pack_run_code(intent.settings, intent.locations, root, written)
@@ -260,8 +261,7 @@ def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
 def find_known_answers(
     previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]
 ) -> Mapping[str, Any] | None:
-    """Find how an earlier verdict compared the answers of the very same runs: it counts where their logs are not
-    here."""
+    """Return an earlier verdict's comparison of the answers of the very same runs, used if their logs are not here."""
     if not previous:
         return None
     record = load(previous)
@@ -270,7 +270,7 @@ def find_known_answers(
 
 
 def find_response_type(upstream: Mapping[str, Summary], load: Callable[[str], Record]) -> str:
-    """Find the type of the audit run's answers, where its harness said so."""
+    """Return the type of the audit run's answers, if its harness reported it."""
     found = load(upstream[AUDIT].id).values.get("response", {}) if AUDIT in upstream else {}
     return str(found.get("dtype", ""))
 
@@ -282,9 +282,9 @@ def perform(
     context: AttemptContext,
     moved: Callable[[Progress], None],
 ) -> Finished:
-    """One attempt from start to end; one that an earlier pass started, and that still runs, is followed.
+    """Run one attempt to its end, or follow one that an earlier pass started and that is still running.
 
-    KeyboardInterrupt leaves no result behind, so nothing half-done is ever harvested.
+    KeyboardInterrupt leaves no result, so no incomplete attempt is ever harvested.
     """
     earlier = context.under_way.pop(step.change.key, None)
     attempt = earlier or begin(step, detail, upstream, context)
@@ -318,7 +318,7 @@ def perform(
 
 
 def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: float | None) -> None:
-    """By a child, unless another repository of this machine has prepared the same already."""
+    """Make the resource in a child, unless another repository on this machine has already prepared it."""
     prepared = find_prepared(attempt)
     if prepared is not None and take_prepared(attempt, prepared):
         return
@@ -329,7 +329,7 @@ def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: floa
 
 def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
-        return 0.0  # a command that says nothing may be at work; harness.timeout bounds it
+        return 0.0  # a silent command may be working; harness.timeout limits it
     if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
         return detail.settings.get_seconds("run.stall_timeout", context.stall)
     return PATIENCE
@@ -352,7 +352,7 @@ def _tail(attempt: Attempt) -> str:
 
 
 def _summary(record: Record) -> str:
-    """One line for people: the metric and the verdict of a run or score, the size of what was built."""
+    """Return one line for people: the metric and verdict of a run or score, or the size of what was built."""
     metric, validity = record.values.get("metric"), record.values.get("validity", "")
     parts = [f"{metric['value']} {metric['unit']}"] if metric else []
     if validity:
@@ -378,11 +378,11 @@ def _summary(record: Record) -> str:
     return ", ".join(parts)
 
 
-# Judges a compliance test from stored logs. Only a verdict that rests on accuracy starts children: the scorer's.
+# Judges a compliance test from stored logs. Only a verdict that depends on accuracy starts children: the scorer's.
 
 
 def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> None:
-    """Leaves the verify files in the attempt's output and, last of all, its result."""
+    """Write the verify files to the attempt's output and, last of all, its result."""
     began = time.monotonic()
     try:
         verdict, answers, taken_over = _judge(attempt, paths, watch, executors)
@@ -403,7 +403,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
 
 
 class _ScorerFailedError(Exception):
-    """``result``: that of its child, reported as the verdict's own."""
+    """The scorer failed. ``result``: its child's result, reported as the verdict's own."""
 
     def __init__(self, log: str, child: Result) -> None:
         super().__init__(log)
@@ -426,7 +426,7 @@ def _missing(run: str) -> Result:
 def _judge(
     attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors
 ) -> tuple[AuditVerdict, Part | None, bool]:
-    """The verdict; TEST01's comparison of answers, and whether it was taken over from an earlier verdict."""
+    """Return the verdict, TEST01's comparison of answers, and whether the comparison comes from an earlier verdict."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     test, question = find_test(str(values["test"])), _question(attempt, values)
     answers, taken_over, reports = None, False, dict[str, str]()
@@ -439,7 +439,7 @@ def _judge(
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
-        question.audit.read_entries("audit")  # it must be at hand
+        question.audit.read_entries("audit")  # it must be available
         reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
     verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
@@ -473,7 +473,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
-    """A log may be larger than memory: line by line, from the beginning each time."""
+    """Return a function that reads a log line by line from the beginning, since it may be larger than memory."""
 
     def read() -> Iterator[bytes]:
         with path.open("rb") as stream:
@@ -483,7 +483,7 @@ def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
 
 
 def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
-    """Reports over the audit run's answers, and over the accuracy run's answers to the same samples."""
+    """Return reports on the audit run's answers, and on the accuracy run's answers to the same samples."""
     audit, subset = _log(attempt, "audit"), attempt.folder / "baseline.json"
     logged = {entry.index for entry in read_entries(_lines(audit)())}
     entries = (e for e in read_entries(_lines(_log(attempt, "accuracy"))()) if e.index in logged)
@@ -498,7 +498,7 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
 
 
 def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
-    """Score a log with the benchmark's scorer. Raises _ScorerFailedError when it fails."""
+    """Score a log with the benchmark's scorer. Raises _ScorerFailedError if it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
     request = make_score_request(child, paths, {"dataset": str(attempt.inputs / "dataset")}, log)

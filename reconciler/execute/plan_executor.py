@@ -1,5 +1,5 @@
-"""Walks the steps of a plan one after another: decides which is tried, again or not at all. Each finished attempt is
-handed over to be recorded before the next step begins."""
+"""Executes the steps of a plan one after another: decides whether each is tried, retried or skipped. Each finished
+attempt is recorded before the next step begins."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from reconciler.storage.launch.nodes import find_first_busy, probe_nodes
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.storage_errors import convert_storage_errors
 
-# Other users of the machine while a run is to be timed: of this one, or of the nodes behind a launcher.
+# Other users of a machine when a run is to be timed: of this machine, or of the nodes behind a launcher.
 
-LOOK = 2.0  # seconds for which the processors must be loaded
+LOOK = 2.0  # seconds of sampling the processors' load
 
 
 def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
-    """Find what speaks against timing a run with these settings now; None when its machine is quiet.
+    """Find a reason against timing a run with these settings now; None if its machine is idle.
 
-    ``look``: seconds for which the processors must be loaded; a tenth of a second at least. Raises ReconcilerError when
-    the nodes behind a launcher cannot be seen.
+    ``look``: seconds of sampling the processors' load, at least a tenth of a second. Raises ReconcilerError if the
+    nodes behind a launcher cannot be examined.
     """
     if settings.is_queued:
-        return None  # a job of a timed run has its nodes alone
-    # GPUs that are cut: those whose slices it takes.
+        return None  # a timed run's job has its nodes to itself
+    # Of partitioned GPUs: those whose slices it takes.
     slices = select_slices(settings)
     request = ProbeRequest(quiet=look, gpus=len(slices) or list_gpus(settings), slices=slices)
     try:
@@ -59,27 +59,27 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
     except ReconcilerError:
         if not settings.runs_here:
             raise
-        return None  # a machine that cannot be probed runs nothing either, and the run will say why
+        return None  # a machine that cannot be probed cannot run anything either, and the run will report why
     return find_first_busy(nodes, elsewhere=not settings.runs_here)
 
 
 def list_gpus(settings: CellSettings) -> int:
-    """How many GPUs a run takes, from the first on."""
+    """Return the number of GPUs that a run takes, from the first one on."""
     return settings.get_number("run.options.devices") or settings.hardware.count
 
 
-RETRIES = 3  # of a step that a queue interrupted, where the spec does not say how many
+RETRIES = 3  # of a step that a queue interrupted, if the spec does not set the number
 NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
 
 
 class PlanExecutor(Struct, dict=True):
-    """One walk. ``used``: the record that satisfies each address, kept up to date; ``failures`` and ``made``: key →
-    failed and successful attempts in this pass; ``interrupted``: those that a queue ended, which count apart.
+    """One execution of a plan. ``used``: the record that satisfies each address, kept up to date; ``failures`` and
+    ``made``: key → number of failed and successful attempts in this pass; ``interrupted``: attempts that a queue ended,
+    counted separately.
 
-    ``store`` makes an attempt permanent and gives its summary.
-    ``busy``: a timed run may share the machine, and its record says so; else it waits ``wait_idle`` seconds at most for
-    others to leave it. ``servers``: key → the step that starts it,
-    once a run asks for it.
+    ``store`` makes an attempt permanent and returns its summary. ``busy``: a timed run may share the machine, which its
+    record then states; otherwise it waits up to ``wait_idle`` seconds for other users to finish. ``servers``: key → the
+    step that starts the server, once a run needs it.
     """
 
     desired: Desired
@@ -98,11 +98,12 @@ class PlanExecutor(Struct, dict=True):
 
     @cached_property
     def turns(self) -> MachineTurns:
-        """On the machine, for timed runs and servers."""
+        """Turns on the machine, for timed runs and servers."""
         return MachineTurns(self.context.check, self.report, patience=self.wait_idle)
 
     def execute_steps(self, plan: Plan) -> Iterator[Outcome]:
-        """Every step whose turn it is; what hangs on a failed or blocked one is left for the next look."""
+        """Execute every step that is due; steps that depend on a failed or blocked one are left for the next round of
+        planning."""
         for step in plan.steps:
             if step.change.how not in (Work.MAKE, Work.START):
                 continue
@@ -117,16 +118,16 @@ class PlanExecutor(Struct, dict=True):
                     yield outcome
 
     def list_due(self, plan: Plan) -> tuple[Step, ...]:
-        """List the steps that are tried, as far as no other fails."""
+        """List the steps to try, assuming that no other step fails."""
         stuck = set(self.stuck)
         return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self._find_stuck(s, stuck))
 
     def is_skipped(self, step: Step) -> bool:
-        """True where it is not tried now; then nothing that depends on it is."""
+        """Return True if the step is not tried now; then no step that depends on it is tried."""
         return self._find_stuck(step, self.stuck)
 
     def _find_stuck(self, step: Step, stuck: set[Address]) -> bool:
-        """True where a step cannot be tried, which is added to those that are ``stuck``."""
+        """Return True if a step cannot be tried; it is then added to ``stuck``."""
         address = step.change.address
         waits = stuck.intersection(self.desired.by_address[address].upstream) or self._lacks_valid_run(address, stuck)
         dropped = bool(step.blocked or waits or self.is_given_up(step))
@@ -135,14 +136,15 @@ class PlanExecutor(Struct, dict=True):
         return dropped
 
     def _lacks_valid_run(self, address: Address, stuck: set[Address]) -> bool:
-        """A compliance test of a run that failed or is INVALID would prove nothing: it comes after a valid one."""
+        """Return True if a compliance test's run failed or is INVALID: the test would prove nothing without a valid
+        run."""
         run = find_proved_run(address)
         return run is not None and (run in stuck or (run in self.used and self.used[run].validity == "INVALID"))
 
     def is_given_up(self, step: Step) -> bool:
-        """A failure is tried once a pass; a transient one as often as ``attempts`` says. What was made and is due
-        again all the same, as a run whose evidence never agrees, is left to people; so is what has another key each
-        time, as a command's run that edits the command's code."""
+        """Return True if the step is not tried again. A failure is tried once per pass, a transient one up to
+        ``attempts`` times. A step that succeeded but is due again is left to the user, for example a run whose evidence
+        never agrees; so is one whose key changes each time, such as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
         names = _counted(step)
         if interrupted := max(self.interrupted.get(name, 0) for name in names):
@@ -152,8 +154,8 @@ class PlanExecutor(Struct, dict=True):
         return any(self.failures.get(name, 0) >= attempts or self.made.get(name, 0) > attempts for name in names)
 
     def execute_with_service(self, step: Step) -> Iterator[Outcome]:
-        """A step's outcome, after that of starting the server which it asks. A server that it does not ask ends before
-        anything is built or timed on its accelerators."""
+        """Yield the outcome of starting the server that the step queries, then the step's own. A server that the step
+        does not query ends before anything is built or timed on its accelerators."""
         service = self.find_service(step.change.address)
         key = self.desired.by_address[service].key if service else ""
         if step.change.address.kind in _ON_DEVICE and not self.services.find_running(key):
@@ -207,7 +209,7 @@ class PlanExecutor(Struct, dict=True):
         return self.settle(step, ended)
 
     def find_missing_upstream(self, step: Step) -> Outcome | None:
-        """Find an input that is not there; None where nothing is missing."""
+        """Return the outcome for a missing input; None if all inputs exist."""
         resource = self.desired.by_address[step.change.address]
         missing = [str(up) for up in resource.upstream if up not in self.used]
         return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
@@ -215,7 +217,8 @@ class PlanExecutor(Struct, dict=True):
     def carry_out(
         self, step: Step, detail: Detail, upstream: Mapping[str, Summary], context: AttemptContext, turns: MachineTurns
     ) -> Finished | Outcome:
-        """One attempt, or why none was made. Changes nothing of this walk: several may be under way at a time."""
+        """Make one attempt, or return the reason for making none. It does not change this object: several may run at a
+        time."""
         address, report = step.change.address, turns.report
         minimum = compute_minimum_seconds(address, detail)
         with ExitStack() as stack:
@@ -233,7 +236,7 @@ class PlanExecutor(Struct, dict=True):
                 return perform(step, detail, upstream, context, moved)
 
     def settle(self, step: Step, finished: Finished) -> Outcome:
-        """Store what an attempt left, and count it."""
+        """Store an attempt's results and count the attempt."""
         address = step.change.address
         outcome = derive_outcome(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
@@ -252,15 +255,15 @@ class PlanExecutor(Struct, dict=True):
         return outcome
 
     def collect_upstream(self, detail: Detail) -> dict[str, Summary]:
-        """Input name → the record that an attempt is made from."""
+        """Return input name → the record that an attempt is made from."""
         found = ((item, self.used.get(item.upstream)) for item in detail.inputs if item.upstream is not None)
         return {item.name: made for item, made in found if made is not None and made.key == item.value}
 
     def find_turn(
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
     ) -> AttemptContext:
-        """The machine, for a timed run: what it keeps is given back with the ``stack``. Others have it while this one
-        waits for it to be idle."""
+        """Wait for the machine's turn for a timed run, which ends with ``stack``. Other runs may have the machine while
+        this one waits for it to be idle."""
         give_up = turns.find_end()
         while True:
             with ExitStack() as taken:
@@ -273,7 +276,7 @@ class PlanExecutor(Struct, dict=True):
                 raise _NotIdleError(f"the machine is not idle: {found}")
 
     def find_other_user(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
-        """Find who else uses the machine of a timed run; "" where it is alone. A rehearsal only glances."""
+        """Find another user of a timed run's machine; "" if there is none. A rehearsal checks only briefly."""
         if not is_timed(address):
             return ""
         began = time.monotonic()
@@ -293,7 +296,7 @@ class PlanExecutor(Struct, dict=True):
     def reserve_machine(
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns, give_up: float
     ) -> AttemptContext:
-        """A timed run has the machine to itself: no other pass of any repository here times one until it ends."""
+        """Reserve the machine for a timed run: no other pass of any repository here times a run until it ends."""
         alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
@@ -309,13 +312,14 @@ class PlanExecutor(Struct, dict=True):
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:
-        """Find the capacity of the machine that it belongs to."""
+        """Find the capacity of the step's machine."""
         executors = self.context.executors
         return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
 
 
 class _NotIdleError(Exception):
-    """Why a timed run does not begin. ``fix``: by default for a machine that others load; none of it ends a lock."""
+    """Why a timed run does not begin. ``fix``: by default for a machine that other processes load; no fix removes a
+    lock."""
 
     def __init__(self, message: str, fix: str = NOT_QUIET) -> None:
         super().__init__(message)
@@ -333,7 +337,7 @@ def describe_turn(step: Step, root: Path) -> str:
 def _name_user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # of a container, where users may have no name
+    except (KeyError, OSError):  # in a container, where users may have no name
         return f"user {os.getuid()}"
 
 
@@ -341,24 +345,24 @@ _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
 def _counted(step: Step) -> tuple[str, ...]:
-    """Under which names an attempt is counted."""
+    """Return the names under which an attempt is counted."""
     address = step.change.address
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
     return (step.change.key, str(address)) if runs else (step.change.key,)
 
 
 def is_timed(address: Address) -> bool:
-    """A compliance test is a performance run, too."""
+    """Return True for a timed run; a compliance test is a performance run, too."""
     return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST
 
 
 def _sets_state(address: Address, detail: Detail) -> bool:
-    """True where it changes the machine for as long as it runs."""
+    """Return True if the run changes the machine's state while it runs."""
     return address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and STATE_SET in detail.settings
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:
-    """LoadGen's minimum duration of a performance run, in seconds; 0 for everything else."""
+    """Return LoadGen's minimum duration of a performance run in seconds; 0 for everything else."""
     values = detail.values()
     if not is_timed(address):
         return 0.0
@@ -366,22 +370,23 @@ def compute_minimum_seconds(address: Address, detail: Detail) -> float:
 
 
 def find_proved_run(address: Address) -> Address | None:
-    """The performance run of which a compliance test or its verdict proves something; None of any other resource."""
+    """Return the performance run that a compliance test or its verdict is about; None for other resources."""
     if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT) or address.cell is None:
         return None
     return RunAddress(address.cell, PERFORMANCE).address
 
 
-# Whose turn it is on a machine: one timed run at a time, and one server; and none while others load it.
+# Turns on a machine: one timed run and one server at a time, and none while other processes load it.
 
-_LOOK = 0.5  # seconds between two looks at whether a step that waits is wanted still
-_PAUSE = 5.0  # seconds between two looks at a busy machine, each of which takes some itself
-_AGAIN = 600.0  # seconds after which a pass that still waits says so again
+_LOOK = 0.5  # seconds between two checks whether a waiting step is still wanted
+_PAUSE = 5.0  # seconds between two checks of a busy machine, each of which takes time itself
+_AGAIN = 600.0  # seconds after which a waiting pass reports it again
 
 
 class MachineTurns(Struct):
-    """``waited``: seconds spent waiting for others, ``probed``: looking at machines. ``patience``: the most that a step
-    waits; once it was in vain, none waits again. ``said``: which step waits for what, and when that was."""
+    """Waits for turns on a machine. ``waited``: seconds spent waiting for others; ``probed``: seconds spent examining
+    machines. ``patience``: the longest wait of a step; after one has waited in vain, none waits again. ``said``: which
+    step waits for what, and when that was reported."""
 
     check: Check
     report: Callable[[Event], None]
@@ -391,8 +396,8 @@ class MachineTurns(Struct):
     said: tuple[Step | None, str, float] = (None, "", 0.0)
 
     def take(self, lock: Lock, step: Step, note: str = "", give_up: float | None = None) -> None:
-        """Others time a run, or keep a server for their runs. LockedError where that takes longer than patience lasts,
-        or the clock shows ``give_up``; raises what ``check`` raises. ``note``: what others who wait are shown."""
+        """Wait while others time a run or keep a server for their runs. Raises LockedError if that outlasts the
+        patience or ``give_up``, and any exception that ``check`` raises. ``note``: text shown to others who wait."""
         try:
             lock.acquire(note=note)
         except LockedError as error:
@@ -404,7 +409,7 @@ class MachineTurns(Struct):
                 self.waited += time.monotonic() - began
 
     def find_end(self) -> float:
-        """When patience ends for what begins to wait now."""
+        """Return the time when patience ends for a wait that begins now."""
         return time.monotonic() + self.patience
 
     def _wait(self, lock: Lock, step: Step, note: str, give_up: float) -> None:
@@ -420,7 +425,7 @@ class MachineTurns(Struct):
                     raise
 
     def pause(self, step: Step, busy: str, give_up: float) -> bool:
-        """Let some time pass in which a busy machine may become idle; False where patience is at its end."""
+        """Wait a moment in which a busy machine may become idle; return False if patience has ended."""
         began = time.monotonic()
         if began >= give_up:
             self.patience = 0.0
@@ -434,7 +439,7 @@ class MachineTurns(Struct):
         return True
 
     def _say(self, step: Step, what: str) -> None:
-        """Once for each step and what it waits for, and again after a while."""
+        """Report once for each step and what it waits for, and again after a while."""
         now, (*before, when) = time.monotonic(), self.said
         if [step, what] == before and now - when < _AGAIN:
             return

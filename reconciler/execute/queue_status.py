@@ -1,4 +1,4 @@
-"""Status of queues: the steps that earlier passes, or one at this moment, have there, and how far they are."""
+"""The status of queues: the steps that passes have submitted to them, and their progress."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from reconciler.storage.files import RepositoryPaths
 
 
 def list_jobs_under_way(paths: RepositoryPaths) -> tuple[QueuedStep, ...]:
-    """For people who ask, whether a pass follows them or not: nothing is taken from where it waits for one."""
+    """List the jobs, whether a pass follows them or not. It takes no results from a transport where a pass waits for
+    them."""
     return watch_jobs(paths)()
 
 
 def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[QueuedStep, ...]]:
-    """The same, asked again and again: its executors remember what a queue or a store said last, and ask no oftener
-    than those of a pass."""
+    """Return a function that lists the jobs repeatedly: its executors remember the last answer of a queue or store, and
+    query as rarely as those of a pass."""
     open_executors = cache(lambda: Executors.for_paths(paths, open_transport(paths, only_looks=True)))
     return lambda: list_under_way(paths, open_executors)
 
 
 def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executors]) -> tuple[QueuedStep, ...]:
-    """Oldest first. A queue is asked only where something was submitted to it: ``open_executors`` is called then."""
+    """List the steps, oldest first. ``open_executors`` is called only if something was submitted to a queue."""
     found: list[QueuedStep] = []
     executors: Executors | None = None
     for folder in sorted(paths.attempts.glob("*")):
@@ -56,7 +57,7 @@ def list_under_way(paths: RepositoryPaths, open_executors: Callable[[], Executor
 
 
 def find_submitted(paths: RepositoryPaths) -> tuple[Path, ...]:
-    """Folders of attempts that a queue was given, whatever has become of them since: the next pass asks the queue, and
-    removes those that were lost."""
+    """List the folders of attempts submitted to a queue, whatever their state: the next pass queries the queue and
+    removes the lost ones."""
     handles = {folder: read_handle(folder) for folder in paths.attempts.glob("*")}
     return tuple(folder for folder, handle in handles.items() if handle is not None and handle.executor in QUEUES)

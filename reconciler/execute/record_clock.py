@@ -1,6 +1,6 @@
-"""The order of records where the clock of a machine was put back, or another's runs ahead.
+"""Keeps records in order when a machine's clock was set back, or when another machine's clock runs ahead.
 
-The newest record of a cell counts, so what is measured now must never look older than what was there before.
+The newest record of a cell counts, so a new measurement must never look older than an existing one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class RecordClock(Struct):
-    """The newest time that is known of each cell; of what belongs to none, of each address."""
+    """The newest known time of each cell, or of each address that belongs to no cell."""
 
     newest: dict[str, str] = field(default_factory=dict)
 
@@ -26,8 +26,8 @@ class RecordClock(Struct):
             self._know((address,), max(summary.started for summary in summaries))
 
     def choose_start(self, addresses: Iterable[Address], now: datetime, after: Iterable[str] = ()) -> str:
-        """The time of an attempt that begins ``now`` (UTC): later than all that is known, and than what it is made from
-        (``after``), else that of the clock."""
+        """Return the start time of an attempt that begins ``now`` (UTC): the clock's time, or a later one if needed to
+        follow all known times and the records that it is made from (``after``)."""
         addresses = tuple(addresses)
         started = now.strftime(FORM)
         newest = max((*(self.newest.get(_name(address), "") for address in addresses), *after), default="")
@@ -35,7 +35,7 @@ class RecordClock(Struct):
             try:
                 started = (datetime.fromisoformat(newest) + timedelta(microseconds=1)).strftime(FORM)
             except (ValueError, OverflowError):
-                return started  # no pass wrote that time, and nothing comes after it
+                return started  # no pass wrote that time, and no time is later
         self._know(addresses, started)
         return started
 

@@ -1,4 +1,4 @@
-"""Parts of a request for an executor, whatever it asks for: its secrets, and what it names outside."""
+"""Parts of an executor's request, of any kind: its secrets and its paths outside the repository."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from reconciler.storage.process import FIXED
 
 
 def list_secrets(request: FileMessage) -> Mapping[str, str]:
-    """Name, as the child calls it → the variable of the environment that holds it."""
-    found: Mapping[str, str] = getattr(request, "secrets", {})  # of a kind that has any
+    """Return the child's variable name → the environment variable that has the secret."""
+    found: Mapping[str, str] = getattr(request, "secrets", {})  # only some kinds have any
     return found
 
 
 def select_slices(settings: CellSettings) -> tuple[str, ...]:
-    """Profiles of the slices of GPUs that a child takes; none where its backend computes on processors."""
+    """Return the profiles of the GPU slices that a child takes; none if its backend computes on CPUs."""
     facts = BACKENDS.get(settings.backend)
     return () if facts is not None and facts.drives == "cpu" else settings.hardware.slices
 
 
 def list_locations(request: FileMessage) -> Iterator[Path]:
-    """List the places that a request names outside the repository."""
+    """List the paths outside the repository that a request refers to."""
     if isinstance(request, BuildRequest | RunRequest) and request.benchmark.path:
         yield Path(request.benchmark.path)
     if isinstance(request, BuildRequest) and request.source:
@@ -40,7 +40,7 @@ def list_locations(request: FileMessage) -> Iterator[Path]:
     if isinstance(request, CommandRequest | ServiceRequest):
         own = (request.logs, request.user_conf_at) if isinstance(request, CommandRequest) else ()
         yield from (Path(name) for name in (request.cwd, request.code, *own) if name)
-    yield from map(Path, getattr(request, "places", ()))  # of a request around another one
+    yield from map(Path, getattr(request, "places", ()))  # of a request that wraps another one
 
 
 Users = TypeVar("Users", CommandRequest, ServiceRequest)
@@ -48,15 +48,15 @@ _SLICE = "CUDA_VISIBLE_DEVICES"
 
 
 def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
-    """The same request, its command in the container of its system where the image has nothing of ours. A container
-    outlives its client, so that it comes with what ends it; so does one that the user's own words start."""
+    """Return the request with its command in its system's container, if the image has none of our code. A container
+    outlives its client, so a command that ends it is added; likewise for one that the user's own words start."""
     return request.edit(**_find_container(request, attempt, paths))
 
 
 def _find_container(
     request: CommandRequest | ServiceRequest, attempt: Attempt, paths: RepositoryPaths
 ) -> dict[str, Any]:
-    """Values of the request that are others there."""
+    """Return the values of the request that differ inside the container."""
     launcher, name = attempt.intent.settings.bare_launcher, name_submission(attempt)
     if not launcher.words:
         own = name_container(request.command, name)
@@ -75,26 +75,28 @@ def _find_container(
 
 
 def starts_container(request: FileMessage) -> bool:
-    """True where its client needs what launchers read of the environment."""
+    """Return True if the request starts a container, whose client needs the environment variables that launchers
+    read."""
     return bool(getattr(request, "ending", ()) or getattr(request, "inner", {}).get("ending"))
 
 
 def name_submission(attempt: Attempt) -> str:
-    """Name a submission of this attempt alone: also its container."""
+    """Return a name unique to this attempt's submission, also used for its container."""
     return f"reconcile-{attempt.intent.id}"
 
 
 class PowerRequests(Protocol):
-    """The door of ``power``, an optional part."""
+    """The interface of ``power``, an optional part."""
 
     def wrap_run(self, run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
-        """The request of a run as its system declares it: measured, in its power state, both or neither."""
+        """Return a run's request as its system declares it: with measured power, in its power state, both or
+        neither."""
 
     def put_back_state(self) -> None:
-        """Put back the state of a killed run. Called while no other run can be under way."""
+        """Restore the state after a killed run. Called when no other run can be running."""
 
 
 def load_power() -> PowerRequests | None:
-    """None where the part was removed."""
+    """Return the power part, or None if it was removed."""
     power: PowerRequests | None = load_part("power")
     return power

@@ -20,7 +20,7 @@ from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, replace
 
 _GENERATION = "generation."
-_PACED = ("Server", "Interactive")  # scenarios whose queries come at a rate
+_PACED = ("Server", "Interactive")  # scenarios whose queries arrive at a set rate
 
 
 def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
@@ -72,24 +72,25 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
         inputs=_inputs(attempt),
         source=str((paths.root / source).resolve()) if source else None,
         caches=caches,
-        # One is enough, of the smallest profile: what fits it fits the others.
+        # One slice suffices, of the smallest profile: an engine that fits it fits the others.
         slices=select_slices(intent.settings)[-1:] if kind is Kind.ENGINE else (),
     )
 
 
 _CHOOSES_BACKEND = ("backend", "version")
-_NOT_OF_CHILD = ("queue_delay", "stall_timeout")  # handed over with its unit; watched by the pass
+_NOT_OF_CHILD = ("queue_delay", "stall_timeout")  # passed on with its unit, or watched by the pass
 
 
 def select_engine_settings(settings: CellSettings) -> dict[str, object]:
-    """Every field of the spec's ``engine`` but what chose the backend already, and the backend's own options."""
+    """Return every field of the spec's ``engine`` except those that select the backend, and the backend's own
+    options."""
     named = {n: v for n, v in settings.get_below("engine.").items() if "." not in n and n not in _CHOOSES_BACKEND}
     return {**settings.get_below("engine.options."), **named}
 
 
 def select_run_settings(settings: CellSettings) -> dict[str, object]:
-    """Every field of the spec's ``run``, and the backend's own options. ``batch_size`` defaults to the engine's, the
-    devices to those that the system declares; the queue delay is in microseconds."""
+    """Return every field of the spec's ``run``, and the backend's own options. ``batch_size`` defaults to the engine's
+    and the devices to those that the system declares; the queue delay is in microseconds."""
     run = settings.get_below("run.")
     named = {name: value for name, value in run.items() if "." not in name and name not in _NOT_OF_CHILD}
     if "batch_size" not in named and "engine.batch_size" in settings:
@@ -102,14 +103,14 @@ def select_run_settings(settings: CellSettings) -> dict[str, object]:
 
 
 def write_confs(attempt: Attempt) -> None:
-    """user.conf, and the audit settings of a compliance test. What LoadGen has by itself is for the round to set, and
-    is left to it."""
+    """Write user.conf, and the audit settings of a compliance test. LoadGen's built-in values are set by the round, so
+    they are left out."""
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
     model_key = str(values.get("model_key", "*"))
     if not find_format(intent.settings).READS_CONF:
-        return  # no LoadGen reads any
+        return  # no LoadGen reads these files
     asked, known = select_conf_settings(values, mode, scenario), intent.rules.built_in if intent.rules else {}
     own = {name: value for name, value in asked.items() if name not in known or known[name] != value}
     texts = select_settings(scenario, {**_pace(attempt, mode), **own})
@@ -123,8 +124,9 @@ def write_confs(attempt: Attempt) -> None:
 
 
 def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
-    """LoadGen issues the queries of an accuracy run of Server at its rate too, one a second by default: a
-    command's server gets the declared one. No result hangs on it, so that it is not identity of the run."""
+    """Return the query rate for an accuracy run. LoadGen paces the queries of a Server accuracy run too, at one per
+    second by default; a command's server gets the declared rate. It does not affect the result, so it is not part of
+    the run's identity."""
     rate = attempt.intent.settings.get(keys.TARGET_QPS)
     paced = has_command(attempt) and mode == "accuracy" and rate is not None
     return {keys.TARGET_QPS: rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
@@ -135,7 +137,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")
     key = settings.get("api_key_env")
-    if not BACKENDS[intent.settings.backend].builds_engine:  # an engine would show these
+    if not BACKENDS[intent.settings.backend].builds_engine:  # otherwise the engine would show them
         settings |= intent.settings.get_below("engine.options.")
     if "engine.precision" in intent.settings:
         settings["precision"] = intent.settings.get("engine.precision")
@@ -165,12 +167,12 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
 
 
 def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[BackgroundLoad]:
-    """Each computes on a slice of the smallest profile."""
+    """List the background loads, each of which runs on a slice of the smallest profile."""
     settings, inputs = attempt.intent.settings, _inputs(attempt)
     for number in range(len(settings.get_words(BACKGROUND))):
         given = {n.removeprefix(mark): at for n, at in inputs.items() if n.startswith(mark := f"{BACKGROUND}{number}_")}
         if not given:
-            return  # it is no timed run
+            return  # not a timed run
         own = CellSettings(settings.get_below(f"{BACKGROUND}.{number}."))
         path, name = own.benchmark_path, own.benchmark_code
         yield BackgroundLoad(
@@ -188,7 +190,7 @@ def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[Backg
 def make_score_request(
     attempt: Attempt, paths: RepositoryPaths, inputs: dict[str, str], accuracy_log: Path
 ) -> FileMessage:
-    """To the declared command where there is one, else to the benchmark's own scorer."""
+    """Make the request to the declared scoring command, or else to the benchmark's own scorer."""
     if SCORE_COMMAND in attempt.intent.settings:
         return enclose(make_command_score(attempt, paths, inputs, accuracy_log), attempt, paths)
     shown = attempt.intent.rules.shown if attempt.intent.rules else None

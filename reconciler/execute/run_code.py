@@ -1,5 +1,5 @@
-"""The code of a performance run, packed as it begins: of a command what the spec names, else our harness's own part of
-it, with the benchmark's file of the user's where there is one."""
+"""The code of a performance run, packed when it begins: for a command, the code that the spec names; otherwise the
+parts of our harness that it uses, with the user's own benchmark file if there is one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reconciler.storage.files import replace as write
 _OWN = "harness/"
 _OWN_LEFT_OUT = _OWN + LEFT_OUT
 _HARNESS = Path(harness.contract.__file__).parent
-_CHOSEN = ("backends", "benchmarks")  # folders of the harness of which a run needs some entries only
+_CHOSEN = ("backends", "benchmarks")  # folders of the harness from which a run needs only some entries
 _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+harness\.([\w.]+)(?:[ \t]+import[ \t]+(\([^)]*|[^\n#]*))?", re.M)
 
 
@@ -38,8 +38,8 @@ def pack_run_code(
     root: Path,
     written: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> bytes:
-    """``locations``: of the run; ``written``: location → what commands created there. Raises OSError where something of
-    it cannot be read."""
+    """Pack the code of a run. ``locations``: the run's locations; ``written``: location → files that commands created
+    there. Raises OSError if any file cannot be read."""
     found: dict[str, bytes] = {}
     large: dict[str, str] = {}
     for prefix, location in list_declared_code(settings, locations, root):
@@ -55,19 +55,20 @@ def pack_run_code(
     return _pack(tuple(sorted(found.items())))
 
 
-@functools.lru_cache(maxsize=4)  # as for what is read: the runs of a cell, and mostly those of the next one
+@functools.lru_cache(maxsize=4)  # files of the runs of a cell are mostly those of the next cell's too
 def _pack(files: tuple[tuple[str, bytes], ...]) -> bytes:
     return pack_code(dict(files))
 
 
 def take_launched_code(code: Path, launched: Path) -> None:
-    """Let the ``code`` that is kept be what ran: a container may have another harness than the one that packed it."""
+    """Replace the kept ``code`` with the code that ran: a container may have another harness than the one that packed
+    it."""
     if not code.exists() or not launched.exists():
         return
     try:
         ran = unpack_code(launched.read_bytes())
     except ValueError:
-        code.unlink()  # what ran is not known
+        code.unlink()  # the code that ran is unknown
         return
     kept = unpack_code(code.read_bytes())
     own = {name: hash_bytes(data) for name, data in kept.items() if name.startswith(_OWN) and name.endswith(".py")}
@@ -77,8 +78,8 @@ def take_launched_code(code: Path, launched: Path) -> None:
 
 
 def list_declared_code(settings: CellSettings, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, str]]:
-    """List where each part is put, and its location as declared: the run's own code at the top, the rest in folders of
-    its own."""
+    """List the folder for each part, with its location as declared: the run's own code at the top, each other part in
+    its own folder."""
     listed: list[Path] = []
 
     def new(written: object) -> bool:
@@ -105,8 +106,8 @@ def list_declared_code(settings: CellSettings, locations: Mapping[str, str], roo
 
 
 def _read_harness(backend: str, benchmark: str, own: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Our harness without the backends and benchmarks that this run does not load, of which it lists the digests: so
-    the archive shows that it is the code whose digest is a fact of the run."""
+    """Read our harness without the backends and benchmarks that this run does not load, but with their digests: so the
+    archive proves that its code has the digest recorded as a fact of the run."""
     module = BENCHMARKS[benchmark].module if benchmark in BENCHMARKS else ""
     imported = tuple(sorted({unit for data in own.values() for unit in _list_imported(data)}))
     stated = tuple((name, s.st_size, s.st_mtime_ns) for name in _list_files() for s in ((_HARNESS / name).stat(),))
@@ -117,7 +118,7 @@ def _list_files() -> list[str]:
     return sorted(list_code_names(_HARNESS))
 
 
-@functools.lru_cache(maxsize=8)  # a pass has few benchmarks and backends, and many runs
+@functools.lru_cache(maxsize=8)  # a pass has few benchmarks and backends but many runs
 def _read_units(
     backend: str, module: str, imported: tuple[str, ...], stated: tuple[tuple[str, int, int], ...]
 ) -> dict[str, bytes]:
@@ -150,12 +151,12 @@ def _read_units(
 
 
 def digest_own_harness() -> dict[str, str]:
-    """Name → digest of each Python file of the harness of this program."""
+    """Return name → digest of each Python file of this program's harness."""
     return {name: hash_file(_HARNESS / name) for name in _list_files() if name.endswith(".py")}
 
 
 def _find_unit(name: str) -> str:
-    """Find the unit that is taken whole or not at all: "" for the harness's own files, "cuda", "backends/null",
+    """Find the unit that is packed completely or not at all: "" for the harness's own files, "cuda", "backends/null",
     "benchmarks/bert"."""
     folder, *rest = name.split("/")
     if not rest:
@@ -177,8 +178,7 @@ def _list_imported(source: bytes) -> list[str]:
 
 
 def _read_licence() -> bytes:
-    """Read the licence of this project: next to the packages in a checkout, else in the metadata of what is
-    installed."""
+    """Read this project's licence: next to the packages in a checkout, else from the metadata of the installation."""
     licence = _HARNESS.parent / "LICENSE"
     if licence.is_file():
         return licence.read_bytes()

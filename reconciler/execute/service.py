@@ -1,6 +1,6 @@
-"""A user's server: started once for all runs of a pass that ask it, watched until the end, stopped in order.
+"""A user's server: started once for all runs of a pass that query it, watched until the end, then stopped in order.
 
-One at a time: two servers with weights loaded would compete for the accelerators.
+One server runs at a time: two with loaded weights would compete for the accelerators.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.process import explain_signal
 
 _READY, _STOP = 30 * 60.0, 30.0  # seconds; loading weights takes minutes
-_PATIENCE = 120.0  # seconds for which a server under load may leave a probe unanswered
+_PATIENCE = 120.0  # seconds for which a loaded server may leave a probe unanswered
 _LOOK = 0.1
 ENDED = "ended.json"  # in the folder of an attempt: how the server's keeper ended
 
 
 class RunningServer(Struct):
-    """One that is starting or runs. ``ended`` is where its child's own result will be; ``settings``: what an attempt
-    needs to ask it."""
+    """A server that is starting or running. ``ended``: path of its keeper's own result; ``settings``: what an attempt
+    needs to query it."""
 
     key: str
     attempt: Attempt
@@ -56,7 +56,7 @@ class RunningServer(Struct):
         return self.attempt.folder / ENDED
 
     def find_exit(self) -> Result | None:
-        """How it ended, if it did; None while it runs."""
+        """Return how the server ended; None while it runs."""
         found = self.executor.poll(self.handle)
         if found.goes_on:
             return None
@@ -84,14 +84,15 @@ class RunningServer(Struct):
 
 
 class Services(Struct):
-    """The server of a pass, if there is one now. Leaving this ends it. ``seconds`` that ending servers took."""
+    """The current server of a pass, if any; it ends when the context exits. ``seconds``: time spent on stopping
+    servers."""
 
     server: RunningServer | None = None
     lock: Lock | None = None
     seconds: float = 0.0
 
     def find_running(self, key: str) -> RunningServer | None:
-        """The server of this key, while it is well."""
+        """Return the running server with this key."""
         return (
             self.server if self.server is not None and self.server.key == key and not self.server.find_exit() else None
         )
@@ -117,9 +118,9 @@ class Services(Struct):
         moved: Callable[[Progress], None],
         hold: Callable[[Lock], None],
     ) -> Finished:
-        """Ends whichever runs, then starts this one and waits until it is ready, or never will be."""
+        """End the current server, start this one, and wait until it is ready or has failed."""
         self.stop()
-        lock = make_machine_lock("service")  # no two servers on this machine, of whichever repository
+        lock = make_machine_lock("service")  # one server per machine, across all repositories
         hold(lock)
         self.lock = lock
         port = free_port()
@@ -145,7 +146,7 @@ class Services(Struct):
 
 
 def free_port() -> int:
-    """Find a port of this machine on which nothing listens now."""
+    """Find a port of this machine on which nothing is listening."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -195,13 +196,13 @@ def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, loc
     request = enclose(make_service_request(attempt, context.paths), attempt, context.paths)
     executor = context.executors.choose(attempt, request)
     open_files = (*context.keep_open, *((lock.descriptor,) if lock else ()))
-    # Its keeper sees to what the server started.
+    # The keeper ends the processes that the server started.
     handle = executor.submit(Submission(attempt, request, attempt.folder / ENDED, open_files, sweeps=False))
     return RunningServer(key, attempt, request, executor, handle, ServerAccess(port, request.log))
 
 
 def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
-    """Wait for readiness; false where it has ended instead."""
+    """Wait until the server is ready; return False if it has ended instead."""
     while not server.attempt.result.exists():
         if not server.executor.poll(server.handle, _LOOK).goes_on:
             return server.attempt.result.exists() and not server.find_exit()
@@ -216,7 +217,7 @@ def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Call
 
 
 def _fail(server: RunningServer) -> None:
-    """Leaves a result that says how, and all that it printed."""
+    """Write a result that says how the server ended and includes its output."""
     copy_log(Path(server.request.log), server.attempt.service_log)
     lost = server.find_exit()
     assert lost is not None

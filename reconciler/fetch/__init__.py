@@ -1,5 +1,6 @@
-"""`reconcile fetch`: what a benchmark is made from, brought into the scratch space.
+"""`reconcile fetch`: downloads a benchmark's source files into the scratch space.
 
-Takes the files that benchmarks name (``mlperf.benchmark_files``) and what is on this disk; gives what is here, what was
-downloaded, and what has to be brought by hand. Nothing of it enters a key: a source's identity is its bytes.
+Takes the files that benchmarks name (``mlperf.benchmark_files``) and this disk's content; returns the files that are
+here, those downloaded, and those to be obtained manually. None of this enters a key: a source is identified by its
+bytes.
 """

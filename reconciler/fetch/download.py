@@ -1,7 +1,7 @@
-"""One file from the first of its addresses that gives it: in parts, verified, under its name only once it is whole.
+"""Downloads one file from the first of its addresses that works: in parts, verified, and renamed only once complete.
 
-A part waits in the scratch space's own folder for the rest, with a note of where it is from. Whatever ends a download,
-the next one goes on there.
+A partial file waits in a separate folder of the scratch space, with a note of its source. However a download ends, the
+next one resumes it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from reconciler.storage.storage_errors import convert_storage_errors
 from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
-_START = 512  # bytes that show a page of the web
-_LONGEST = 60.0  # seconds between two attempts, where the server does not ask for more
+_START = 512  # bytes that suffice to recognise a web page
+_LONGEST = 60.0  # seconds between two attempts, if the server requests no more
 
 
 class DownloadStoppedError(Exception):
@@ -38,8 +38,9 @@ class DownloadStoppedError(Exception):
 
 
 class DownloadLimits(Struct, frozen=True):
-    """``timeout``: seconds without any byte; ``attempts`` without a byte that is new; ``wait``: the longest that a
-    server may ask for; ``least``: bytes that must come within ``patience`` seconds; ``largest``: bytes of one file."""
+    """Limits of a download. ``timeout``: seconds without any byte; ``attempts``: without a new byte; ``wait``: the
+    longest wait that a server may request; ``least``: bytes that must arrive within ``patience`` seconds; ``largest``:
+    bytes of one file."""
 
     timeout: float = 30.0
     attempts: int = 5
@@ -51,7 +52,7 @@ class DownloadLimits(Struct, frozen=True):
 
 
 class DownloadProgress(Struct):
-    """Counts the bytes of all downloads of one fetch, and says to each of them when to stop."""
+    """Counts the bytes of all downloads of one fetch, and stops the downloads on request."""
 
     report: Callable[[int], None] = lambda _: None
     passed: int = 0
@@ -71,7 +72,8 @@ class DownloadProgress(Struct):
 
 
 class Download(Struct, frozen=True):
-    """``folder``: where parts wait, on the file system of ``target``. ``is_locked``: who asks keeps others away."""
+    """A file to download. ``folder``: for partial files, on the file system of ``target``. ``is_locked``: the caller
+    excludes others."""
 
     target: Path
     addresses: tuple[str, ...]
@@ -90,7 +92,7 @@ class Download(Struct, frozen=True):
 
 
 class Downloaded(Struct, frozen=True):
-    """``sha256`` of the file that lies at its target now, and the digest that was asked for."""
+    """A downloaded file. ``sha256``: its digest; also the digest that was expected."""
 
     address: str
     size: int
@@ -99,12 +101,12 @@ class Downloaded(Struct, frozen=True):
 
 
 class WrongDigestError(AddressError):
-    """An address gives another file."""
+    """An address returned another file."""
 
 
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
-    """Raises StoreError (the last address's) where none gives the file, StorageError where this disk does not take it,
-    DownloadStoppedError."""
+    """Download a file. Raises StoreError (the last address's) if no address gives the file, StorageError if this disk
+    cannot store it, DownloadStoppedError."""
     with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
         found = _from_any(_RunningDownload(item, limits, progress))
         with convert_storage_errors(item.target):
@@ -118,7 +120,7 @@ def download(item: Download, limits: DownloadLimits, progress: DownloadProgress)
 
 @contextmanager
 def hold(path: Path, name: str) -> Iterator[None]:
-    """So that two processes never write one part. Raises StoreError naming who else fetches it."""
+    """Lock a partial file, so that two processes never write it. Raises StoreError with the other process's name."""
     lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
     try:
         acquired = lock.acquire()
@@ -129,7 +131,7 @@ def hold(path: Path, name: str) -> Iterator[None]:
 
 
 class _RunningDownload(Struct):
-    """``counted``: bytes of it that were reported to the progress, whichever attempt they came with."""
+    """A running download. ``counted``: bytes reported to the progress so far, over all attempts."""
 
     item: Download
     limits: DownloadLimits
@@ -142,7 +144,7 @@ class _RunningDownload(Struct):
 
 
 def _from_any(run: _RunningDownload) -> Downloaded:
-    """Each address in turn; a part from one serves the next only where the whole can be proved."""
+    """Try each address in turn; a part from one is continued from the next only if the whole file can be verified."""
     failures: list[ReconcilerError] = []
     for address in run.item.addresses:
         try:
@@ -175,7 +177,7 @@ def _from_one(run: _RunningDownload, address: str) -> Downloaded:
 
 
 def _attempt(run: _RunningDownload, address: str) -> Downloaded:
-    """One connection, or two where what was here turns out to be a part of something else."""
+    """Make one connection, or two if the partial file turns out to belong to another file."""
     item = run.item
     resumed = _size(item.part) > 0
     try:
@@ -190,7 +192,7 @@ def _attempt(run: _RunningDownload, address: str) -> Downloaded:
 
 
 class _Whole(Struct):
-    """Bytes as written, hashed on the way."""
+    """Writes bytes and hashes them."""
 
     sha256: hashlib._Hash
     asked: hashlib._Hash | None
@@ -204,7 +206,7 @@ class _Whole(Struct):
 
 
 def _append(run: _RunningDownload, address: str) -> _Whole:
-    """Everything that is missing of the part. Raises TransientError where the connection ends before the file does."""
+    """Append all missing bytes. Raises TransientError if the connection ends before the file does."""
     item = run.item
     with convert_storage_errors(item.part), _open_part(item.part) as stream:
         have, validator = _find_resumable(item, address, stream)
@@ -228,8 +230,8 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
 
 
 def _open_part(path: Path) -> BinaryIO:
-    """To read, and to write at its end. Others may write into a scratch space, too: a link that one of them put there
-    leads to a file of ours, which would be emptied."""
+    """Open a partial file for reading and appending. Others may write into a scratch space too: a link there could lead
+    to one of our files, which would be emptied."""
     descriptor = os.open(
         path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
     )
@@ -257,8 +259,8 @@ def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Wh
 
 
 def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int, str]:
-    """Bytes of the part that may be gone on with, and what the server must still hold for it. Without a published
-    digest only the server can say that the rest belongs to it."""
+    """Return the resumable bytes of the part, and the validator that the server must still match. Without a published
+    digest, only the server can confirm that the rest belongs to the part."""
     have = stream.seek(0, os.SEEK_END)
     try:
         note = read_json(item.note)
@@ -291,7 +293,7 @@ def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
 def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
     sha256, asked = whole.sha256.hexdigest(), item.digest
     found = whole.asked.hexdigest() if whole.asked is not None else sha256
-    if asked is not None and asked.algorithm == GIT:  # which must know the size before the first byte
+    if asked is not None and asked.algorithm == GIT:  # git's digest needs the size before the first byte
         found = hash_with(item.part, GIT)
     if not whole.size:
         raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
@@ -308,7 +310,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
 
 
 def _is_page(path: Path) -> bool:
-    """Recognise the page that servers send in place of a file that they do not give, as if all were well."""
+    """Recognise the web page that servers send, with a success status, in place of an unavailable file."""
     with path.open("rb") as stream:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

@@ -1,4 +1,4 @@
-"""Decides what of a benchmark's files is to be fetched, and fetches it, several files at once."""
+"""Decides which of a benchmark's files to fetch, and fetches several at once."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
-# Unpacking of a publisher's archive: its files go to their places. Anything else in it stays there.
+# Unpacks a publisher's archive: the known files go to their places; the rest is not unpacked.
 
 _CHUNK = 1 << 20
-_MARGIN = 4  # an archive may hold so many times what is known of its files, and not more
+_MARGIN = 4  # an archive may contain at most this multiple of its files' known size
 
 
 class _PackedFile(NamedTuple):
-    """``open`` gives its bytes."""
+    """A file in an archive. ``open`` returns its bytes."""
 
     name: str
     size: int
@@ -53,7 +53,7 @@ class _PackedFile(NamedTuple):
 
 
 def unpack_member(archive: Path, member: str, target: Path, *, known: int) -> None:
-    """The one file whose name is ``member`` or fits it. ``known``: bytes that it is known to have, about. Raises
+    """Unpack the one file whose name equals or matches ``member``. ``known``: its approximate size in bytes. Raises
     StorageError."""
     with _reading(archive) as members:
         for item in members:
@@ -65,8 +65,8 @@ def unpack_member(archive: Path, member: str, target: Path, *, known: int) -> No
 
 
 def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved: Callable[[int], None]) -> int:
-    """Every file whose name begins with ``prefix``, below ``folder`` by the rest of it; those that are there in full
-    stay. Gives their count."""
+    """Unpack every file whose name begins with ``prefix`` into ``folder``, under the rest of its name; existing
+    complete files stay. Returns their number."""
     count = total = 0
     with _reading(archive) as members:
         for item in members:
@@ -91,7 +91,7 @@ def _write(item: _PackedFile, target: Path) -> None:
     aside = target.with_name(f".{target.name}{PARTIAL}")
     with convert_storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside.unlink(missing_ok=True)  # of a killed fetch, or a link that somebody else put there
+        aside.unlink(missing_ok=True)  # from a killed fetch, or a link that somebody else put there
         with item.open() as source, aside.open("xb") as stream:
             shutil.copyfileobj(source, stream, _CHUNK)
         aside.chmod(0o644)
@@ -116,7 +116,7 @@ def _check_room(archive: Path, size: int, known: int) -> None:
 
 @contextmanager
 def _reading(archive: Path) -> Iterator[Iterator[_PackedFile]]:
-    """Its regular files, in its order. Raises StorageError for what is no archive, or a damaged one."""
+    """Yield the archive's regular files in order. Raises StorageError for a damaged archive or another kind of file."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
@@ -142,23 +142,22 @@ def _tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
 
 def _extract(packed: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     stream = packed.extractfile(info)
-    assert stream is not None  # only regular files come here
+    assert stream is not None  # only regular files reach this line
     return stream
 
 
-# Several downloads at once, within a bound, that end on request.
+# Runs several downloads at once, within a limit, that end on request.
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
-_BEAT = 0.2  # seconds between two looks whether all has ended
-_LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
+_BEAT = 0.2  # seconds between two checks whether all have ended
+_LAST_BYTES = 5.0  # seconds for running downloads to end after a stop
 
 
 def fetch_all(
     items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: DownloadProgress, *, parallel: int
 ) -> list[_Ended]:
-    """Run ``one`` for each item, and give the results in their order. Raises the first of its exceptions, once all have
-    ended."""
+    """Run ``one`` for each item, and return the results in order. Raises the first exception once all have ended."""
     futures: list[Future[_Ended]] = [Future() for _ in items]
     waiting = list(zip(items, futures, strict=True))[::-1]
     lock = threading.Lock()
@@ -176,7 +175,7 @@ def fetch_all(
             except BaseException as error:
                 future.set_exception(error)
 
-    # Not a pool: the end of the process does not wait for its threads.
+    # Not a pool: the process can end without waiting for these threads.
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(parallel, len(items)))]
     for thread in threads:
         thread.start()
@@ -192,13 +191,13 @@ def fetch_all(
     return [future.result() for future in futures]
 
 
-_SPARE = 64 << 20  # bytes that stay free
-_AT_ONCE = 8  # files of one list under way at once
+_SPARE = 64 << 20  # bytes to keep free
+_AT_ONCE = 8  # files of one list downloading at once
 _LARGEST_LIST = 512 << 20  # bytes of a list of files
 
 
 class Way(StrEnum):
-    """How a file comes, or why it does not."""
+    """The way to obtain a file, or the reason why there is none."""
 
     NONE = "here"
     DOWNLOAD = "download"
@@ -208,8 +207,8 @@ class Way(StrEnum):
 
 
 class Mirror(Struct, frozen=True):
-    """A place that takes that of the publishers: the address of a web server, or a folder of this machine. Files are
-    there as in a scratch space; an archive lies where what is in it belongs."""
+    """A source that replaces the publishers': a web server's address, or a local folder. Files have the paths of a
+    scratch space; an archive is where its contents belong."""
 
     address: str
 
@@ -225,7 +224,7 @@ class Mirror(Struct, frozen=True):
         return (folder / path).as_uri() if folder else f"{self.address.rstrip('/')}/{quote(path)}"
 
     def check(self) -> None:
-        """Raises ReconcilerError where it cannot be one."""
+        """Check the mirror's address. Raises ReconcilerError if it cannot be a mirror."""
         scheme, marked, _ = self.address.partition("://")
         if marked and scheme.lower() not in ("http", "https", "file"):
             problem = f"the mirror {self.address} cannot be read"
@@ -235,7 +234,7 @@ class Mirror(Struct, frozen=True):
 
 
 class Due(Struct, frozen=True):
-    """A file and the way in which it comes. ``packed``: ``addresses`` give the archive that it is in."""
+    """A file and the way to obtain it. ``packed``: ``addresses`` lead to the archive that contains it."""
 
     benchmark: str
     found: Found
@@ -249,14 +248,14 @@ class Due(Struct, frozen=True):
 
     @property
     def coming(self) -> int:
-        """Bytes that come over the network, about."""
+        """Approximate number of bytes to download."""
         if self.way not in (Way.DOWNLOAD, Way.COPY):
             return 0
         return self.file.packed if self.packed and self.file.packed else self.file.size
 
     @property
     def needed(self) -> int:
-        """Bytes that this disk must have free for it, about: what came, and what is unpacked from it."""
+        """Approximate number of bytes needed on this disk, for the download and the files unpacked from it."""
         return self.coming + (self.file.size if self.packed and self.coming else 0)
 
 
@@ -269,7 +268,7 @@ class FetchStatus(StrEnum):
 
 
 class FetchResult(Struct, frozen=True):
-    """Result of a file. ``sha256``: "" where it was not read."""
+    """The result for a file. ``sha256``: "" if it was not read."""
 
     due: Due
     fate: FetchStatus
@@ -281,7 +280,8 @@ class FetchResult(Struct, frozen=True):
 def decide(
     scratch: Scratch, benchmarks: Sequence[BenchmarkFiles], mirror: Mirror | None, *, optional: bool, deep: bool = True
 ) -> list[Due]:
-    """Every file of the benchmarks, each place once. ``optional``: those too that a benchmark runs without."""
+    """Return every file of the benchmarks, each place once. ``optional``: include files that a benchmark can run
+    without."""
     found: dict[str, Due] = {}
     for item in benchmarks:
         for file in item.files:
@@ -317,7 +317,7 @@ def _name_archive(address: str) -> str:
 
 
 def measure_free(scratch: Scratch) -> int:
-    """Bytes free where the scratch space is, or will be."""
+    """Return the free bytes at the scratch space's present or future location."""
     place = scratch.root
     while not place.exists():
         place = place.parent
@@ -325,7 +325,7 @@ def measure_free(scratch: Scratch) -> int:
 
 
 def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
-    """Raises StorageError before the first byte comes."""
+    """Check the free space. Raises StorageError before the first download."""
     needed, free = sum(item.needed for item in due), measure_free(scratch)
     if needed and needed + _SPARE > free:
         problem = f"{show_size(needed)} are needed in {scratch.root}, and {show_size(free)} are free"
@@ -336,10 +336,10 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
 def fetch(
     scratch: Scratch, due: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress, *, parallel: int
 ) -> list[FetchResult]:
-    """Fetch in the order of ``due``. A failure is reported for each file, and keeps no other from coming."""
+    """Fetch in the order of ``due``. A failure is reported for its file, and does not stop the others."""
     sweep_folders((scratch.incoming, scratch.notes))
     ended: dict[str, FetchResult] = {}
-    # A list of files comes before the files that it names.
+    # A list of files is fetched before the files that it names.
     for listed in (False, True):
         groups = _group_by_archive(scratch, [item for item in due if bool(item.file.listed_in) is listed])
         found = fetch_all(
@@ -350,7 +350,7 @@ def fetch(
 
 
 def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
-    """Files that come out of one archive are grouped in the place of the first: it comes once for all of them."""
+    """Group files from one archive at the position of the first: it is downloaded once for all of them."""
     groups: dict[Path, list[Due]] = {}
     for item in due:
         comes = item.way is Way.DOWNLOAD and item.packed
@@ -361,8 +361,8 @@ def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
 def _fetch_group(
     scratch: Scratch, group: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress
 ) -> list[FetchResult]:
-    """One file, or all of one archive, which goes once none of them needs it any more; one that nothing proves goes
-    in any case, as it may be what failed."""
+    """Fetch one file, or all files of one archive, which is removed once none of them needs it; one that cannot be
+    verified is removed in any case, as it may be the cause of a failure."""
     ended = [_fetch_one(scratch, item, limits, progress) for item in group]
     unproved = group[0].file.digest is None
     if group[0].packed and (unproved or all(item.fate is FetchStatus.FETCHED for item in ended)):
@@ -371,7 +371,7 @@ def _fetch_group(
 
 
 def foresee(scratch: Scratch, due: Due) -> FetchResult:
-    """Foresee the result of a file without fetching a byte of it."""
+    """Predict a file's result without fetching anything."""
     if due.way is Way.NONE:
         return FetchResult(due, FetchStatus.HERE, due.found.sha256)
     if due.way is Way.BY_HAND:
@@ -407,7 +407,7 @@ def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Dow
 
 
 def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
-    """A mirror may have only some of the files of a pattern."""
+    """Judge the copies, since a mirror may have only some of the files of a pattern."""
     found = look_for(scratch, came.due.file, deep=False)
     if not found.is_due:
         return came
@@ -426,14 +426,14 @@ def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Do
 
 
 def _locate_archive(scratch: Scratch, due: Due) -> Path:
-    """Find where the archive waits until it is unpacked."""
+    """Return the path of an archive that waits to be unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
     return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
 
 
 def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
     file, address, archive = due.file, due.addresses[0], _locate_archive(scratch, due)
-    if not archive.is_file():  # else an earlier fetch ended while it was unpacked
+    if not archive.is_file():  # otherwise an earlier fetch ended while unpacking it
         address = download(Download(archive, due.addresses, file.digest, scratch.incoming), limits, progress).address
     target = scratch.root / file.path
     if file.member:
@@ -448,7 +448,7 @@ def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: 
 
 
 def _copy_all(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    """The files of a pattern from a mirror's folder, those that are here in full left out."""
+    """Copy the files of a pattern from a mirror's folder, except those complete here."""
     folder = Path(due.addresses[0])
     pairs = [
         (source, scratch.root / source.relative_to(folder)) for source in sorted(find_files(folder, due.file.path))
@@ -463,7 +463,7 @@ def _copy_all(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Down
 
 
 def _bring_listed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    """The files that a list names, each below the address; those that are here are left out."""
+    """Download the files in a list, each below the address, except those already here."""
     folder = (scratch.root / due.file.path).parent
     names = read_listed(scratch.root / due.file.listed_in)
     base = due.addresses[0].rstrip("/")
@@ -477,7 +477,7 @@ def _has_bytes(path: Path) -> bool:
 
 
 def read_listed(path: Path) -> list[str]:
-    """The names of the images of an annotation file in the manner of COCO. Raises StorageError."""
+    """Return the names of the images in a COCO-style annotation file. Raises StorageError."""
     fix = f"fetch {path.name} first; if it is there, move it away and fetch it again"
     try:
         names = [str(image["file_name"]) for image in read_json(path, _LARGEST_LIST)["images"]]
@@ -493,7 +493,8 @@ def read_listed(path: Path) -> list[str]:
 def _bring_many(
     scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: DownloadLimits, progress: DownloadProgress
 ) -> None:
-    """Small files, under one lock for all. Raises StoreError naming the first that did not come; the others stay."""
+    """Download small files under one lock. Raises StoreError with the name of the first that failed; the others
+    stay."""
 
     def bring(target: Path) -> ReconcilerError | None:
         item = Download(target, (missing[target],), None, scratch.incoming, is_locked=True)

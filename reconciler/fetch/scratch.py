@@ -1,4 +1,4 @@
-"""The scratch space on this disk, and what is in it of a benchmark's files."""
+"""The scratch space on this disk, and the benchmark files in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN = ".mlperf-reconciler"
 
 
 class FileState(StrEnum):
-    """``UNPROVED``: it is there, and nothing says which bytes it should have."""
+    """The state of a file. ``UNPROVED``: the file exists, but its expected bytes are unknown."""
 
     HERE = "here"
     UNPROVED = "here, unproved"
@@ -30,8 +30,8 @@ class FileState(StrEnum):
 
 
 class Found(Struct, frozen=True):
-    """``path``: where it was found, else where it belongs; ``count``: files of it that are there; ``why``: what is
-    wrong."""
+    """The result of a search for a file. ``path``: where it was found, or else where it belongs; ``count``: number of
+    its files that exist; ``why``: the problem."""
 
     file: SourceFile
     presence: FileState
@@ -46,19 +46,19 @@ class Found(Struct, frozen=True):
 
 
 class Scratch(Struct, frozen=True):
-    """``origin``: what says that it is there."""
+    """The scratch space on this disk. ``origin``: the source of its location."""
 
     root: Path
     origin: str
 
     @property
     def incoming(self) -> Path:
-        """Parts of downloads, and archives that are not unpacked yet."""
+        """Partial downloads, and archives that are not unpacked yet."""
         return self.root / _OWN / "incoming"
 
     @property
     def notes(self) -> Path:
-        """Notes of fetched files, with their digests then."""
+        """Notes of fetched files, with their digests at that time."""
         return self.root / _OWN / "fetched"
 
     def note(self, path: Path) -> Path:
@@ -67,7 +67,8 @@ class Scratch(Struct, frozen=True):
 
 
 def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
-    """``named`` on the command line, else by the variable, else where the guides have it. Raises ReconcilerError."""
+    """Return the scratch space ``named`` on the command line, or else by the variable, or else the guides' default.
+    Raises ReconcilerError."""
     if named:
         return Scratch(Path(named).absolute(), "--scratch")
     if environment.get(SCRATCH_VARIABLE):
@@ -81,7 +82,7 @@ def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
 
 
 def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
-    """At each place where the file may be. ``deep`` reads it, unless it is as it was when it was last proved."""
+    """Search each place where the file may be. ``deep`` reads it, unless it is unchanged since it was last verified."""
     belongs = scratch.root / file.path
     for place in file.places:
         if file.is_pattern:
@@ -98,7 +99,7 @@ def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
 
 
 def find_files(root: Path, pattern: str) -> Iterator[Path]:
-    """Regular files by a pattern, links followed; nothing of folders that do not exist."""
+    """Yield regular files that match a pattern, following links; nothing for missing folders."""
     return (path for path in root.glob(pattern) if path.is_file())
 
 
@@ -128,14 +129,14 @@ def hash_with(path: Path, algorithm: str) -> str:
 
 
 def _open_digest(algorithm: str, size: int) -> hashlib._Hash:
-    """git hashes the size of a file before its content."""
+    """Open a digest; git hashes a file's size before its content."""
     if algorithm == GIT:
         return hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     return hashlib.new(algorithm, usedforsecurity=False)
 
 
 class Noted(Struct, frozen=True):
-    """Digest of a file when it was last proved. ``address``: where it came from, "" where it was there already."""
+    """The digest of a file when it was last verified. ``address``: its source, "" if it was already here."""
 
     size: int
     mtime_ns: int
@@ -144,8 +145,8 @@ class Noted(Struct, frozen=True):
 
 
 def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | None:
-    """Find the digest of the file itself: the published one, else that of its first fetch. An archive's digest is not
-    that of its files."""
+    """Return the file's own digest: the published one, or else that of its first fetch. An archive's digest is not that
+    of its files."""
     published = None if file.is_archive else file.digest
     return published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
 
@@ -159,7 +160,7 @@ def read_note(scratch: Scratch, path: Path) -> Noted | None:
 
 
 def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
-    """Write a note by which a file without a published digest is known again, and a large one is not read twice."""
+    """Write a note that identifies a file without a published digest, and saves reading a large file twice."""
     status = path.stat()
     values = {
         "path": path.relative_to(scratch.root).as_posix(),
@@ -171,4 +172,4 @@ def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
     try:
         replace(scratch.note(path), (json.dumps(values, indent=1) + "\n").encode())
     except (OSError, ReconcilerError):
-        return  # a scratch space that may only be read: it is read again next time
+        return  # a read-only scratch space: the file is read again next time

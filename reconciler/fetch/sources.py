@@ -1,7 +1,7 @@
-"""Opens an address for reading from some byte on: http and https with redirects, and files of a mirror on this machine.
+"""Opens an address for reading from a given byte: http and https with redirects, and files of a mirror on this machine.
 
-The only module that speaks HTTP. The standard library does: it knows proxies and certificates of the machine, and a
-base install fetches without another package.
+The only module that uses HTTP, through the standard library, which knows the machine's proxies and certificates and
+needs no further package.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from reconciler import __version__
 from reconciler.errors import StoreError
 from reconciler.storage.untrusted_files import open_regular
 
-# Connections whose server must get on: what answers a byte at a time, or talks without end, is given up.
+# Connections to servers that must make progress: one that answers a byte at a time, or endlessly, is abandoned.
 #
-# A timeout of a socket begins anew with each byte. The standard library reads the head of an answer, the length of a
-# chunk and what follows the last one to their ends, whatever they hold, before it gives anything back.
+# A socket's timeout restarts with each byte. The standard library reads the head of an answer, the length of a chunk
+# and the trailer to their ends, however long, before it returns.
 
 
 class Patience(Struct):
-    """``seconds`` for each step of an exchange; a step is what the standard library does on its own."""
+    """A time limit for slow servers. ``seconds``: limit of each step of an exchange, which is one operation of the
+    standard library."""
 
     seconds: float
     _until: float = 0.0
@@ -46,7 +47,7 @@ class Patience(Struct):
         self._until = time.monotonic() + self.seconds
 
     def check(self) -> None:
-        """Raises TimeoutError."""
+        """Check the time limit. Raises TimeoutError."""
         if time.monotonic() > self._until:
             raise TimeoutError
 
@@ -112,15 +113,15 @@ _BUSY = (408, 425, 429, 500, 502, 503, 504)
 
 
 class AddressError(StoreError):
-    """This address will not give the file, however often it is asked: another one may."""
+    """This address will never give the file, but another one may."""
 
 
 class RefusedError(AddressError):
-    """The server wants to know who asks, or what was agreed to."""
+    """The server requires authentication or an accepted licence."""
 
 
 class TransientError(StoreError):
-    """It may work later. ``after``: seconds that the server asks for, 0 where it does not say."""
+    """A later attempt may succeed. ``after``: seconds that the server requests, 0 if it does not say."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
         super().__init__(message, fix="the same command goes on from there, once the server answers")
@@ -134,10 +135,9 @@ class _Stream(Protocol):
 
 
 class Opened(Struct, frozen=True):
-    """``start``: of the first byte that follows, 0 where the server gives all of it. ``total``: bytes of the whole
-    file, None where that is not said. ``validator``: what must still be true when more of it is asked for, "" for none.
-    ``patience``: with the sender.
-    """
+    """An opened source. ``start``: offset of the first byte that follows, 0 if the server sends the whole file.
+    ``total``: bytes of the whole file, None if unknown. ``validator``: the value for resuming, "" for none.
+    ``patience``: with the sender."""
 
     start: int
     total: int | None
@@ -146,7 +146,7 @@ class Opened(Struct, frozen=True):
     patience: Patience
 
     def read(self) -> Iterator[bytes]:
-        """Read the bytes as they arrive. Raises TransientError where the connection ends or stalls."""
+        """Yield the bytes as they arrive. Raises TransientError if the connection ends or stalls."""
         while True:
             self.patience.begin_step()
             try:
@@ -159,9 +159,9 @@ class Opened(Struct, frozen=True):
 
 
 def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
-    """``validator``: of the part that is here; the whole is sent where the file has changed since. ``timeout``: seconds
-    without an answer, or without any byte of it; ``patience``: until the answer begins, and with each piece of it,
-    whatever bytes come. Raises AddressError, TransientError."""
+    """Open an address for reading. ``validator``: of the partial file here; the whole file is sent if it has changed
+    since. ``timeout``: seconds without an answer or without any byte of it; ``patience``: limit until the answer
+    begins, and for each piece of it, regardless of arriving bytes. Raises AddressError, TransientError."""
     scheme = urlsplit(address).scheme.lower()
     if scheme == "file":
         return _open_file(address, start, Patience(patience))
@@ -192,7 +192,7 @@ def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: fl
     try:
         answer: http.client.HTTPResponse = opener.open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        with closing(error):  # which may be closed already
+        with closing(error):  # which may already be closed
             return _judge_refusal(address, error, start)
     except urllib.error.URLError as error:
         raise _judge_failure(address, error.reason) from error
@@ -218,13 +218,13 @@ def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patie
 
 
 def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
-    """For If-Range, which takes a strong entity tag or a date."""
+    """Return the validator for If-Range, which accepts a strong entity tag or a date."""
     tag = headers.get("ETag") or ""
     return tag if tag.startswith('"') else headers.get("Last-Modified") or ""
 
 
 def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:
-    reason = " ".join(str(error.reason).split())  # that of a loop of redirects has several lines
+    reason = " ".join(str(error.reason).split())  # the reason for a redirect loop has several lines
     code, said = error.code, f"{address}: the server answers {error.code} {reason}"
     if code == _NOTHING_LEFT and start:
         raise NothingLeftError(said)
@@ -238,7 +238,7 @@ def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> O
 
 
 class NothingLeftError(StoreError):
-    """The part here is as long as the file there, or longer."""
+    """The partial file here is as long as the remote file, or longer."""
 
 
 def _judge_failure(address: str, error: object) -> StoreError:
@@ -257,7 +257,7 @@ def _say(error: BaseException) -> str:
 
 
 def parse_retry_after(text: str, now: float) -> float:
-    """Seconds to wait, from seconds or a date; 0 for none. ``now``: seconds since the epoch."""
+    """Return the seconds to wait, from seconds or a date; 0 for none. ``now``: seconds since the epoch."""
     text = text.strip()
     if re.fullmatch("[0-9]+", text):
         return float(text)
@@ -268,7 +268,7 @@ def parse_retry_after(text: str, now: float) -> float:
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a few, to http and https alone, and never from https to http."""
+    """Follows a few redirects, only to http and https, and never from https to http."""
 
     max_redirections = REDIRECTS
 
@@ -279,5 +279,5 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         if then not in ("http", "https") or (was == "https" and then == "http"):
             why = f"it leads from {was} to {then}, which is not followed"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
-        fp.close()  # anything more that it says would be read to its end
+        fp.close()  # any further text would be read to its end
         return super().redirect_request(req, fp, code, msg, headers, newurl)

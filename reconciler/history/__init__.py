@@ -1,4 +1,4 @@
-"""Knowledge of git: the desired and recorded state of any commit, and the changes between two of them.
+"""Git history: the desired and recorded state of any commit, and the changes between two commits.
 
-Takes commits; needs no machine, no artifact and no library of a backend. Reads git's objects in batches.
+Takes commits; needs no machine, no artifact and no backend's library. Reads git's objects in batches.
 """

@@ -1,4 +1,4 @@
-"""Audits one commit from git's objects alone: no artifact, no library of a backend, no network.
+"""Audits one commit from git's objects only: no artifact, no backend's library, no network.
 
 Every record is checked against its name and its key, every log against its digest; metrics and verdicts are derived
 again from the logs, and the tree is rendered again from both.
@@ -63,14 +63,14 @@ from reconciler.storage.collector import pause_collector
 from reconciler.storage.git import Appearances, find_appearances
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
-# The description of a system, which is published and stales nothing, against what the records say that it ran on.
+# Compares a system's published description, which makes no result stale, with the machines in the records.
 
 _NODES = "number_of_nodes"
 
 
 def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Hardware that the spec declared when the run was made, and that was looked for; nodes that it was placed on, of
-    which some may be no part of the system."""
+    """Verify the hardware that the spec declared and checked when the run was made, and the nodes on which the run was
+    placed, some of which may not belong to the system."""
     described = at.desired.submission.systems[cell.system].description
     stated = {field: text for field in COUNTED if (text := str(described.get(field, "")).strip()).isdecimal()}
     ran = {field: record.inputs[setting].value for field, setting in COUNTED.items() if setting in record.inputs}
@@ -89,15 +89,15 @@ def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Ite
         yield Claim(str(cell), f"{name}: {_NODES}", Proof.MISSING, detail)
 
 
-# Decisions that were written anew: they have no signature, and a name that follows from their bytes, so only a
-# commit's history shows what was decided first.
+# Rewritten decisions: they have no signature, and a name derived from their bytes, so only the commit's history shows
+# the original.
 #
-# A decision that is made again says when that was. Of one cell and one kind, two with the same second mean that one was
-# edited, unless both are in force.
+# A repeated decision has a new time. Two decisions of one cell and kind with the same second mean that one was edited,
+# unless both are in force.
 
 
 class _Moment(Struct, frozen=True):
-    """Subject of a decision, and when it was made; equal for two texts of one decision."""
+    """The subject and time of a decision; equal for two versions of one decision."""
 
     kind: str
     cell: str
@@ -105,7 +105,7 @@ class _Moment(Struct, frozen=True):
 
 
 def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """As far as the history here goes back; a decision that was revoked is none of them."""
+    """Find rewritten decisions, as far as the local history goes back; revoked decisions are not included."""
     present = _list_moments(at.decisions)
     if not present:
         return
@@ -130,7 +130,7 @@ def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) ->
 
 
 def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
-    """By path."""
+    """Return the moments by path."""
     known: dict[str, Acceptance | Freeze | Amendment] = {
         **decisions.acceptances,
         **decisions.freezes,
@@ -142,8 +142,8 @@ def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
     }
 
 
-_AHEAD = 40  # cells whose logs are asked for together: each question costs as much as several small logs
-_MOST_AHEAD = 32 << 20  # bytes of them
+_AHEAD = 40  # cells whose logs are read together: each call of git costs as much as several small logs
+_MOST_AHEAD = 32 << 20  # bytes of these logs
 _DIGEST_TEXTS = {
     Proof.PROVEN: "SHA-256 {0}",
     Proof.CONTRADICTED: "the bytes are not those that were recorded as {0}",
@@ -152,7 +152,7 @@ _DIGEST_TEXTS = {
 
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
-    """Every claim that the commit makes, in a fixed order."""
+    """Return every claim that the commit makes, in a fixed order."""
     with pause_collector(), open_logs(root, at.commit) as logs:
         claims = tuple(_claims(root, at, logs))
     marks = {
@@ -184,7 +184,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
-    """List the logs that auditing these cells needs, of a sensible size together."""
+    """List the logs needed to audit these cells, up to a sensible total size."""
     left, known = _MOST_AHEAD, at.committed.summaries
     for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
         for artifact in known[identity].artifacts:
@@ -201,8 +201,8 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
 def audit_cell(
     cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
 ) -> Iterator[Claim]:
-    """Audit the claims of the records of one cell. ``published``: its result is in the tree; ``checks``: of other
-    cells, too."""
+    """Audit the claims of one cell's records. ``published``: its result is in the tree; ``checks``: shared between
+    cells."""
     checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
     if not published:
@@ -243,7 +243,7 @@ def _why_missing(cell: Cell, at: Snapshot) -> str:
 
 
 def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
-    """The record's key follows from the inputs it lists, and the commit's spec asks for that very key."""
+    """Verify that the record's key follows from its listed inputs, and that the commit's spec requests that key."""
     inputs = {n: i.value for n, i in record.inputs.items() if i.value is not None}
     what = f"{name}: inputs"
     if digest_inputs(record.address.kind, inputs) != record.key:
@@ -258,7 +258,7 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
 
 
 def _accepted(record: Record, at: Snapshot) -> str:
-    """Say by whom, why and until when the record counts for other inputs; "" without a decision."""
+    """Return by whom, why and until when the record was accepted for other inputs; "" without a decision."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
     if acceptance is None or (record.address, record.key) not in counts:
@@ -274,7 +274,7 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 
 def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Find changed and lost logs of records that no cell rests on: of superseded, failed and further runs."""
+    """Find changed and lost logs of records that no cell uses: of superseded, failed and further runs."""
     known = at.committed.summaries
     audited = {identity for chosen in at.difference.chosen.values() for identity in _list_audited(chosen)}
     reported = {a.sha256 for identity in audited if identity in known for a in known[identity].artifacts}
@@ -294,7 +294,7 @@ def _list_audited(chosen: Chosen) -> set[str]:
 
 
 def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
-    """List the facts of an imported run that no log proves: as a person declared them, or unknown."""
+    """List the facts of an imported run that no log proves: declared by a person, or unknown."""
     if IMPORTED not in record.marks or record.came_whole:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
@@ -306,8 +306,8 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
 
 
 def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Find the records of an engine, a model, a dataset, or another run that this one was made from: without them it is
-    not known what it ran. Those that are there may have been made from others in turn."""
+    """Find the records of the engine, model, dataset or other run from which this one was made: without them it is
+    unknown what it ran. They may have sources of their own."""
     left, seen = list(record.upstream.items()), set[str]()
     while left:
         role, identity = left.pop(0)
@@ -323,7 +323,8 @@ def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[
 
 
 def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """A record without a mark that its spec gives it was edited: the pass that makes it knows the spec."""
+    """Find edited records: one without a mark that its spec assigns was edited, since the pass that made it knew the
+    spec."""
     declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
@@ -342,15 +343,15 @@ def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
     yield Claim(str(cell), "runs that count together", proof, detail)
 
 
-# Verdicts of a commit's compliance tests, taken again from the logs in it.
+# Repeats the verdicts of a commit's compliance tests from the logs in it.
 
 _RUN = "performance/run_1/"
-_LONGEST = 200  # characters of a value that is quoted
+_LONGEST = 200  # characters of a quoted value
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
-    """One verdict of ours. ``name``: of the test."""
+    """Verify one of our verdicts. ``name``: of the test."""
     claim = partial(Claim, str(cell), f"{name} verdict")
     compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
@@ -383,7 +384,7 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
         {run: _run_logs(read_record_files(made, logs)) for run, made in runs.items()},
-        (record.address.cell or cell).scenario,  # an inferred cell shows the tests of another
+        (record.address.cell or cell).scenario,  # an inferred cell shows another cell's tests
         (bar.metric for bar in rules.bars) if rules else (),
         _read_as(record),
         record.values.get("answers"),
@@ -391,7 +392,7 @@ def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapsh
     texts = _texts(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
     if find_test(record.address.part).scored:
-        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # the scorer's words are in there
+        reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # they contain the scorer's output
     return replace(question, reports=reports)
 
 
@@ -400,13 +401,13 @@ def _runs(chosen: Chosen) -> dict[str, str]:
 
 
 def _read_as(record: Record) -> str:
-    """Read the answers as the verdict read them: the default of that time is in no input."""
+    """Return the type used to read the answers at that time: no input records the default."""
     figures = record.values.get("figures", {})
     return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
 
 def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
-    """``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
+    """Select the logs of a run. ``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
     log = files.get(f"{answers}{ACCURACY_LOG}")
     lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
     return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)
@@ -417,8 +418,8 @@ def _texts(record: Record, logs: Good) -> dict[str, str]:
 
 
 def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
-    """In what the record and its verify files are not what the logs say; "" where they are. ``whole``: this version
-    derived all of it, from logs that are all here."""
+    """Return the part of the record or its verify files that differs from the logs; "" if none does. ``whole``: this
+    version derived all of it, from complete logs."""
     if bool(record.values.get("passed")) is not again.passed:
         return f"recorded {_word(record)}, the logs say {'; '.join(again.reasons) or PASS}"
     recorded = record.values.get("figures", {})
@@ -438,7 +439,7 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *,
 
 
 def _other_number(said: str, again: str) -> tuple[str, str] | None:
-    """Numbers that only one of them has. Words may be those of another release, and so may their order."""
+    """Return numbers that only one text has. Wording and order may come from another release."""
     one, other = Counter(_NUMBER.findall(said)), Counter(_NUMBER.findall(again))
     if one == other:
         return None
@@ -446,7 +447,7 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
 
 
 def _attested(name: str, question: VerdictInputs) -> str:
-    """Describe what is not derived from the commit, as the end of a sentence; "" where all is."""
+    """Describe the parts not derived from the commit, as the end of a sentence; "" if there are none."""
     if find_test(name).scored:
         return "; the accuracy as the scorer wrote it"
     if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):
@@ -463,7 +464,7 @@ def _word(record: Record) -> str:
 
 
 def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """A test whose folder came as it is; ``name`` of the test."""
+    """Verify a test whose folder was imported unchanged; ``name``: of the test."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
     detail = f"{len(record.artifacts)} files give key {record.key[:12]}" if listed == record.key else "other files"

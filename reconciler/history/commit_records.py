@@ -1,8 +1,8 @@
-"""The records of commits: each is read from git and checked once, and then known by its path and git's name for its
-bytes, which never change under one name.
+"""The records of commits: each is read from git and checked once, and then known by its path and blob id, whose bytes
+never change.
 
-What is known is kept with this machine's other caches, so that the next process opens only what is new. Who audits
-keeps nothing and believes nothing: all of a commit's records are read from its bytes.
+This machine's caches keep them, so that the next process opens only new ones. An audit neither reads nor writes the
+cache: it reads all of a commit's records from their bytes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 RECORDS = "state/records"
 THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
 _CACHE = "committed-records.msgpack"
-_FEW = 16  # records that are read one by one, before all that are left are read at once
+_FEW = 16  # records to read one by one before reading all others at once
 
 
 class KnownRecord(NamedTuple):
-    """Data of a record for comparing. ``thin``: latency bounds that its run met only just, as text."""
+    """A record's data for comparisons. ``thin``: latency bounds that its run met only narrowly, as text."""
 
     path: str
     blob: str
@@ -44,13 +44,13 @@ class KnownRecord(NamedTuple):
 
 
 class CommitRecords(Mapping[str, Record]):
-    """By id; read when they are asked for, ``fetch`` many at once. Iterating gives the ids alone."""
+    """Records by id, read on demand, many at once with ``fetch``. Iteration yields only the ids."""
 
     def __init__(self, root: Path, files: Mapping[str, tuple[str, str]], read: Mapping[str, Record]) -> None:
         self._root, self._files, self._read, self._asked = root, files, dict(read), 0
 
     def fetch(self, identities: Iterable[str]) -> None:
-        """RecordError for one that is not here as it was when it was checked."""
+        """Read these records. Raises RecordError for a record that is no longer here as it was checked."""
         due = {identity: self._files[identity] for identity in set(identities) & self._files.keys() - self._read.keys()}
         contents = git.read_blobs(self._root, [blob for _, blob in due.values()]) if due else {}
         for identity, (path, blob) in due.items():
@@ -75,7 +75,8 @@ class CommitRecords(Mapping[str, Record]):
 
 
 class Committed(Struct, frozen=True, dict=True):
-    """``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file → what is wrong."""
+    """The records of one commit. ``records``, ``summaries`` and ``thin`` by id; ``damaged``: path of a record file →
+    problem."""
 
     records: CommitRecords
     summaries: Mapping[str, Summary]
@@ -88,9 +89,9 @@ class Committed(Struct, frozen=True, dict=True):
 
 
 class RecordReader(Struct, dict=True):
-    """``index``: the folder of what other processes know; None to believe none. ``keep``: the records themselves, and
-    not only the data for comparing, since most will be asked for. ``checked_out``: a file of the work tree is read for
-    git's blob where it has that name, which takes a quarter of the time; an audit of git asks git."""
+    """Reads the records of commits. ``index``: the folder of other processes' caches, None to use none. ``keep``: keep
+    whole records and not only the data for comparison, since most will be needed. ``checked_out``: read a file from the
+    work tree if it has git's blob id, which takes a quarter of the time; an audit of git asks git."""
 
     index: Path | None = None
     keep: bool = True
@@ -104,8 +105,8 @@ class RecordReader(Struct, dict=True):
         return _load(self.index)
 
     def read(self, root: Path, commit: str) -> Committed:
-        """Every record of a commit, and those that are not what their names say. Most changes of a spec come without a
-        record: what the commit before had is the same then."""
+        """Read every record of a commit, and list files that do not match their names. Most spec changes come without a
+        record: the previous commit's records then apply."""
         folder = root, find_tree(root, commit, RECORDS)
         if self._last is None or self._last[0] != folder or not folder[1]:
             self._last = folder, self._read(root, commit)
@@ -130,7 +131,7 @@ class RecordReader(Struct, dict=True):
         return Committed(CommitRecords(root, places, read), summaries, thin, wrong)
 
     def _learn(self, root: Path, commit: str, files: Mapping[str, str]) -> dict[str, str]:
-        """Path of each that is no record → what is wrong with it."""
+        """Return path → problem for each file that is not a record."""
         wrong: dict[str, str] = {}
         due = [(path, blob) for path, blob in files.items() if (path, blob) not in self._known]
         if self.checked_out:
@@ -147,7 +148,7 @@ class RecordReader(Struct, dict=True):
         return {path: wrong[path] for path in files if path in wrong}
 
     def _learn_file(self, root: Path, path: str, blob: str, wrong: dict[str, str]) -> bool:
-        """Learn a file; true where the work tree has it as the commit does."""
+        """Read a file; return True if the work tree has the commit's version."""
         try:
             data = read_regular(f"{root}/{path}", LARGEST_RECORD, follow=False)
         except OSError:
@@ -158,7 +159,7 @@ class RecordReader(Struct, dict=True):
         return same
 
     def _learn_missing(self, root: Path, commit: str, unread: Mapping[str, str], wrong: dict[str, str]) -> None:
-        """Learn what is too large, or not here. Only for this are sizes asked for, for which git opens every file."""
+        """Read files that are too large or missing here. Only this needs sizes, for which git opens every file."""
         sizes = {path: size for path, (_, size) in git.list_files_at(root, commit, [RECORDS]).items()}
         large = {path: sizes[path] for path in unread if sizes.get(path, 0) > LARGEST_RECORD}
         wrong |= {path: f"it has {size:,} bytes, too many for a record" for path, size in large.items()}
@@ -180,10 +181,10 @@ class RecordReader(Struct, dict=True):
             self._records[path, blob] = record
 
     def save(self) -> None:
-        """For the next process, where there is anything new."""
+        """Save for the next process if there are new records."""
         if self.index is not None and self._new:
             stored = _Stored(stamp_sources(_SOURCES), tuple(self._known.values()))
-            with contextlib.suppress(OverflowError, ValueError):  # a number that somebody made up: no cache then
+            with contextlib.suppress(OverflowError, ValueError):  # a made-up number: then there is no cache
                 write_cache(self.index / _CACHE, encode_packed(stored))
             self._new = False
 
@@ -207,12 +208,12 @@ def _load(index: Path | None) -> dict[tuple[str, str], KnownRecord]:
 
 
 def name_record(path: str) -> str:
-    """The id that a record has by its path."""
+    """Return a record's id from its path."""
     return path.removeprefix(f"{RECORDS}/").removesuffix(".json")
 
 
 def _check(path: str, data: bytes | None) -> Record:
-    """RecordError for bytes that are not the record which the path names."""
+    """Decode and check a record. Raises RecordError for bytes that are not the record that the path names."""
     identity = name_record(path)
     if data is None:
         raise RecordError("its bytes are not in this clone")
@@ -226,7 +227,7 @@ def _check(path: str, data: bytes | None) -> Record:
 
 
 def _list_thin_margins(record: Record) -> Iterator[str]:
-    for margin in record.values.get("margins", ()):  # of the shape that readers of a record demand
+    for margin in record.values.get("margins", ()):  # readers of a record have checked its shape
         room = parse_decimal(margin["headroom"])
         if room is not None and "latency" in margin["name"] and 0 <= room < THIN:
             yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

@@ -1,4 +1,4 @@
-"""Comparison of two commits, two systems or two trees, cell by cell."""
+"""Compares two commits, two systems or two trees, cell by cell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
-    """Every cell that either commit declares, those that are the same in both too."""
+    """Return every cell that either commit declares, including unchanged ones."""
     before, after = trace_lineages(one.desired), trace_lineages(other.desired)
     first, second = read_sides(one), read_sides(other)
     found = []
@@ -54,7 +54,7 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
 def _causes(
     one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]
 ) -> tuple[ChangeCause, ...]:
-    """Inputs that differ, each once: what is made from one that differs is not listed for it."""
+    """Return the differing inputs, each once: resources made from a differing one do not repeat it."""
     was = {r.address: _inputs(one, r.address) for r in before}
     causes = []
     for resource in after:
@@ -68,12 +68,12 @@ def _causes(
 
 
 def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
-    """Less the keys of what it is made from."""
+    """Return the inputs without the keys of its sources."""
     return {i.name: i for i in at.desired.detail(address).inputs if i.value is not None and i.upstream is None}
 
 
 def read_sides(at: Snapshot) -> dict[Cell, Side]:
-    """The published performance of every cell that has one."""
+    """Return the published performance of every cell that has one."""
     systems = at.desired.submission.systems
     found = {}
     for cell, chosen in at.difference.chosen.items():
@@ -92,7 +92,7 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
 
 
 def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Program) -> Side:
-    """On its curve, under the name of the official benchmark."""
+    """Place the result on its curve, under the official benchmark's name."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
     offline, entered = DEDICATED_OFFLINE in settings, settings.official
@@ -106,8 +106,8 @@ def _headroom(record: Record) -> str:
 
 
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:
-    """The same cell where both have it, else the same benchmark and scenario: with those that are most alike in
-    division, accelerator and count, or with every system where none is."""
+    """Compare the same cell if both sides have it, or else the same benchmark and scenario: with the most similar in
+    division, accelerator and count, or with every system if none is similar."""
     pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=place_cell)]
     left = {cell: side for cell, side in one.items() if cell not in other}
     right = {cell: side for cell, side in other.items() if cell not in one}
@@ -123,7 +123,7 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
 
 
 def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:
-    """Compare every two curves that have a point in common; all of their points count."""
+    """Compare each pair of curves that have a point in common; all of their points count."""
     met = dict.fromkeys((pair.one.curve, pair.other.curve) for pair in pairs if pair.one.point and pair.other.point)
     for names in met:
         drawn = [
@@ -140,7 +140,7 @@ def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collect
 
 
 def _choose_best(points: Sequence[CurvePoint]) -> list[CurvePoint]:
-    """Choose the points that no other of the same curve beats."""
+    """Choose the points that no other point of the curve beats."""
     dominated = find_dominated(points)
     return [point for point in points if point.concurrency not in dominated]
 
@@ -150,21 +150,21 @@ def _list_beaten(points: Iterable[CurvePoint], by: Collection[CurvePoint]) -> tu
 
 
 def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
-    """A system is one that HEAD declares; anything else is a commit."""
+    """Return the results of a system that HEAD declares; any other name is a commit."""
     here = read_snapshot(root, git.resolve(root, "HEAD"))
     if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
         return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
     return read_sides(read_snapshot(root, git.resolve(root, name)))
 
 
-# Published results of a submission tree on disk, for comparing it with others.
+# Published results of a submission tree on disk, for comparison with others.
 
-_NONE = "N/A"  # accelerator_model_name of a system without one
+_NONE = "N/A"  # accelerator_model_name of a system without accelerators
 
 
 def read_tree_sides(path: Path) -> dict[Cell, Side]:
-    """Read a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError when there is none,
-    and where no round here says what its results are."""
+    """Read a tree of MLPerf Inference, or of submissions of another program. Raises ReconcilerError if there is none,
+    and if no known round defines its results."""
     if (program := find_program_of_tree(path)) is not None:
         return dict(program.read_sides(path))
     found = {}

@@ -1,7 +1,7 @@
-"""Dates of records and decisions, checked against other clocks: their logs, and their commits.
+"""Checks the dates of records and decisions against other clocks: their logs, and their commits.
 
-Clocks of two machines may differ, so that what does not fit is not proven. It is contradicted where the order is known
-from elsewhere, and clocks would have to be apart by more than a time zone.
+Two machines' clocks may differ, so a mismatch leaves a date unproven. It is contradicted if the order is known
+otherwise and the clocks would have to differ by more than a time zone.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from reconciler.resource.records import IMPORTED, Record
 from reconciler.storage.git import Appearances, find_commit_times, find_early_commits
 
 _LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'
-_SHORT = 60.0  # seconds: a clock that is put right during a run is not yet another run
+_SHORT = 60.0  # seconds: correcting a clock during a run does not make it another run
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
 _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a launcher made
 
 
 def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-    """A run begins after the attempt that makes it, and takes no longer: the newest counts, so that an old one may be
-    dated anew. Its wait in a queue is not known."""
+    """Verify that a run begins after its attempt and takes no longer: the newest counts, so an old one might be
+    redated. Its waiting time in a queue is unknown."""
     log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
     began, ended, started = (
         _read_logged(keys.POWER_BEGIN, log),
@@ -52,8 +52,8 @@ def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[
 
 
 def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, logs: Good) -> Iterator[Claim]:
-    """The newest run counts, so that a worse one may be dated before it. A run begins as soon as its attempt, but where
-    a queue or a launcher may keep it waiting: its log ends within what the attempt took."""
+    """Verify the order: the newest run counts, so a worse one might be dated earlier. A run begins with its attempt,
+    unless a queue or a launcher delays it: its log ends within the attempt's duration."""
     if passed_over.started >= published.started or {IMPORTED, *_WAITING} & {*passed_over.marks, *passed_over.facts}:
         return
     one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
@@ -74,8 +74,8 @@ def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, 
 
 
 def find_wrong_commits(root: Path, commits: str, appeared: Appearances) -> Iterator[Claim]:
-    """A commit names its parents by their digests, and was made after them; the clocks of two labs may be a time zone
-    apart. ``commits``: a range or a tip; only those that brought a record or a decision are judged."""
+    """Find commits dated before their parents, which they name by digest; two labs' clocks may differ by a time zone.
+    ``commits``: a range or a tip; only commits that added a record or a decision are judged."""
     brought = {commit.id for commit in appeared.values()}
     for commit, made, before in find_early_commits(root, commits):
         if commit in brought and made + CLOCKS < before:
@@ -85,7 +85,7 @@ def find_wrong_commits(root: Path, commits: str, appeared: Appearances) -> Itera
 
 
 def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """Find what was made after the commit that brought it, or decided before the commit that it was decided on."""
+    """Find records made after the commit that added them, and decisions made before the commit that they are about."""
     committed: dict[str, datetime] = {}
     for (path, _), commit in appeared.items():
         committed.setdefault(path, commit.committed)
@@ -118,7 +118,7 @@ def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetim
 
 
 def _list_bases(decisions: Iterable[Acceptance | Freeze | Amendment]) -> list[str]:
-    """An amendment names the commit that was submitted."""
+    """List the commits that decisions are based on; for an amendment, the submitted commit."""
     return [item.commit for item in decisions if item.commit]
 
 
@@ -130,7 +130,7 @@ def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:
 
 
 def _read_logged(key: str, log: bytes) -> datetime | None:
-    """The first of that name, in UTC."""
+    """Return the first entry with that key, in UTC."""
     found = re.search(_LOGGED % key.encode(), log, re.MULTILINE)
     try:
         return datetime.strptime(found[1].decode(), _TIME).replace(tzinfo=UTC) if found else None

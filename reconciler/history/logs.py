@@ -1,4 +1,4 @@
-"""The logs of a commit, each checked against the digest that is its name."""
+"""The logs of a commit, each checked against the digest in its name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from reconciler.storage.files import hash_bytes
 
 FOLDER = "state/logs"
 _CACHE_LIMIT = 64 << 20  # bytes of logs in memory
-_AT_ONCE = 64  # logs that are asked for at a time
-_WORTH_READING = (None, Proof.PROVEN)  # what was found missing or changed stays so
+_AT_ONCE = 64  # logs read at a time
+_WORTH_READING = (None, Proof.PROVEN)  # logs found missing or changed stay so
 Good = Mapping[str, bytes]  # SHA-256 → bytes, of the logs that are in the commit as they were recorded
 
 
 class Logs(Struct):
-    """``blobs``: digest → git's blob. ``checked``: what became of each requested log. ``cached``: bytes of those
-    that were read lately, the least lately read first: one log is asked for several times."""
+    """Reads and checks a commit's logs. ``blobs``: digest → git's blob. ``checked``: the result for each requested log.
+    ``cached``: bytes of recently read logs, least recent first, since one log is requested several times."""
 
     blobs: Mapping[str, str]
     reader: git.BlobReader
@@ -31,7 +31,7 @@ class Logs(Struct):
     size: int = 0
 
     def read(self, artifacts: Iterable[Artifact]) -> dict[str, bytes]:
-        """Contents by digest, of those that are there and are what their name says."""
+        """Return contents by digest, for logs that exist and match their names."""
         digests = {a.sha256 for a in artifacts}
         good = {sha256: self.cached[sha256] for sha256 in digests if sha256 in self.cached}
         due = [sha256 for sha256 in digests if sha256 not in good and self.checked.get(sha256) in _WORTH_READING]
@@ -55,7 +55,7 @@ class Logs(Struct):
             self.size -= len(self.cached.pop(next(iter(self.cached))))
 
     def check(self, digests: Iterable[str]) -> None:
-        """So that each of them is in ``checked``; a few at a time, since they need not fit into memory."""
+        """Check each of these logs; a few at a time, since they need not fit into memory."""
         due = [sha256 for sha256 in dict.fromkeys(digests) if sha256 not in self.checked]
         for at in range(0, len(due), _AT_ONCE):
             self.read(Artifact("", sha256, 0) for sha256 in due[at : at + _AT_ONCE])
@@ -73,5 +73,5 @@ def open_logs(root: Path, commit: str) -> Iterator[Logs]:
 
 
 def read_record_files(record: Record, logs: Good) -> dict[str, bytes]:
-    """A record's own logs by their names."""
+    """Return a record's own logs by name."""
     return {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}

@@ -1,4 +1,4 @@
-"""Content of a package, and everything that speaks against it: the submission at a commit, checked from all sides."""
+"""Assembles a package's content and all reasons against packing it: the submission at a commit, fully checked."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from reconciler.tree.render import render
 
 
 class PackedSubmission(Struct, frozen=True):
-    """All that is packed, and what it was made from."""
+    """Everything that is packed, with its sources."""
 
     seen: PlanResult
     content: SubmissionContent
@@ -64,7 +64,7 @@ class PackedSubmission(Struct, frozen=True):
 
 
 def load_packed_submission(seen: PlanResult) -> PackedSubmission:
-    """ReconcilerError where there is no commit."""
+    """Load the submission at HEAD. Raises ReconcilerError if there is no commit."""
     commit = git.find_head(seen.paths.root)
     if commit is None:
         raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
@@ -73,7 +73,7 @@ def load_packed_submission(seen: PlanResult) -> PackedSubmission:
 
 
 def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accepted: bool = False) -> list[Refusal]:
-    """Every reason against packing; the embargo and what was ``accepted`` are none when the user says so."""
+    """Return every reason against packing, without the embargo and ``accepted`` results if the user overrides them."""
     seen = submission.seen
     committed = _committed(submission)
     settings = seen.desired.submission
@@ -96,7 +96,7 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
 
 
 def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusal]:
-    """``base``: the commit that was submitted before."""
+    """Find submitted results that changed without an amendment. ``base``: the commit that was submitted before."""
     seen = submission.seen
     before = read_snapshot(seen.paths.root, base)
     amendments, committed = seen.decisions.amendments, _committed(submission)
@@ -110,7 +110,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
-    """True where a path's bytes, below the repository, are those of the commit."""
+    """Return a function that returns True if a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
@@ -144,7 +144,7 @@ def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
 
 
 def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Callable[[str], bool]) -> Iterator[Refusal]:
-    """Published files in the repository must be in its commit, or another checkout packs other bytes."""
+    """Find published files that are not in the repository's commit: another checkout would pack other bytes."""
     paths = [path for paths in settings.code.values() for path in paths]
     paths += map(str, settings.get_below("documents.").values())
     root = seen.paths.root.resolve()
@@ -170,7 +170,7 @@ def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
 
 
 def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
-    """List the findings of `check` in the tree as it would be packed."""
+    """List the findings of `check` in the tree to be packed."""
     with open_temporary("package") as folder:
         write_tree(folder, submission.files, (), submission.stored)
         report = check_tree(folder, round_name=submission.ruleset.round)
@@ -193,7 +193,7 @@ def choose_archive(submission: PackedSubmission) -> Path:
 def write_package(
     submission: PackedSubmission, target: Path, tool: str, secret: str, amends: str
 ) -> tuple[Packed, list[Path]]:
-    """Write the archive, its manifest and digests; encrypted by ``tool`` if one is named. The files, archive first."""
+    """Write the archive, its manifest and digests, encrypted by ``tool`` if given. Return the files, archive first."""
     sweep_siblings(target)
     packed = pack(target, submission.files, submission.stored)
     manifest = target.with_name(target.name + MANIFEST)
@@ -244,23 +244,24 @@ def _about(submission: PackedSubmission) -> dict[str, object]:
 
 
 class ProgramRegistration(Protocol):
-    """How a program registers a packed submission. Nothing is registered or sent from here."""
+    """A program's registration of a packed submission. This program registers and sends nothing itself."""
 
     def arrange_runs(self, files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
-        """The files of a rendered submission in the folders that are registered."""
+        """Arrange the files of a rendered submission in the folders to register."""
 
     def list_commands(
         self, content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
     ) -> list[str]:
-        """The commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the rendered
-        tree; ``embargo``: the day on which it ends, "" for none."""
+        """Return the commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the
+        rendered tree; ``embargo``: the day when it ends, "" for none."""
 
     def explain(self, commands: list[str]) -> str:
-        """The commands with what to fill in."""
+        """Return the commands with instructions for the parts to fill in."""
 
 
 def prepare_registration(submission: PackedSubmission, target: Path) -> tuple[list[str], str]:
-    """Write the folders that a program registers next to the archive; the commands to type, and what explains them."""
+    """Write the folders that a program registers next to the archive; return the commands to type and their
+    explanation."""
     if submission.ruleset.layout not in PROGRAMS:
         return [], ""
     registration: ProgramRegistration = load_program(submission.ruleset.layout).load_registration()

@@ -1,4 +1,4 @@
-"""Consequences of merging a pull request: its commits compared cell by cell, and remarks for its reviewer."""
+"""Consequences of merging a pull request: compares its commits cell by cell, with remarks for its reviewer."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.git import find_appearances
 
-# Changes of a pull request to decisions, and to frozen cells: remarks for its reviewer.
+# A pull request's changes to decisions and to frozen cells: remarks for its reviewer.
 
 _AGAIN = "restore it, or remove it and decide again"
 
 
 def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> tuple[Remark, ...]:
-    """Both snapshots are of one repository; ``cells``: what merging does to each."""
+    """Both snapshots are from one repository; ``cells``: the effect of merging on each."""
     damaged = (
         Remark("error", path, 0, f"the decision is damaged: {why}", _AGAIN)
         for path, why in head.decisions.damaged.items()
@@ -76,7 +76,7 @@ def _name(freeze: Freeze) -> str:
 
 
 def _frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iterator[Remark]:
-    """Cells that were frozen before merging, and that it changes: at the line that does."""
+    """Yield cells that were frozen before merging and that it changes, at the responsible line."""
     for cell in cells:
         freeze = find_freeze(cell.cell, base.decisions.frozen)
         published = (at.difference.chosen.get(cell.cell) for at in (base, head))
@@ -100,8 +100,8 @@ Predict = Callable[[Address, Snapshot], float | None]
 def compute_impact(
     base: Snapshot, head: Snapshot, predict: Predict, remarks: Iterable[Remark] = (), *, withheld: str = ""
 ) -> Impact:
-    """Both snapshots are of one repository; ``predict`` gives seconds of a step, None when it is unknown.
-    ``withheld``: why no measured figure may be in it, "" when all may."""
+    """Both snapshots are from one repository; ``predict``: returns a step's seconds, None if unknown. ``withheld``: why
+    measured figures must be left out, "" if they may appear."""
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
@@ -126,7 +126,7 @@ def compute_impact(
 
 
 def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
-    """Every declared cell, with the changes of its own and of what it is made from."""
+    """Return every declared cell, with the changes of its own resources and of their sources."""
     changes, accepted = {change.address: change for change in difference.changes}, difference.accepted
     order = {address: number for number, address in enumerate(changes)}
     found: dict[Cell, list[Change]] = {}
@@ -140,7 +140,7 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
             if address not in seen:
                 seen.add(address)
                 ahead += desired.by_address[address].upstream
-        # Inputs of accepted results may be made again for others.
+        # Inputs of accepted results may be remade for other cells.
         spared = BUILT if resource.cell in accepted else ()
         due = sorted(seen & order.keys(), key=order.__getitem__)
         found[resource.cell] = [changes[address] for address in due if address.kind not in spared]
@@ -187,7 +187,8 @@ def _effect(
 
 
 def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]:
-    """Own inputs that differ from the record, and from the base: what this pull request itself changed comes first."""
+    """Return own inputs that differ from the record and from the base: those that this pull request changed come
+    first."""
     record = head.records.get(change.previous)
     if record is None:
         return []
@@ -199,7 +200,7 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]
 
 
 def _margins(head: Snapshot) -> list[Remark]:
-    """Published runs that met a constraint only just: the next run may not."""
+    """Return published runs that met a constraint only narrowly: the next run may not."""
     fix = "lower the target a little, or expect a repeat"
     return [
         Remark("warning", "", 0, f"{cell}: {text}", fix)
@@ -208,8 +209,8 @@ def _margins(head: Snapshot) -> list[Remark]:
     ]
 
 
-# Additions of a pull request that its own logs deny: results under a correct name, and files of a tree that are not
-# rendered. Only its additions and changes are read again; `audit` reads all of a commit.
+# Additions of a pull request that its own logs contradict: results under a correct name, and files of a tree that were
+# not rendered. Only its additions and changes are read again; `audit` reads the whole commit.
 
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
 _REDATED = "commit again with the right date, or say in the pull request which clock was wrong"
@@ -217,7 +218,7 @@ _MEASURE = "restore the records and logs as the pass left them, or measure again
 
 
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
-    """``withheld``: without any measured figure."""
+    """Find additions that their own logs contradict. ``withheld``: leave out measured figures."""
     changed = git.list_changed_files(root, base, at.commit)
     cells, edited = _list_touched(at, changed), _list_edited(at, changed)
     others = {path for path in changed if path.startswith(f"{RECORDS}/")}
@@ -239,7 +240,7 @@ def _find_redated(root: Path, base: str, at: Snapshot) -> Iterator[Remark]:
 
 
 def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withheld: bool) -> Iterator[Remark]:
-    """Records that the pull request takes away, and writes anew."""
+    """Yield records that the pull request removes and rewrites."""
     if not (gone := {path for path in changed if name_record(path) not in at.committed.summaries}):
         return
     from reconciler.history.runs import find_rewritten_records
@@ -250,7 +251,7 @@ def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withh
 
 
 def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
-    """The cells whose results rest on a record or a log that is new."""
+    """List the cells whose results use a new record or log."""
     new = {path for path in changed if path.startswith((f"{RECORDS}/", f"{FOLDER}/"))}
     return sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, new)) if new else []
 
@@ -263,7 +264,7 @@ def _is_touched(cell: Cell, at: Snapshot, new: Collection[str]) -> bool:
 
 
 def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
-    """Files of the tree in the commit that the pull request touches."""
+    """List files of the commit's tree that the pull request changes."""
     tree = at.desired.submission.tree.rstrip("/")
     return {path for path in changed if tree and path.startswith(f"{tree}/")}
 
@@ -271,7 +272,8 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
 def _find_denied(
     at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
 ) -> Iterator[Remark]:
-    """``new``: records that the pull request brings, whether a cell rests on them or not."""
+    """Find results that their logs contradict. ``new``: records that the pull request adds, whether a cell uses them or
+    not."""
     from reconciler.history.audit import audit_cell
     from reconciler.history.records import RecordChecks
     from reconciler.history.runs import find_copies
@@ -292,7 +294,7 @@ def _find_denied(
 
 
 def _list_needed(at: Snapshot, identities: Iterable[str]) -> set[str]:
-    """These records, and all that they were made from."""
+    """Return these records and all that they were made from."""
     ahead = list(identities)
     found: set[str] = set()
     while ahead:
@@ -326,26 +328,26 @@ def _find_edited(root: Path, at: Snapshot, touched: set[str], logs: Logs) -> Ite
             yield Remark("error", f"{tree}/{name}", 0, f"a rendered file was edited: {why}", _RENDER)
 
 
-# Two commits compared as a merge would see them.
+# Compares two commits as a merge would.
 
 
 class Compared(Struct, frozen=True):
-    """``outside``: what a comment, an annotation or a workflow's page may show of ``impact``."""
+    """The comparison of two commits. ``outside``: the parts of ``impact`` that a comment, an annotation or a workflow's
+    page may show."""
 
     impact: Impact
     outside: Impact
 
 
 def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
-    """Against the commit where the two part, as a merge would be. Raises RepositoryError for a commit that is not
-    here."""
+    """Compare with the merge base, as a merge would. Raises RepositoryError for a commit that is missing here."""
     root = paths.root
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
-    # A clone without local work, as a workflow makes one, is not asked again: nothing is kept there. Few records are
-    # read in full: the sources of changes, and new ones.
+    # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:
+    # the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
     today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
     try:
@@ -370,7 +372,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
 
 
 def _apart(root: Path, tip: str) -> Remark:
-    """Report that the point where the two part is not known."""
+    """Report that the merge base is unknown."""
     text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
     fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
     return Remark("warning", "", 0, text, fix)
@@ -382,29 +384,29 @@ def _first(error: SpecError) -> str:
 
 
 def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
-    """Why no measured figure may be on the pull request's page; "" when it may. An embargo that either commit declares
-    counts: merging may end it, proposing to may not."""
+    """Explain why measured figures may not be on the pull request's page; "" if they may. An embargo that either commit
+    declares counts: merging may end it, but proposing to end it does not."""
     embargoes = [make_embargo(at.desired.submission) for at in commits]
     today, pages = datetime.now(UTC).date(), list_page_addresses(root)
     return next(filter(None, (explain_refusal(e, page, today) for e in embargoes for page in pages)), "")
 
 
 def list_page_addresses(root: Path) -> list[str]:
-    """Addresses of the repository whose pull request this is: as its workflow says, else all of this clone's remotes;
-    one that is nowhere when it is unknown."""
+    """List the addresses of the pull request's repository: the one in its workflow, or else all remotes of this clone;
+    an address that matches none if unknown."""
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
     return [known] if known else [url for _, url in git.list_remotes(root)] or [""]
 
 
 def _nothing(after: Snapshot, base: str) -> Snapshot:
-    """A base without a readable spec declares no cell."""
+    """Return a base without cells, for one without a readable spec."""
     empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
     return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
 
 
 def _predict() -> Callable[[Address, Snapshot], float | None]:
-    """Predict from a commit's records; the records like a step are looked up once."""
+    """Predict from a commit's records; records similar to a step are looked up once."""
     known: dict[str, Expectation] = {}
 
     def predict(address: Address, at: Snapshot) -> float | None:
@@ -416,15 +418,14 @@ def _predict() -> Callable[[Address, Snapshot], float | None]:
 
 
 def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
-    """Predict from how fast an earlier run was."""
+    """Predict from an earlier run's speed."""
     return make_expectation(at.desired, Recorded()).predict(address)[0]
 
 
-# Checks that spare a reviewer a search: records edited by hand, rendered files edited, large and secret-looking
-# files.
+# Checks that save a reviewer a search: records and rendered files edited by hand, large and secret-looking files.
 
-LARGE = 1 << 20  # bytes: what one log in git may have
-_READ = 2 << 20  # bytes: what is searched for secrets
+LARGE = 1 << 20  # bytes: the limit of one log in git
+_READ = 2 << 20  # bytes to search for secrets
 
 _SECRETS = (
     *((what, re.compile(pattern.encode())) for what, pattern in SECRETS.items()),
@@ -446,7 +447,7 @@ def review_specs(error: SpecError) -> tuple[Remark, ...]:
 
 
 def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
-    """Remarks about the files that differ between two commits, and about the head's damaged records."""
+    """Return remarks about the files that differ between two commits, and about the head's damaged records."""
     changed = git.list_changed_files(root, base, head)
     sizes = (
         git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
@@ -457,7 +458,8 @@ def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tupl
 
 
 def _printable(path: str) -> str:
-    """A name that is not UTF-8 or holds control characters, as a terminal, a comment and JSON can take it."""
+    """Return a printable form of a name that is not UTF-8 or has control characters, for a terminal, a comment and
+    JSON."""
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 

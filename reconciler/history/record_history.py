@@ -1,4 +1,4 @@
-"""Every record that any commit of a history ever had, and what the results of a cell were made from."""
+"""Every record in any commit of a history, and the causes of changes in a cell's results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from reconciler.resource.records import Ended, Record
 from reconciler.storage import git
 from reconciler.storage.git import Commit, find_appearances
 
-_FOLLOWS = ("engine.", "model.", "dataset.")  # digests of what inputs decide
-_OUTPUTS = ("run.",)  # digests of what a run left: they differ each time
-_MACHINE = ("machine.host", "machine.kernel")  # notes, and yet what a result may differ for
+_FOLLOWS = ("engine.", "model.", "dataset.")  # digests that follow from inputs
+_OUTPUTS = ("run.",)  # digests of a run's outputs, which differ each time
+_MACHINE = ("machine.host", "machine.kernel")  # notes that may nevertheless explain different results
 
 
 class RecordHistory(Struct, frozen=True, dict=True):
-    """``records``: id → record; ``brought``: id → the commit that brought it; ``kept``: ids at the tip; ``specs``:
-    (path, blob) → the first commit with these bytes."""
+    """All records of a history. ``records``: id → record; ``brought``: id → the commit that added it; ``kept``: ids at
+    the tip; ``specs``: (path, blob) → the first commit with these bytes."""
 
     root: Path
     tip: str
@@ -59,7 +59,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return MeasuredValue(identity, what, record.started, value, unit, validity, record.marks, by, kept)
 
     def steps(self, cell: Cell) -> tuple[TimelineStep, ...]:
-        """From each result of a cell to the next of its kind, with what changed between them."""
+        """Return the steps from each result of a cell to the next of its kind, with the changes between them."""
         last: dict[str, MeasuredValue] = {}
         steps = []
         for result in self.list_measured(cell):
@@ -70,7 +70,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return tuple(steps)
 
     def list_causes(self, before: str, after: str, seen: frozenset[str] = frozenset()) -> tuple[ChangeCause, ...]:
-        """Own inputs first, then those of what the two were made from, then what differed without anybody's asking."""
+        """Return own inputs first, then those of their sources, then differences that no input explains."""
         one, other = self.records.get(before), self.records.get(after)
         if one is None or other is None or before == after or after in seen:
             return ()
@@ -88,14 +88,14 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return drop_repeated(found)
 
     def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
-        """For a run whose spec was committed with other lines of it changed: find the first commit since that has one
-        line alone which sets the input to the value of the record."""
+        """For a run whose spec was committed with other changes: find the first later commit in which exactly one line
+        sets the input to the record's value."""
         leaf = name.rpartition(".")[2]
         value = record.inputs.get(name)
         versions = sorted((c.when, blob, c) for (path, blob), c in self.specs.items() if path == file)
         began = datetime.fromisoformat(record.started).timestamp()
         for when, blob, commit in versions:
-            if when.timestamp() + 1 < began:  # git knows whole seconds
+            if when.timestamp() + 1 < began:  # git stores whole seconds
                 continue
             text = git.read_blobs(self.root, [blob]).get(blob, b"").decode(errors="replace").splitlines()
             setting = [number for number, written in enumerate(text, 1) if re.search(rf"\b{re.escape(leaf)}:", written)]
@@ -106,7 +106,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return None, line
 
     def _line(self, record: Record, name: str, origin: str) -> Written | None:
-        """Find who last changed the line that set an input, as the spec was then."""
+        """Find who last changed the line that set an input, in the spec of that time."""
         file, _, line = origin.rpartition(":")
         commit = self.specs.get((file, record.spec.get(file, "")))
         if commit is None and line.isdigit():
@@ -122,7 +122,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
 
 
 def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",)) -> RecordHistory:
-    """One call of git for the log, and one for all records. What is not a record any more is left out."""
+    """Read with one call of git for the log and one for all records. Files that are no longer records are left out."""
     added = find_appearances(root, tip, [RECORDS, *specs])
     named = {at: commit for at, commit in added.items() if at[0].startswith(f"{RECORDS}/")}
     contents = git.read_blobs(root, [blob for _, blob in named])
@@ -140,8 +140,8 @@ def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",
 
 
 def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[ChangeCause]:
-    """Evidence that differs, such as a driver or the harness's code, and the machine. ``without``: names that begin so
-    follow from inputs that differ."""
+    """Yield differences in evidence, such as a driver or the harness's code, and in the machine. ``without``: prefixes
+    of names that follow from differing inputs."""
     for name in sorted({*one.facts, *other.facts}):
         facts = [side.facts.get(name) for side in (one, other)]
         weighs = name in _MACHINE or any(fact is not None and fact.role is Role.EVIDENCE for fact in facts)
@@ -151,7 +151,7 @@ def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iter
 
 
 def _what(record: Record) -> str:
-    """ "Run performance" or "Score" of what has a metric of its own; "" of everything else."""
+    """Return "Run performance" or "Score" for resources with a metric; "" for all others."""
     score = record.address.kind is Kind.SCORE
     run = record.address.mode == PERFORMANCE
     return record.address.label if record.ended is Ended.DONE and (score or run) else ""

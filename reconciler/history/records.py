@@ -1,8 +1,8 @@
-"""Contradictions of a commit's records with themselves and with the records that they were made from, whatever kind
-they are of.
+"""Checks a commit's records of every kind for contradictions with themselves and with the records that they were made
+from.
 
-A record's key is made of its inputs, and it names by digest what it was made from: that was complete before, has the
-key that is among the inputs, and files whose digests are evidence of the later one.
+A record's key is computed from its inputs, and it names its sources by digest: they were complete before it, their keys
+are among its inputs, and their files' digests are evidence in it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,18 @@ from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
 from reconciler.storage.files import hash_bytes, hash_listing
 
 CLOCKS = timedelta(hours=1)  # by which clocks may differ
-TIME_ZONES = timedelta(days=1)  # by which one may be off that takes local time for UTC
+TIME_ZONES = timedelta(days=1)  # error of a clock that takes local time for UTC
 WHY = "a clock was wrong, or it was dated anew"
-_ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # of a pass: the time of its machine's clock
+_ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # an attempt's id in a pass: its machine's time
 _HARNESS, _HARNESS_CODE, _BENCHMARK = "harness/", "harness.code", "benchmark.code"
-_PARTS = ("service/", "build/", "score/", "configs/")  # folders of an archive for other code than the command's own
-_FEW = 4  # names of inputs that are listed
+_PARTS = ("service/", "build/", "score/", "configs/")  # folders of an archive for code other than the command's
+_FEW = 4  # names of inputs to list
 _BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.SERVICE)
 
 
 class RecordChecks(Struct):
-    """Each record is looked at once, however many cells rest on it. ``code``: of each archive of code, what is wrong
-    with it as the code of a harness. ``harnesses``: name → digest of the files of each harness that an archive of the
-    commit shows whole."""
+    """Checks each record once, however many cells use it. ``code``: archive of code → its problem as a harness's code.
+    ``harnesses``: name → digest of the files of each harness that some archive of the commit contains completely."""
 
     at: Snapshot
     logs: Logs
@@ -52,7 +51,7 @@ class RecordChecks(Struct):
     started: frozenset[str] = frozenset()
 
     def list_contradictions(self, identity: str) -> tuple[str, ...]:
-        """Each as "field: why"."""
+        """List contradictions as "field: why"."""
         if identity not in self.found:
             self.found[identity] = tuple(_list_contradictions(self.at.records[identity], self.at))
         return self.found[identity]
@@ -78,7 +77,7 @@ class RecordChecks(Struct):
             )
 
     def _ask_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
-        """Ask about times that clocks of two machines, or one that was put right, may explain as well."""
+        """Question times that could also be explained by two machines' clocks, or by a corrected clock."""
         if IMPORTED in record.marks:
             return
         what, began = f"{record.address.label}: started", read_time(record.started)
@@ -97,13 +96,13 @@ class RecordChecks(Struct):
             yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
 
     def _follows_another(self, began: datetime) -> bool:
-        """True where it was dated just after another record, since the clock was behind that."""
+        """Return True if the attempt was dated just after another record because the clock was behind it."""
         if not self.started:
             self.started = frozenset(summary.started for summary in self.at.committed.summaries.values())
         return f"{began - timedelta(microseconds=1):{FORM}}" in self.started
 
     def _list_lineage(self, identities: Iterable[str]) -> list[str]:
-        """List the ancestors that are here, in one order."""
+        """List the available ancestors in a fixed order."""
         ahead, found = sorted(identities), dict[str, None]()
         while ahead:
             identity = ahead.pop(0)
@@ -113,7 +112,7 @@ class RecordChecks(Struct):
         return list(found)
 
     def verify_others(self, identities: Iterable[str]) -> Iterator[Claim]:
-        """Verify records that no cell of the commit rests on: a later spec may."""
+        """Verify records that no cell of the commit uses: a later spec may use them."""
         for identity in sorted(identities):
             if identity not in self.found and identity in self.at.records:
                 for why in self.list_contradictions(identity):
@@ -121,7 +120,8 @@ class RecordChecks(Struct):
                     yield Claim(f"{RECORDS}/{identity}.json", name, Proof.CONTRADICTED, detail)
 
     def verify_roles(self) -> Iterator[Claim]:
-        """Facts that one harness calls evidence in one record and a note in another. A note may differ between runs."""
+        """Find facts that one harness records as evidence in one record and as a note in another. Notes may differ
+        between runs."""
         known: dict[tuple[str, Kind, str], dict[Role, str]] = {}
         for identity in sorted(self.found):
             record = self.at.records[identity]
@@ -139,7 +139,7 @@ class RecordChecks(Struct):
                 yield Claim(path, f"facts.{name}", Proof.CONTRADICTED, detail)
 
     def verify_code(self, cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-        """The code that a run kept is that of which it states the digest: of our own harness, or of a command."""
+        """Verify that the code that a run kept has the digest that it states: of our own harness, or of a command."""
         command = COMMAND in record.inputs
         stated = record.inputs.get(CODE) if command else record.facts.get(_HARNESS_CODE)
         kept = next((a for a in record.artifacts if a.name == CODE_ARCHIVE and a.sha256 in logs), None)
@@ -234,7 +234,8 @@ def _show(value: object) -> str:
 
 
 def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """A run is recorded for the cell and the mode that it was asked for, and shared by cells that ask for the same."""
+    """Check the address: a run is recorded for the cell and mode for which it was requested, and shared by cells with
+    the same request."""
     for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
         cell = address.cell
         if address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
@@ -248,7 +249,7 @@ def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]
 
 
 def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Find contradictions in what was built: files that it lists twice, and settings that it repeats."""
+    """Find contradictions in what was built: files listed twice, and repeated settings."""
     known = {artifact.name: artifact.sha256 for artifact in record.artifacts}
     listed = record.values.get("files")
     for name, digest in sorted(listed.items()) if isinstance(listed, dict) else ():
@@ -268,7 +269,7 @@ def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> It
         yield f"upstream.{role}: {identity} failed, and nothing is made from it"
     if lost := sorted(set(made.marks) - set(record.marks)):
         yield f"marks: {identity} is marked {' and '.join(lost)}, and what is made from it would be too"
-    if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another reads nothing of it
+    if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another reads none of its files
         yield from _deny_files(role, identity, made, record)
     began, before = read_time(record.started), read_time(made.started)
     if began is not None and before is not None and began + TIME_ZONES < before and IMPORTED not in made.marks:
@@ -276,7 +277,7 @@ def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> It
 
 
 def _deny_files(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
-    """The bytes that it was made from are facts of it. A verdict reads only some of its runs' files."""
+    """Check that the bytes of its sources are facts of the record. A verdict reads only some of its runs' files."""
     handed = [a for a in made.artifacts if a.name not in NOT_HANDED_ON]
     stated = {a.name: record.facts.get(f"{role}.{a.name}") for a in handed}
     some = any(fact is not None for fact in stated.values())
@@ -295,7 +296,8 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
 
 
 def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Files of which a run states the digests were made by somebody, and the code of its harness is evidence."""
+    """Find missing sources: files whose digests a run states were made by some record, and its harness's code is
+    evidence."""
     for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
         stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and is_digest(fact.value)]
         if stated:
@@ -313,15 +315,15 @@ def _hash_artifacts(artifacts: Iterable[Artifact]) -> str:
 
 
 def _deny_time(record: Record) -> Iterator[str]:
-    """An attempt is named after its machine's clock. What it records is never dated before, and later only where
-    another record of its cell would else be the newer one."""
+    """Check the time: an attempt is named after its machine's clock. Its record is never dated earlier, and later only
+    if another record of its cell would otherwise be newer."""
     clock, began = read_clock(record), read_time(record.started)
     if clock is not None and began is not None and began < clock:
         yield f"started: {record.started}, and the attempt {record.attempt} began after that"
 
 
 def read_clock(record: Record) -> datetime | None:
-    """Read the time of the machine's clock as the attempt began; None where no pass made it."""
+    """Read the machine's clock at the start of the attempt; None if no pass made it."""
     named = _ATTEMPT.fullmatch(record.attempt)
     try:
         return datetime.strptime(named[1], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC) if named else None
@@ -338,14 +340,14 @@ def read_time(text: str) -> datetime | None:
 
 
 def _list_own(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Name → digest of the files of our own harness in an archive of code."""
+    """Return name → digest of the files of our own harness in an archive of code."""
     own = {n.removeprefix(_HARNESS): d for n, d in files.items() if n.startswith(_HARNESS) and n.endswith(".py")}
     return {name: hash_bytes(data) for name, data in own.items()}
 
 
 def _judge_command(archive: bytes, stated: str, benchmark: str) -> tuple[Proof, str]:
-    """The digest of a command's code is that of its file, or of the names and digests of its folder. Hidden files of a
-    folder count in it, and are not kept. ``benchmark``: the digest of a benchmark's file, which lies among them."""
+    """Judge a command's code. Its digest is that of its file, or of the names and digests in its folder, including
+    hidden files, which are not kept. ``benchmark``: the digest of a benchmark's file among them."""
     try:
         files = unpack_code(archive)
         left = read_left_out(files.pop(LEFT_OUT, b""))

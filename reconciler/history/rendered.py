@@ -1,4 +1,4 @@
-"""The submission tree of a commit, rendered again from it; and against the tree in it, where there is one."""
+"""Renders a commit's submission tree again, and compares it with the tree in the commit, if there is one."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from reconciler.tree.reading.files import use_in_memory_tree
 from reconciler.tree.render import render
 from reconciler.tree.source import is_left_out, refuse_unpublishable
 
-# Published files of a commit against each other: the rendered tree, checked with the rules for anyone's tree.
+# Compares published files of a commit: the rendered tree, checked by the rules for any tree.
 #
-# A record and its log may be forged so that they fit; a summary, a user.conf or another run's log shows it.
+# A record and its log may be forged consistently; a summary, a user.conf or another run's log reveals it.
 
 
 def find_contradictions(
     files: Mapping[str, Content], logs: Logs, round_name: str, cells: Mapping[str, str]
 ) -> Iterator[Claim]:
-    """One claim for each contradiction. A log that is not in the commit as recorded is left out: its own claim says
-    so. ``cells``: each as its folders are named -> its name."""
+    """Yield one claim per contradiction. Logs that are not in the commit as recorded are left out, since their own
+    claims report that. ``cells``: cell as named by its folders -> its name."""
     if (verifier := load_verifier()) is None:
         return
     with use_in_memory_tree(dict(_list_contents(files, logs))) as root:
@@ -65,12 +65,12 @@ def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[s
             yield path, partial(logs.read_proven, content.sha256)
 
 
-# Code and documents that a commit's tree shows, read from the commit alone: what a spec names elsewhere is a file of
-# the reader, who may not be its author.
+# Code and documents that a commit's tree shows, read from the commit only: a path that a spec names elsewhere is a file
+# of the reader, who may not be its author.
 
 
 class CommitSources(Struct, frozen=True):
-    """``Sources`` of a commit."""
+    """The ``Sources`` of a commit."""
 
     root: Path
     commit: str
@@ -103,7 +103,7 @@ class CommitSources(Struct, frozen=True):
         return self._content(path, git.read_blobs(self.root, [blob]).get(blob))
 
     def _list(self, path: str) -> dict[str, tuple[str, int]]:
-        """Path → blob and size of a file, or of all below a folder."""
+        """Return path → blob and size of a file, or of all files below a folder."""
         return git.list_files_at(self.root, self.commit, [] if path == "." else [path])
 
     def _content(self, path: str, found: bytes | None) -> bytes:
@@ -113,7 +113,7 @@ class CommitSources(Struct, frozen=True):
 
 
 def _normalise(path: str) -> str:
-    """ReconcilerError for what leads out of the repository."""
+    """Raise ReconcilerError for a path that leads out of the repository."""
     place = os.path.normpath(path)
     if place.startswith(("/", "..")):
         raise _missing(path)
@@ -128,7 +128,7 @@ WHERE, WHAT = "submission", "rendered tree"
 
 
 def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """The logs in the tree go in by digest, which is proven or contradicted on its own."""
+    """Verify the tree's files. Its logs are entered by digest, which is proven or contradicted separately."""
     submission = at.desired.submission
     if not list_published_cells(at.difference.chosen):
         yield Claim(WHERE, WHAT, Proof.MISSING, "no cell is complete")
@@ -138,7 +138,7 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     except (ReconcilerError, KeyError, OSError) as error:
         yield Claim(WHERE, WHAT, Proof.MISSING, f"cannot be rendered from this commit: {error}")
         return
-    if not find_program(submission.round):  # a point's files were compared with each other by its record
+    if not find_program(submission.round):  # a point's files were compared with each other when its record was checked
         yield from find_contradictions(files, logs, submission.round, _name_cells(at))
     listed = "".join(f"{path}\0{hash_content(content)}\n" for path, content in sorted(files.items()))
     whole = f"{len(files)} files, together SHA-256 {hash_bytes(listed.encode())[:16]}"
@@ -153,7 +153,7 @@ def verify_tree_files(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _name_cells(at: Snapshot) -> dict[str, str]:
-    """Each cell as its folders are named -> its name."""
+    """Return each cell as named by its folders -> its name."""
     ruleset = load_ruleset(at.desired.submission.round)
     named = {}
     for cell in at.difference.chosen:
@@ -164,8 +164,8 @@ def _name_cells(at: Snapshot) -> dict[str, str]:
 
 
 def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
-    """Render every file of the tree by its path. Raises ReconcilerError, KeyError or OSError where the commit has not
-    all of them."""
+    """Return path → content for every file of the tree. Raises ReconcilerError, KeyError or OSError if the commit does
+    not have all of them."""
     names = list_published_cells(at.difference.chosen)
     chosen = {cell: records for cell, records in at.difference.chosen.items() if str(cell) in names}
 
@@ -178,7 +178,7 @@ def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
 
 
 def find_committed_tree(root: Path, commit: str, tree: str) -> dict[str, str]:
-    """{path below the tree: blob} of the tree that the commit itself holds; nothing for one that is elsewhere."""
+    """Return {path below the tree: blob} of the tree in the commit itself; empty for a tree elsewhere."""
     folder = PurePosixPath(tree)
     if not tree or folder.is_absolute() or ".." in folder.parts:
         return {}
@@ -189,7 +189,7 @@ def find_committed_tree(root: Path, commit: str, tree: str) -> dict[str, str]:
 def find_unlike_files(
     root: Path, files: Mapping[str, Content], committed: Mapping[str, str], logs: Logs
 ) -> Iterator[tuple[str, Proof, str]]:
-    """(path, proof, why) of each file that is not there, is another, or was not rendered."""
+    """Yield (path, proof, why) of each file that is missing, different, or was not rendered."""
     yield from ((path, Proof.MISSING, "it is not in this commit") for path in files if path not in committed)
     doubtful = {p: committed[p] for p, c in files.items() if p in committed and committed[p] != _blob(c, logs)}
     contents = git.read_blobs(root, doubtful.values())
@@ -201,5 +201,5 @@ def find_unlike_files(
 
 
 def _blob(content: Content, logs: Logs) -> str:
-    """By git's own name most files are known without reading them."""
+    """Return git's blob id, which identifies most files without reading them."""
     return logs.blobs.get(content.sha256, "") if isinstance(content, LogRef) else compute_blob_id(content)

@@ -1,8 +1,8 @@
-"""Proves what a commit says: of performance by the measurement made again, from that commit, on a machine like the one
-that made it.
+"""Verifies a commit's claims of performance by repeating the measurement from that commit, on a machine like the
+original.
 
-The repeat has a repository of its own for as long as it takes, so that it never becomes a result: what is kept of it
-is a report in ``state/audits``, with the whole record in it.
+The repeat uses a temporary repository, so that it never becomes a result: only a report with the whole record is kept,
+in ``state/audits``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 
 FEWEST = 3
-# 99 % quantiles of Student's t for 1, 2, … degrees of freedom; that of 30 serves for more, on the lenient side.
+# 99 % quantiles of Student's t for 1, 2, … degrees of freedom; the value for 30 is used for more, which is lenient.
 _T99 = (
     *(31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764, 2.718, 2.681, 2.650, 2.624, 2.602),
     *(2.583, 2.567, 2.552, 2.539, 2.528, 2.518, 2.508, 2.500, 2.492, 2.485, 2.479, 2.473, 2.467, 2.462, 2.457),
@@ -67,7 +67,7 @@ _T99 = (
 
 
 class Bound(Struct, frozen=True):
-    """The worst value that a repeat may have, in the unit of the values; ``source``: where it comes from."""
+    """The worst value allowed for a repeat, in the unit of the values; ``source``: its origin."""
 
     value: float
     source: str
@@ -78,12 +78,13 @@ class Bound(Struct, frozen=True):
 
 def compute_bound(recorded: Sequence[float], published: float, score: Scored, slack: Slack, *, lower: bool) -> Bound:
     """Compute how far a repeat may be from the published run: no further than TEST01 allows between a published and an
-    audit run of one system (compliance/TEST01/run_verification.py of mlcommons/inference). Three or more runs that are
-    alike in inputs and evidence narrow it by their own spread, to the bound that 99 of 100 further runs keep (Student's
-    t, one side). It only ever narrows, so that recording noisy runs gains nothing.
+    audit run of one system (compliance/TEST01/run_verification.py of mlcommons/inference). Three or more runs with
+    equal inputs and evidence narrow it by their own spread, to the bound that 99 of 100 further runs satisfy (Student's
+    t, one-sided). It only ever narrows, so that recording noisy runs gains nothing.
 
-    ``recorded``: every valid run alike, the published one among them. ``score``: the published run's, as TEST01
-    reads it, and ``slack`` what the round lets that test's be apart. ``lower``: a lower value is better."""
+    ``recorded``: every such valid run, including the published one. ``score``: the published run's, as TEST01 reads it;
+    ``slack``: the difference that the round allows for that test. ``lower``: a lower value is better.
+    """
     side = 1 if lower else -1
     allowed = slack.of(score.scenario, score.score or 0.0)
     ruled = Bound(published * (1 + side * allowed), f"{allowed:.0%}, as TEST01 allows between two runs of a system")
@@ -98,12 +99,13 @@ def compute_bound(recorded: Sequence[float], published: float, score: Scored, sl
 
 VERSION = 1
 WHAT = "performance: repeated"
-# Facts of a run that a probe can find before it: they must be alike for a repeat to mean anything.
+# Facts of a run that a probe can read beforehand: they must be equal for a repeat to be meaningful.
 _MACHINE = ("machine.architecture", "machine.cpu", "machine.cores.physical")
 
 
 class Repeats(Struct, frozen=True):
-    """``audit`` with a claim for each repeat. ``kept``: those that were made, each with the file that keeps it."""
+    """The results of repeated measurements. ``audit``: with a claim for each repeat. ``kept``: the completed repeats,
+    each with its report file."""
 
     audit: AuditReport
     kept: tuple[tuple[Claim, Path], ...]
@@ -118,15 +120,15 @@ def repeat_runs(
     *,
     busy: bool,
 ) -> Repeats:
-    """Measure the published cells that ``words`` select once more. Raises ReconcilerError when they select none, when
-    another pass is at work here, or when this machine cannot be probed."""
+    """Measure the published cells that ``words`` select once more. Raises ReconcilerError if they select none, if
+    another pass is running here, or if this machine cannot be probed."""
     selection, published = parse_repeated(words), list_published_cells(at.difference.chosen)
     cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selection.matches(_result(c))]
     if not cells:
         fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
     ignore_work(paths)
-    # Both write objects, and a pass sweeps what it takes for leftovers.
+    # Both write objects, and a pass removes files that look like leftovers.
     with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire(), _repository(paths, at.commit) as there:
         found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
@@ -142,7 +144,7 @@ def _result(cell: Cell) -> Address:
 
 @contextlib.contextmanager
 def _repository(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
-    """The commit with its own state, and the objects and caches of this repository."""
+    """Yield the commit with its own state, and the objects and caches of this repository."""
     with open_temporary("rerun", paths.work) as folder:
         there = RepositoryPaths(clone_at(paths.root, commit, folder / "tree"))
         there.work.mkdir(exist_ok=True)
@@ -165,7 +167,7 @@ def _repeat(
     record = at.records[identity]
     declared = at.list_declared(record)
     address = declared.address if declared else record.address
-    own = address.cell or cell  # another's, where the result is inferred
+    own = address.cell or cell  # another cell's, if the result is inferred
     choice = (f"cell={own}", "mode=performance")
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if at.desired.submission.systems[own.system].is_queued:
@@ -194,7 +196,7 @@ def _not_repeated(cell: Cell, why: str) -> Claim:
 
 
 def _unlike(record: Record, machine: Node) -> list[str]:
-    """Find differences to the machine, and to the measuring code, of the record."""
+    """List the differences from the record's machine and measuring code."""
     gpus = machine["accelerators"]
     here: dict[str, Any] = {
         **{name: machine["machine"].get(name) for name in _MACHINE},
@@ -209,7 +211,7 @@ def _unlike(record: Record, machine: Node) -> list[str]:
 
 
 def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
-    """Find a backend of another version than the spec pins: of an imported run, no fact of its record says it."""
+    """Find a backend of another version than the spec pins: an imported run has no fact of it."""
     name, pinned = settings.backend, settings.backend_version
     here = str(machine["backends"].get(name) or "")
     return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
@@ -217,11 +219,11 @@ def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
 
 def _shown(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return (text if len(text) < 64 else text[:12]) or "none"  # a digest is known by its beginning
+    return (text if len(text) < 64 else text[:12]) or "none"  # a digest is recognised by its beginning
 
 
 def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
-    """Why a run made here and now would not be the one that was published; "" when it would."""
+    """Explain why a run made here and now would differ from the published one; "" if it would not."""
     obstacle = still.observed.systems.get(cell.system)
     if obstacle is not None:
         return obstacle.message
@@ -274,7 +276,7 @@ def _judged(
 
 
 def _find_slack(cell: Cell, at: Snapshot) -> Slack:
-    """Find how far the commit's round lets two runs of a system be apart."""
+    """Return the difference that the commit's round allows between two runs of a system."""
     settings = at.desired.detail(_result(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
     rules = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
@@ -319,16 +321,16 @@ def _kept(
     return path
 
 
-# Proves what a commit says of accuracy: its own scorer, run again on the kept accuracy log and the labels.
+# Verifies a commit's claims of accuracy: runs its own scorer again on the kept accuracy log and the labels.
 #
-# Only here does an audit need artifacts and a scorer's libraries; `reconcile pull` brings the former.
+# Only this audit needs artifacts and a scorer's libraries; `reconcile pull` fetches the artifacts.
 
-_ACCURACY = "accuracy"  # the claim that an audit from git alone can only attest
+_ACCURACY = "accuracy"  # the claim that an audit from git can only attest
 
 
 def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> AuditReport:
-    """The audit with each attested accuracy claim proven, contradicted or missing. An imported score whose benchmark
-    has no scorer here stays attested. Raises RepositoryError when the commit cannot be checked out."""
+    """Return the audit with each attested accuracy claim proven, contradicted or missing. An imported score whose
+    benchmark has no scorer here stays attested. Raises RepositoryError if the commit cannot be checked out."""
     paths.work.mkdir(parents=True, exist_ok=True)
     with open_temporary("rescore", paths.work) as folder:
         root = clone_at(paths.root, at.commit, folder / "tree")
@@ -343,7 +345,7 @@ def _is_attested(claim: Claim) -> bool:
 
 
 def _order(audited: AuditReport) -> Any:
-    """Each cell's claims stay together, where the audit has them."""
+    """Return the sort key that keeps each cell's claims together, in the audit's order."""
     position = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
     return lambda claim: position.get(claim.where, len(position))
 
@@ -351,7 +353,7 @@ def _order(audited: AuditReport) -> Any:
 def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
     record = at.records.get(at.difference.chosen[cell].score)
     if record is None:
-        return None  # the audit says so already
+        return None  # the audit already reports it
     detail = at.desired.detail(Address(Kind.SCORE, str(cell)))
     settings, code = detail.settings, BENCHMARKS.get(detail.locations.get("benchmark.code", ""))
     if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
@@ -375,7 +377,7 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
 
 
 def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Artifact]]:
-    """(input, file name) → artifact, of everything that the score was made from."""
+    """Yield (input, file name) → artifact for everything from which the score was made."""
     for name, identity in record.upstream.items():
         upstream = at.records.get(identity)
         for artifact in upstream.artifacts if upstream else ():
@@ -384,13 +386,13 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
 
 
 def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
-    """Find a file with these very bytes."""
+    """Return a file with exactly these bytes."""
     candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
     return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
 
 
 def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
-    """Find inputs of a scorer that are not here, or not as recorded; "" when all are."""
+    """List a scorer's inputs that are missing here, or not as recorded; "" if there are none."""
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record names no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}

@@ -1,4 +1,4 @@
-"""Answers to an objection: the evidence for one result, from a commit alone, and amendments of results."""
+"""Responses to an objection: the evidence for one result, from a commit only, and amendments of results."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ _SHORT = 12  # characters of a commit or an id
 
 
 class EvidencedRun(Struct, frozen=True):
-    """A record of the result. ``brought``: the commit that has it first, ``specs``: path → the first commit in which
-    that spec had the bytes that the run was made from; "" where no commit has them. ``missing``: logs that are not in
-    the commit."""
+    """A record of the result. ``brought``: the first commit that has it; ``specs``: path → the first commit whose spec
+    has the bytes that the run was made from, "" if no commit has them. ``missing``: logs that are not in the commit."""
 
     name: str
     id: str
@@ -56,8 +55,8 @@ class EvidencedRun(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """``claims``: of the audit, about this cell. ``settings``: name → value and the line that set it. ``files``: path
-    below the folder of the response → content."""
+    """The evidence for one result. ``claims``: the audit's claims about this cell. ``settings``: name → value and the
+    line that set it. ``files``: path below the response's folder → content."""
 
     cell: Cell
     commit: str
@@ -68,7 +67,7 @@ class Evidence(Struct, frozen=True):
 
 
 def gather_evidence(root: Path, at: Snapshot, cell: Cell) -> Evidence:
-    """ReconcilerError for a cell that has no result in the commit."""
+    """Gather the evidence for a cell's result. Raises ReconcilerError for a cell without a result in the commit."""
     chosen = at.difference.chosen[cell]
     names = [("performance", chosen.performance), ("accuracy", chosen.accuracy), ("score", chosen.score)]
     names += [*chosen.tests, *((f"{name}-verdict", identity) for name, identity in chosen.verdicts)]
@@ -81,7 +80,7 @@ def gather_evidence(root: Path, at: Snapshot, cell: Cell) -> Evidence:
     with open_logs(root, at.commit) as logs:
         runs = tuple(_gather_run(root, at, logs, name, identity, files) for name, identity in known)
         claims = tuple(audit_cell(cell, at, logs, published=published))
-        # A claim about the files of this cell is named for it; those about other cells are no evidence here.
+        # A claim about this cell's files has its name; those about other cells are not evidence here.
         tree = tuple(claim for claim in verify_tree_files(root, at, logs) if claim.where == str(cell))
     return Evidence(cell, at.commit, runs, (*claims, *tree), _collect_settings(at, cell), files)
 
@@ -104,12 +103,12 @@ def _gather_run(
 
 
 def _find_first(root: Path, path: str, blob: str) -> str:
-    """The oldest commit that gave a file these bytes."""
+    """Return the oldest commit that gave a file these bytes."""
     return next(reversed(git.find_blob_commits(root, path, blob)), "")
 
 
 def _collect_settings(at: Snapshot, cell: Cell) -> dict[str, tuple[str, str]]:
-    """Collect the inputs of the cell's own resources: the value of each, and the line that set it."""
+    """Collect the inputs of the cell's own resources: each value, and the line that set it."""
     found: dict[str, tuple[str, str]] = {}
     for resource in _list_own(at, cell):
         for item in at.desired.detail(resource).inputs:
@@ -119,7 +118,7 @@ def _collect_settings(at: Snapshot, cell: Cell) -> dict[str, tuple[str, str]]:
 
 
 def _list_own(at: Snapshot, cell: Cell) -> Iterator[Address]:
-    """The cell's runs, scores and tests with what they are made from."""
+    """List the cell's runs, scores and tests with their sources."""
     queue = [Address(Kind.RESULT, str(cell))]
     done: set[Address] = set()
     while queue:
@@ -217,7 +216,7 @@ def _render_claim(claim: Claim) -> str:
 def amend(
     paths: RepositoryPaths, options: Options, text: str, since: str, objection: str, reason: str | None, *, commit: bool
 ) -> RecordedDecision[Amendment]:
-    """Record that the result submitted in the commit ``since`` was corrected; ReconcilerError where it was not."""
+    """Record that the result submitted in the commit ``since`` was corrected. Raises ReconcilerError if it was not."""
     why = check_reason(reason)
     seen = compute_plan(paths, options)
     base = read_snapshot(paths.root, git.resolve(paths.root, since))
@@ -249,5 +248,5 @@ def _show_metric(paths: RepositoryPaths, cell: Cell, chosen: Chosen) -> str:
     try:
         metric = summarize(load_record(paths, chosen.performance), chosen.performance).find_metric(cell.scenario)
     except ReconcilerError:
-        return ""  # the record is in the submitted commit alone
+        return ""  # only the submitted commit has the record
     return " ".join(metric) if metric else ""

@@ -1,4 +1,4 @@
-"""Claims of a commit about its runs and scores, derived again from the files that they left, and from its history."""
+"""Verifies a commit's claims about its runs and scores, from the files that they left and from its history."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ from reconciler.storage import git
 from reconciler.storage.git import Appearances, Commit
 
 Files = Mapping[str, bytes]
-# Values of a record that follow from its log alone, and so may be there only where it does.
+# Values of a record that follow from its log only, so they may exist only if the log yields them.
 _DERIVED = frozenset({"validity", "metric", "reasons", "margins", "suggestion", "inferred", "findings"})
-_LONGEST = 120  # characters of a value that is quoted
+_LONGEST = 120  # characters of a quoted value
 _RELEASE = re.compile(rb'^:::MLLOG \{"key": "loadgen_version", "value": "([^"\\]{1,80})"', re.MULTILINE)
 
 
 def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """Settings of a run or a test, the result of the performance run, accuracy of a score; nothing of other records."""
+    """Verify the settings of a run or a test, the result of a performance run, or the accuracy of a score; nothing for
+    other records."""
     files = read_record_files(record, logs)
     if record.address.kind is Kind.SCORE:
         run = at.records.get(at.difference.chosen[cell].accuracy)
@@ -55,8 +56,8 @@ def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Verify the performance runs that the policy passed over: whether their logs say what their records say. A worse
-    run whose record calls it INVALID would make room for a better one."""
+    """Verify that the logs of performance runs that the policy passed over agree with their records. A worse run
+    recorded as INVALID would make room for a better one."""
     own = at.difference.chosen[cell].performance
     for summary in at.recorded.done(published.key):
         record = at.records[summary.id]
@@ -71,7 +72,7 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
 
 
 def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-    """The LoadGen that the record names, by its version, is the one that wrote the log."""
+    """Verify that the log was written by the LoadGen version that the record names."""
     logged = _RELEASE.search(read_record_files(record, logs).get(DETAIL, b""))
     if logged is None:
         return
@@ -85,7 +86,8 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
 
 
 def _detail(record: Record, at: Snapshot) -> Detail:
-    """Find the detail of the resource it is chosen for; of an inferred cell's records that is another cell's."""
+    """Return the detail of the resource for which the record is chosen; an inferred cell's records belong to another
+    cell."""
     declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
 
@@ -106,7 +108,7 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
-    except KeyError as error:  # a record may come from anybody's branch
+    except KeyError as error:  # a record may come from any branch
         yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
         return
     if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, which does not matter
@@ -131,8 +133,8 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
 
 
 def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ()) -> tuple[Proof, str]:
-    """All else that was derived of the files, whole. Another version of this program may have put it into other words,
-    and known fewer of these values."""
+    """Compare all other derived values. Another version of this program may have worded them differently, and known
+    fewer of them."""
     own = record.tool == TOOL
     names = sorted(again.values.keys() | (record.values.keys() & _DERIVED))
     known = [name for name in names if name not in leave and (name in record.values or own)]
@@ -153,7 +155,7 @@ def _pair(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _find_first_other(value: Any, other: Any) -> str:
-    """The part of a value that another does not share, as text."""
+    """Return the first differing part of a value, as text."""
     if isinstance(value, list) and isinstance(other, list):
         parts = [item for item in value if item not in other]
         if parts and isinstance(parts[0], dict):
@@ -181,7 +183,7 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
     if met is not None and met != record.values.get("accuracy_met"):
         said = "that the bars are met" if record.values.get("accuracy_met") else "that a bar is not met"
         return claim(Proof.CONTRADICTED, f"recorded {said}, {again.source} says otherwise: {detail}")
-    # A round's limits may be corrected, and other metrics be asked for: only what was measured stays.
+    # A round's limits may be corrected, and other metrics be required: only measured values remain.
     found = {str(bar["metric"]): bar["measured"] for bar in again.values.get("bars", ())}
     for bar in record.values.get("bars", ()):
         if (name := str(bar["metric"])) in found and found[name] != bar["measured"]:
@@ -191,7 +193,7 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
 
 
 def _compare(recorded: object, again: object, source: str) -> tuple[Proof, str]:
-    """A recorded value against what ``source`` says of it."""
+    """Compare a recorded value with the one from ``source``."""
     if again == recorded:
         return Proof.PROVEN, f"{_shown(again)}, from {source}"
     return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
@@ -201,14 +203,15 @@ def _shown(value: object) -> str:
     return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)
 
 
-# Records that a commit's history had and the commit no longer has. Of a valid run that was removed a policy chooses
-# among what is left; one that was written anew contradicts itself.
+# Records that the commit's history had and the commit no longer has. If a valid run was removed, a policy chooses among
+# the rest; if it was rewritten, it contradicts itself.
 
-_FEW = 4  # fields that are named
+_FEW = 4  # number of fields to list
 
 
 def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """As far as the history here goes back. A run with other inputs than the published one could not take its place."""
+    """Find removed runs, as far as the local history goes back. A run with other inputs than the published one could
+    not replace it."""
     cells = {at.records[i].key: cell for cell, chosen in at.difference.chosen.items() if (i := chosen.performance)}
     begins = {f"{RECORDS}/Run/{key[:12]}-" for key in cells}
     gone = {where: commit for where, commit in _list_gone(at, appeared) if where[0].rpartition("-")[0] + "-" in begins}
@@ -221,9 +224,9 @@ def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterat
 def find_rewritten_records(
     root: Path, at: Snapshot, appeared: Appearances, only: Container[str] | None = None
 ) -> Iterator[Claim]:
-    """Records of an attempt, or of a run with the same log, of which the history had another one first: a pass writes
-    each attempt once. It may record a run again that an older version refused, and an import may be declared anew.
-    Records that only name others that were written anew are not listed. ``only``: files of records that are gone."""
+    """Find records of an attempt, or of a run with the same log, that replaced an earlier version in the history: a
+    pass writes each attempt once. It may record a run again that an older version refused, and an import may be
+    redeclared. Records that only name other rewritten records are not listed. ``only``: files of removed records."""
     gone = {where: commit for where, commit in _list_gone(at, appeared) if only is None or where[0] in only}
     contents = git.read_blobs(root, [blob for _, blob in gone])
     before = [
@@ -280,7 +283,7 @@ def _list_gone(at: Snapshot, appeared: Appearances) -> Iterator[tuple[tuple[str,
 
 
 def _list_other_fields(before: Record, now: Record) -> list[str]:
-    """Names of fields, and of their entries where they have some, that were not changed along with other records."""
+    """List the changed fields, or their changed entries, except those that changed along with other records."""
     found = []
     for name, value in structs.asdict(before).items():
         other = getattr(now, name)
@@ -294,7 +297,7 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 
 
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
-    """Read the fingerprints of its log, where that commit has it."""
+    """Read the fingerprints of its log, if that commit has it."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
     files = git.list_files_at(root, commit, [f"{FOLDER}/{digest}"]) if digest else {}
     for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
@@ -313,7 +316,7 @@ def _decode(data: bytes | None, path: str) -> Record | None:
 
 
 def note_shallow(root: Path) -> Iterator[Claim]:
-    """A shallow clone also cuts off what was removed from the history."""
+    """Note a shallow clone, which also hides files removed from the history."""
     if git.is_shallow(root):
         detail = (
             "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"
@@ -322,7 +325,7 @@ def note_shallow(root: Path) -> Iterator[Claim]:
 
 
 def _valid(data: bytes, path: str) -> tuple[str, str] | None:
-    """Key and figures of a valid performance run; None for anything else."""
+    """Return the key and figures of a valid performance run; None for any other record."""
     record = _decode(data, path)
     if record is None:
         return None
@@ -337,19 +340,13 @@ def _claim(cell: Cell, path: str, figures: str, commit: str) -> Claim:
     return Claim(str(cell), "performance: a run that was removed", Proof.MISSING, detail)
 
 
-# One run that a commit shows as two: a log of an earlier run that came again with other dates, or as it is for
-# another result.
-#
-# Its latencies and the clock of LoadGen's logger give an edited one away. Runs with one result, and runs of one
-# address, are compared. A run that was recorded twice would be the newest again, or weigh twice where the median is
-# published.
+# One run that a commit presents as two: an earlier run's log with other dates, or the same log for another result.
 
 _OWN = "a run of its own"
 
 
 def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Find copies among records that count, and everything else in the commit; nothing where every run is one of its
-    own."""
+    """Find copies among records that count, and in the rest of the commit; none if all runs are distinct."""
     counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
     yield from _find_shared_logs(at, counting)
     yield from _find_recorded_twice(at)
@@ -368,8 +365,8 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
-    """A log that counts for two systems, or for two benchmarks of which none is the other's stricter variant, and that
-    a record of each calls its own run. Where one run may serve two cells, they share its record."""
+    """Find a log that counts for two systems, or for two benchmarks of which neither is the other's stricter variant,
+    and that a record of each claims as its own run. If one run may serve two cells, they share its record."""
     first: dict[str, str] = {}
     known = {identity: at.committed.summaries[identity] for identity in counting if identity in at.committed.summaries}
     for identity, later in sorted(known.items(), key=lambda item: (item[1].started, item[0])):
@@ -377,14 +374,14 @@ def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Cla
         one = first.setdefault(digest, identity) if digest else identity
         earlier = known[one]
         if not _may_share(at, earlier.address.cell, later.address.cell):
-            # Either of them may be the one that ran.
+            # Either of them may be the original.
             for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
                 detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
                 yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
 
 
 def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
-    """Among the runs that a policy chooses from. What was imported may have come twice."""
+    """Find runs recorded twice among those that a policy chooses from. Imports may contain a run twice."""
     for cell, chosen in sorted(at.difference.chosen.items(), key=lambda item: str(item[0])):
         published = at.committed.summaries.get(chosen.performance)
         first: dict[str, Summary] = {}
@@ -407,13 +404,13 @@ def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
 
 
 def _find_official(at: Snapshot, cell: Cell) -> str:
-    """The benchmark that the spec enters it as."""
+    """Return the official benchmark under which the spec enters it."""
     result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
     return at.desired.detail(result.address).settings.official or cell.benchmark if result else ""
 
 
 def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:
-    """The pairs that have a fingerprint in common, in this order. Thousands of runs may have one result."""
+    """Yield the pairs with a common fingerprint, in this order. Thousands of runs may have one result."""
     holders: dict[str, list[int]] = {}
     for number, identity in enumerate(ordered):
         for fingerprint in seen[identity]:
@@ -423,7 +420,7 @@ def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]])
 
 
 def _group_candidates(at: Snapshot) -> list[set[str]]:
-    """Ids of records that one run may have made, of those with different logs."""
+    """Group the ids of records with different logs that may come from one run."""
     groups: dict[tuple[object, ...], dict[str, str]] = {}
     for identity, summary in at.committed.summaries.items():
         digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
@@ -437,7 +434,7 @@ def _group_candidates(at: Snapshot) -> list[set[str]]:
 
 
 def _find_log_fingerprints(record: Summary, logs: Logs) -> dict[str, bytes]:
-    """Fingerprint → the log, whatever its line ends. Nothing of a log that is not here or cannot be read."""
+    """Return fingerprint → the log, with any line ends. Empty for a log that is missing or unreadable."""
     own = [a for a in record.artifacts if a.name == DETAIL and a.place == "logs"]
     good = logs.read(own)
     for data in good.values():

@@ -1,4 +1,4 @@
-"""Value of the signatures of a commit's records. A commit without any, whose spec asks for none, claims nothing."""
+"""Validates the signatures of a commit's records. A commit without any, whose spec requires none, makes no claim."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _PARALLEL = 4
 
 
 def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path | None) -> AuditReport:
-    """The audit with a claim for each signature that is there, or should be. ``signers``: the file to go by, instead of
-    the one that the commit's spec names, or git is configured with; naming one asks for signatures. Raises
-    RepositoryError when it is not there."""
+    """Return the audit with a claim for each existing or required signature. ``signers``: a file used instead of the
+    one in the commit's spec or git's configuration; passing it makes signatures required. Raises RepositoryError if it
+    is missing."""
     settings = at.desired.submission
     demanded = bool(settings.get("signing.sign")) or signers is not None
     chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
@@ -45,13 +45,13 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
 
 
 def _records(chosen: Chosen) -> Iterator[str]:
-    """List every record that a cell rests on and that a person's pass made."""
+    """List every record that a cell uses and that a person's pass made."""
     ids = (chosen.performance, chosen.accuracy, chosen.score, *(i for _, i in (*chosen.tests, *chosen.verdicts)))
     yield from dict.fromkeys(filter(None, ids))
 
 
 def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[str]]:
-    """Record id → blobs of its signatures."""
+    """Return record id → blobs of its signatures."""
     found: dict[str, list[str]] = {}
     for path, (blob, _) in sorted(git.list_files_at(root, at.commit, [RECORDS]).items()):
         identity = path.removeprefix(f"{RECORDS}/").partition(".")[0]
@@ -61,7 +61,7 @@ def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[st
 
 
 def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder: Path) -> Path | None:
-    """The file of allowed signers; that of the spec as the commit has it, when it is in the repository."""
+    """Return the file of allowed signers; the version in the commit if the spec's file is in the repository."""
     if given is None and declared:
         files = git.list_files_at(root, at.commit, [declared])
         for blob, _ in files.values():
@@ -100,7 +100,7 @@ def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
 
 
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
-    """One bad signature spoils the good ones: somebody put it there."""
+    """Make the claim. One bad signature outweighs the good ones: somebody added it."""
     what = f"{record.address.label}: signature"
     by = {
         signature_status: [c for c in found if c.signature_status is signature_status]
@@ -113,6 +113,6 @@ def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool)
     if not found:
         return Claim(where, what, Proof.MISSING, "unsigned; `reconcile sign` signs")
     first = by[SignatureStatus.UNKNOWN][0]
-    # Without signers named, no names are asked for: that the bytes are signed is attested all the same.
+    # Without named signers, no names are required: it is still attested that the bytes are signed.
     proof = Proof.MISSING if known else Proof.ATTESTED
     return Claim(where, what, proof, f"unknown signer {first.who}: {first.why}")

@@ -1,7 +1,7 @@
-"""The submission at one commit: its spec compiled, its records, and the differences between the two.
+"""The submission at one commit: its compiled spec, its records, and the differences between them.
 
-Nothing of this machine enters: versions and sources come from the commit's own records, artifacts count as fine. So
-two people who look at one commit see the same, whatever they have installed.
+It is independent of this machine: versions and sources come from the commit's own records, and artifacts count as
+intact. So all users see the same for one commit, whatever they have installed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Struct, frozen=True, dict=True):
-    """``specs``: path → blob id."""
+    """The submission at one commit. ``specs``: path → blob id."""
 
     commit: str
     specs: Mapping[str, str]
@@ -53,17 +53,17 @@ class Snapshot(Struct, frozen=True, dict=True):
 
     @property
     def records(self) -> CommitRecords:
-        """By id."""
+        """The records by id."""
         return self.committed.records
 
     @property
     def damaged(self) -> Mapping[str, str]:
-        """Path of a record file → what is wrong."""
+        """Path of a record file → problem."""
         return self.committed.damaged
 
     def list_declared(self, record: Record) -> Resource | None:
-        """List the inputs that the spec asks a record for: by its key, under the names it was made for or, where a
-        benchmark has another name since, under any; else by name alone, as for a difference that was accepted."""
+        """Return the resource for which the spec requests a record: by its key, under the names for which it was made
+        or, if a benchmark was renamed since, under any; otherwise by name only, as for an accepted difference."""
         known = self.desired.by_address
         named = [known[a] for a in (record.address, *record.shared) if a in known]
         asked = next((r for r in named if r.key == record.key), None) or self.by_key.get(record.key)
@@ -76,9 +76,9 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 
 class Shared(Struct, dict=True):
-    """Shared data of snapshots of one repository, which the second need not make again: most records, and cells.
-    ``index``: the folder of this machine's caches; None to believe none. ``keep``: whole records, too. ``checked_out``:
-    records may be read where the work tree has them."""
+    """Data shared between snapshots of one repository, computed once: most records, and cells. ``index``: the folder of
+    this machine's caches, None to use none. ``keep``: keep whole records too. ``checked_out``: records may be read from
+    the work tree."""
 
     index: Path | None = None
     keep: bool = True
@@ -98,8 +98,9 @@ def read_snapshot(
     today: date | None = None,
     shared: Shared | None = None,
 ) -> Snapshot:
-    """``today``: the day (UTC) on which decisions are to hold; by default that of the commit, so that a commit says the
-    same forever. ``shared``: of other snapshots. Raises SpecError with every problem of that commit's spec."""
+    """Read the submission at a commit. ``today``: the day (UTC) on which decisions are evaluated, by default the
+    commit's own day, so that the result never changes. ``shared``: data of other snapshots. Raises SpecError with every
+    problem of that commit's spec."""
     with pause_collector():
         return _snapshot(root, commit, specs, today, shared or Shared())
 
@@ -126,7 +127,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
 
 
 def _list_specs(root: Path, commit: str, specs: tuple[str, ...]) -> dict[str, tuple[str, int]]:
-    """path → (blob, bytes). A link counts as the file of the commit that it leads to. SpecError for one that leads out
+    """Return path → (blob, bytes). A link counts as its target in the commit. Raises SpecError for one that leads out
     of the repository."""
     there = {p: at for p, at in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
     links = list_links_at(root, commit, specs)
@@ -161,7 +162,7 @@ def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Decl
 
 
 def _is_spec(path: str) -> bool:
-    """As on disk, what is hidden is none."""
+    """Return True for a spec file; hidden files do not count, as on disk."""
     return path.endswith((".yaml", ".yml")) and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -174,7 +175,7 @@ def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
 
 
 def _digest_sources(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str, str]:
-    """sha256 of the sources that are in the repository itself, as a user's own benchmark does."""
+    """Return the sha256 of sources in the repository itself, such as a user's own benchmark."""
     paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}
     files = git.list_files_at(root, commit, sorted(here)) if here else {}
@@ -189,12 +190,13 @@ def _digest_sources(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str,
     return {path: found for path, found in digests.items() if path in here}
 
 
-_LARGEST_SOURCE = 256 << 20  # bytes of a file in git that are read to learn a digest
+_LARGEST_SOURCE = 256 << 20  # bytes of a file in git that is read to compute a digest
 _SPEC_FIX = "keep data out of specs/"
 
 
 class _Unset(dict[str, str]):
-    """An environment where every variable has a value: locations never enter a key, so an unset one hides nothing."""
+    """An environment in which every variable has a value: locations never enter a key, so an unset variable has no
+    effect."""
 
     def __missing__(self, name: str) -> str:
         return f"${{{name}}}"

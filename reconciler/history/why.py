@@ -1,4 +1,4 @@
-"""The chain that `why` shows: each step with the commit that recorded it, and the line that last changed it."""
+"""The chain that `why` shows: each step with the commit that recorded it and the commit that last changed its line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reconciler.resource.resources import Resource
 
 
 def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
-    """From the submission to what its cell is made from in the end."""
+    """Build the chain from the submission to the sources of its cell."""
     submission = [r for r in seen.desired.resources if r.kind is Kind.SUBMISSION]
     own = sorted(trace_lineages(seen.desired)[cell], key=lambda r: ORDER[r.kind], reverse=True)
     resources = [*submission, *own]
@@ -57,12 +57,12 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
 
 
 def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
-    """Its own inputs that a line of a spec sets."""
+    """Yield the resource's own inputs that a line of a spec sets."""
     return (i for i in seen.desired.detail(resource.address).inputs if i.origin.line and i.value is not None)
 
 
 def _when(commits: Mapping[Origin, LineCommitText], item: Input) -> float:
-    """An uncommitted edit is the newest of all; a file that git does not know, the oldest."""
+    """Return the sort key: an uncommitted edit is the newest, a file unknown to git the oldest."""
     commit = commits.get(item.origin)
     if commit is None:
         return float("-inf")
@@ -76,7 +76,7 @@ def _changed(commit: LineCommitText | None) -> By | None:
 
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
-    """Record → the commit that brought it. Records never change, so their paths are enough."""
+    """Return record → the commit that added it. Records never change, so their paths suffice."""
     from reconciler.storage.git import find_appearances
 
     paths = [f"state/records/{record}.json" for record in records]
@@ -101,7 +101,7 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
     for resource in lineage:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
-        # Inputs of accepted results may be made again, for others.
+        # Inputs of accepted results may be remade for other cells.
         spared = resource.kind in BUILT and cell in accepted
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)

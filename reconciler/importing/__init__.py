@@ -1,5 +1,5 @@
-"""Takes in what was measured elsewhere: single runs and whole submission trees become records, and a spec.
+"""Imports external measurements: single runs and whole submission trees become records, and a spec.
 
-What the logs prove is recorded, what they cannot prove is marked unknown. Must not run or score anything, and must not
-change what it reads.
+Facts that the logs prove are recorded, all others are marked unknown. It must not run or score anything, and must not
+change its inputs.
 """

@@ -1,5 +1,5 @@
-"""Documents of an adopted tree that are no results: the calibration document, the code of each benchmark with how a
-tree of ours says that it ran, power measurements, and the capacity of the power supplies of its systems."""
+"""Documents of an adopted tree that are not results: the calibration document, the code of each benchmark with the
+statement of how it ran in a tree of ours, power measurements, and the capacity of its systems' power supplies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _LOCATIONS = ("code", "cwd", "logs", "user_conf_at")
 
 
 class AdoptedDocuments(Struct, frozen=True):
-    """``published``: what the spec says of them. ``files``: path relative to the repository → the file in the tree."""
+    """The documents of an adopted tree. ``published``: their declaration in the spec. ``files``: path relative to the
+    repository → the file in the tree."""
 
     published: Mapping[str, Any]
     files: Mapping[str, Path]
@@ -43,7 +44,7 @@ class AdoptedDocuments(Struct, frozen=True):
 
 
 def find_documents(tree: TakenTree) -> AdoptedDocuments:
-    """Reads nothing but names; ``copy`` brings the files into a repository."""
+    """Find the documents by name without reading them; ``copy`` puts the files into a repository."""
     files: dict[str, Path] = {}
     sources: dict[str, str] = {}
     for place in filter(lambda place: is_readable(place.path, tree.unreadable), tree.places):
@@ -81,7 +82,7 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
 
 
 def refuse_odd_power(tree: TakenTree) -> TakenTree:
-    """A power measurement that no submission tree can hold is left out, with the reason."""
+    """Leave out a power measurement that no submission tree can contain, with the reason."""
     cells = []
     for item in tree.cells:
         if wrong := next((name for name in item.power if not all(map(is_portable, name.split("/")))), ""):
@@ -93,8 +94,8 @@ def refuse_odd_power(tree: TakenTree) -> TakenTree:
 
 
 def restore_settings(tree: TakenTree, documents: AdoptedDocuments) -> TakenTree:
-    """The tree with the settings that its own REPRODUCE.md states, of each benchmark of which it does so for all cells
-    with runs of their own, and whose code came along."""
+    """Return the tree with the settings in its own REPRODUCE.md, for each benchmark whose own runs all have them and
+    whose code is included."""
     chosen: dict[Cell, TakenCell] = {}
     for benchmark, source in documents.published["source"].items():
         path = documents.files.get(f"{source}/{REPRODUCE}")
@@ -110,14 +111,14 @@ def restore_settings(tree: TakenTree, documents: AdoptedDocuments) -> TakenTree:
 
 
 class _Code(Struct, frozen=True):
-    """The code of a cell in the repository: its folder, with "/" at the end, and the names of all files that come
-    along."""
+    """A cell's code in the repository: its folder, with "/" at the end, and the names of all included files."""
 
     folder: str
     names: Collection[str]
 
     def find(self, location: object, part: str) -> str:
-        """Where a part of the code is, a file by its name, else the folder. KeyError where it did not come along."""
+        """Return the location of a part of the code: a file by its name, or else the folder. Raises KeyError if it is
+        not included."""
         file, place = PurePosixPath(str(location)), f"{self.folder}{part}"
         if file.suffix and f"{place}{file.name}" in self.names:
             return f"{place}{file.name}"
@@ -127,7 +128,7 @@ class _Code(Struct, frozen=True):
 
 
 def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions], code: _Code) -> TakenCell | None:
-    """None where nothing is stated of the cell, or its code did not come along."""
+    """Return None if nothing is declared for the cell, or its code is not included."""
     cell = item.cell
     found = stated.get((cell.division, cell.system, cell.scenario))
     if found is None:
@@ -152,7 +153,7 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
 
 
 def _locate_harness(harness: Mapping[str, object], code: _Code) -> dict[str, object]:
-    """The settings of a harness with its code and configurations where they are now."""
+    """Return a harness's settings with the present locations of its code and configurations."""
     located = dict(harness)
     for part in ("", "service", "build"):
         group = located if not part else dict(own) if isinstance(own := harness.get(part), Mapping) else {}
@@ -172,7 +173,7 @@ def _locate_harness(harness: Mapping[str, object], code: _Code) -> dict[str, obj
 
 
 def _move(location: str, moved: Mapping[str, str]) -> str:
-    """A location that is what moved, or below it, where it is now."""
+    """Return the present location of a path at or below one that moved."""
     for before, after in moved.items():
         if location == before or location.startswith(f"{before}/"):
             return after + location.removeprefix(before)

@@ -31,7 +31,8 @@ from reconciler.storage.files import RepositoryPaths, copy
 
 
 class TakenRecord(Struct, frozen=True):
-    """Result of one folder. ``identity`` is the record's id, ``validity`` LoadGen's word on a performance run."""
+    """The result for one folder. ``identity``: the record's id; ``validity``: LoadGen's verdict on a performance
+    run."""
 
     address: Address
     identity: str
@@ -42,7 +43,7 @@ class TakenRecord(Struct, frozen=True):
 
 
 class ImportRecorder(Struct):
-    """Writes into one repository; run it under the pass lock. ``made``: key → id of each record written or known."""
+    """Writes into one repository; requires the pass lock. ``made``: key → id of each record written or known."""
 
     paths: RepositoryPaths
     desired: Desired
@@ -51,8 +52,8 @@ class ImportRecorder(Struct):
     made: dict[str, str] = field(default_factory=dict)
 
     def run(self, cell: Cell, found: FoundRun, test: str = "") -> tuple[TakenRecord, ...]:
-        """Records a run, or that of a compliance test, and the score that came with it. LogError when it is not what
-        the cell asks for."""
+        """Record a run, or a compliance test's run, and the included score. Raises LogError if it is not what the cell
+        requests."""
         at = Address(Kind.COMPLIANCE_TEST, f"{cell}/{test}") if test else RunAddress(cell, found.mode).address
         resource = self._resource(at)
         detail = self.desired.detail(resource.address)
@@ -76,13 +77,13 @@ class ImportRecorder(Struct):
             )
 
     def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun, failure: str = "") -> TakenRecord:
-        """Records a compliance test's folder as it is. ``found``: the run that it came with; ``failure``: why it is not
-        passed."""
+        """Record a compliance test's folder unchanged. ``found``: the run that it belongs to; ``failure``: why it is
+        not passed."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
         return self._store(import_test(address, files, found.made, self.context, failure))
 
     def redeclare(self, cell: Cell) -> tuple[TakenRecord, ...]:
-        """Says more of runs that were imported before. ReconcilerError when the cell has none."""
+        """Declare more about runs imported earlier. Raises ReconcilerError if the cell has none."""
         names: dict[str, str] = {}
         taken = []
         tests = (a for a in self.desired.by_address if a.kind is Kind.COMPLIANCE_TEST and a.cell == cell)
@@ -100,7 +101,7 @@ class ImportRecorder(Struct):
         return tuple(taken)
 
     def require(self, cell: Cell, found: Iterable[FoundRun]) -> None:
-        """ReconcilerError where a run is none that the cell asks for, before any is recorded."""
+        """Raise ReconcilerError, before recording any, if a run is not what the cell requests."""
         for run in found:
             self._resource(RunAddress(cell, run.mode).address)
 
@@ -117,7 +118,7 @@ class ImportRecorder(Struct):
         return found
 
     def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
-        """Input name → record id; an unrecorded input gets a placeholder record."""
+        """Return input name → record id; an unrecorded input gets a placeholder record."""
         ups = [(item.name, item.upstream) for item in detail.inputs if item.upstream is not None]
         runs = [(name, self.desired.by_address[at].key) for name, at in ups if at.kind is Kind.RUN]
         known = {name: self.made[key] for name, key in runs if key in self.made}
@@ -135,7 +136,8 @@ class ImportRecorder(Struct):
         return self.made[resource.key]
 
     def _store(self, made: Import) -> TakenRecord:
-        """Files first, then the record that names them. The user's files are copied: the store's never change."""
+        """Store the files first, then the record that names them. The user's files are copied: the store's never
+        change."""
         stored = {}
         for number, item in enumerate(made.kept):
             own = self.context.scratch / f"kept-{number}"

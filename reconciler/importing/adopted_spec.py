@@ -1,4 +1,4 @@
-"""The spec of an adopted tree: one file, sorted, with a comment wherever something was left out."""
+"""The spec of an adopted tree: one sorted file, with a comment wherever something was left out."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def render_spec(
     left_out: Mapping[str, str],
     published: Mapping[str, Any] | None = None,
 ) -> str:
-    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``published``: {"calibration": path,
-    "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate": {system: path}} of what
-    was copied to the folder of the spec."""
+    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``:
+    {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate":
+    {system: path}} of the files copied to the spec's folder."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
     return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
 
@@ -67,7 +67,7 @@ def _lines(
 
 
 def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Iterator[str]:
-    """Down to `spec:`. ``what``: was adopted."""
+    """Render the part before `spec:`. ``what``: the adopted object."""
     yield f"# Adopted from {what}. Its runs are recorded as imported: what no"
     yield "# log can prove of them is unknown, until `reconcile import --cell CELL --declare NAME=VALUE` says it."
     if left_out:
@@ -122,13 +122,13 @@ def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
 
 
 def _shared(cells: list[TakenCell]) -> dict[str, str]:
-    """The measurements that all of a benchmark's cells have in common."""
+    """Return the measurements common to all of a benchmark's cells."""
     first = cells[0].measurements
     return {n: v for n, v in first.items() if v.strip() and all(item.measurements.get(n) == v for item in cells)}
 
 
 def _find_shared_settings(cells: list[TakenCell]) -> dict[str, Any]:
-    """The settings of a tree of ours with which all of a benchmark's cells were measured."""
+    """Return the settings in our own tree with which all of a benchmark's cells were measured."""
     first, *others = [item.measured_with for item in cells if item.source is None] or [{}]
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
@@ -169,12 +169,12 @@ def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str], meas
 
 
 def name_power_folder(cell: Cell) -> str:
-    """Name the place in the repository of a cell's power measurement."""
+    """Return the folder in the repository for a cell's power measurement."""
     return f"power/{cell}"
 
 
 def _quantity(name: str, value: Any) -> Any:
-    """With the unit that a spec wants."""
+    """Add the unit that a spec requires."""
     if name in _TIMES:
         return f"{value} ms" if value else 0
     if name == keys.TARGET_LATENCY:

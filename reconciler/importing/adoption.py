@@ -1,4 +1,4 @@
-"""A tree that was read becomes a spec that holds, and records for the runs that fit it."""
+"""Turns a tree that was read into a valid spec, and records for the runs that fit it."""
 
 from __future__ import annotations
 
@@ -67,28 +67,29 @@ class Taken(Protocol):
 
     @property
     def unreadable(self) -> Mapping[Path, str]:
-        """Unread entries of it, and what they are."""
+        """List its unread entries, with their descriptions."""
 
 
 class ProgramTree(Taken, Protocol):
-    """A submission that was read, of another program than MLPerf Inference."""
+    """A submission that was read, from a program other than MLPerf Inference."""
 
     def find_files(self) -> dict[str, Path]:
         """Find the files that a repository keeps with its spec, by their place."""
 
     def refuse_round(self, round_name: str) -> None:
-        """ReconcilerError for a version of the rules that the results cannot be declared for; "" is their own."""
+        """Raise ReconcilerError for a version of the rules for which the results cannot be declared; "" is their
+        own."""
 
     def render_spec(self, cells: list[TakenCell], left_out: Mapping[str, str], files: Mapping[str, Path]) -> str:
-        """The spec that declares the cells. ``files``: as ``find_files`` gave them."""
+        """Return the spec that declares the cells. ``files``: from ``find_files``."""
 
 
-# (cells to declare, cell or file → why it is not) → the spec
+# (cells to declare, cell or file → why it is left out) → the spec
 RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
 
 
 class DeclaredTree(Struct, frozen=True):
-    """``left_out``: cell or file → why it is not in the spec."""
+    """The spec of an adopted tree. ``left_out``: cell or file → why it is not in the spec."""
 
     tree: Taken
     text: str
@@ -97,7 +98,7 @@ class DeclaredTree(Struct, frozen=True):
 
 
 class Adoption(Struct, frozen=True):
-    """``another_round``: the round the spec names, when it is not the tree's."""
+    """The result of recording a tree's runs. ``another_round``: the round in the spec, if it is not the tree's."""
 
     round: str
     text: str
@@ -109,7 +110,8 @@ class Adoption(Struct, frozen=True):
 
 
 def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: RenderSpec) -> DeclaredTree:
-    """The spec of as many cells as the round takes. ``name``: of the spec file, relative to the repository."""
+    """Return the spec with as many cells as the round accepts. ``name``: of the spec file, relative to the
+    repository."""
     left_out = {problem.partition(": ")[0]: problem.partition(": ")[2] for problem in tree.problems}
     left_out |= {str(item.cell): "; ".join(item.problems) for item in tree.cells if item.is_nothing}
     cells = [item for item in tree.cells if str(item.cell) not in left_out]
@@ -133,13 +135,14 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
 
 
 def _rehearsed(tree: Taken, cells: list[TakenCell]) -> dict[str, str]:
-    """Keep a rehearsal a rehearsal."""
+    """Keep the mark of a rehearsal."""
     why = "its tree says that it is a rehearsal, which `--rehearsal` adopts as what it is"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 
 
 def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:
-    """Cell → why the spec may not declare it. A problem that is not a cell's own is that of all it touches."""
+    """Return cell → why the spec may not declare it. A problem outside the cells counts for all cells that it
+    affects."""
     try:
         check(load_sources([Source(name, text, compute_blob_id(text.encode()))], root, {}), ruleset)
     except SpecError as error:
@@ -161,7 +164,7 @@ def _touched(path: str, cells: list[Cell]) -> list[Cell]:
 
 
 def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
-    """Records every run that is what its cell asks for; the others are named, and `plan` shows them as due."""
+    """Record every run that its cell requests; the others are listed, and `plan` shows them as due."""
     taken: list[TakenRecord] = []
     left_out = dict(declared.left_out)
     for item in declared.cells:
@@ -190,9 +193,10 @@ def import_runs(
     user_conf: Path | None,
     declared: Mapping[str, str],
 ) -> tuple[Cell, tuple[TakenRecord, ...]]:
-    """Record the runs in a folder as those of a cell; without one, declare more of runs imported before.
+    """Record the runs in a folder as those of a cell; without a folder, declare more about runs imported earlier.
 
-    Raises ReconcilerError, LogError where the logs are not of what the cell asks for."""
+    Raises ReconcilerError, or LogError if the logs are not what the cell requests.
+    """
     if folder is not None:
         refuse_special(folder)
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
@@ -207,7 +211,7 @@ def import_runs(
 
 
 class DueSteps(NamedTuple):
-    """What a pass still makes of a cell: runs, and what follows from runs alone."""
+    """The steps that a pass still runs for a cell: runs, and steps that follow from runs only."""
 
     runs: list[str]
     others: list[str]
@@ -216,7 +220,7 @@ class DueSteps(NamedTuple):
 def import_trees(
     paths: RepositoryPaths, options: Options, folders: Iterable[Path], declared: Mapping[str, str]
 ) -> tuple[ImportedTree, dict[Cell, DueSteps]]:
-    """Record all runs below the folders; gives what is still due of the cells of the systems that they were made on."""
+    """Record all runs below the folders; return the steps still due for the cells of the systems that made them."""
     with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
         known = seen.desired.by_address
@@ -239,9 +243,9 @@ def _open_recorder(
 
 
 class AdoptedTree(Struct, frozen=True):
-    """``spec``: the file that was written, relative to the repository. ``reproduced``: how a rendering of the records
-    compares with the tree; None where they are declared for another round. ``round_evidence``: how its round was
-    learned, "" where the user named it."""
+    """The result of adopting a tree. ``spec``: the written file, relative to the repository. ``reproduced``: the
+    comparison of the records' rendering with the tree; None if they are declared for another round. ``round_evidence``:
+    how its round was recognised, "" if the user named it."""
 
     spec: str
     adoption: Adoption
@@ -259,8 +263,8 @@ def adopt_tree(
     output: Path | None,
     declared: Mapping[str, str],
 ) -> AdoptedTree:
-    """Turn a submission tree into a spec and imported records. Raises ReconcilerError where nothing can be adopted,
-    RepositoryError where the repository has specs."""
+    """Turn a submission tree into a spec and imported records. Raises ReconcilerError if nothing can be adopted,
+    RepositoryError if the repository has specs."""
     tree = _read_submission(path, submitter, round_name, rehearsal=rehearsal)
     target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
     name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
@@ -289,8 +293,8 @@ def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
 
 
 def _refuse_another(target: Path, text: str) -> None:
-    """The spec comes last: one that holds exactly this text is that of an adoption which was killed in its last
-    moments, or whose report was lost."""
+    """Check an existing spec. The spec is written last: one with exactly this text comes from an adoption that was
+    killed in its last moments, or whose report was lost."""
     if target.exists() and target.read_bytes() != text.encode():
         raise _has_specs([target])
 
@@ -311,8 +315,8 @@ def _record_adoption(
     scratch: Path,
     declared: Mapping[str, str],
 ) -> tuple[Adoption, PlanResult]:
-    """The records are made under the tree's own round; the spec may then name another one. It is written last, so that
-    an adoption which is killed declares nothing, and another one makes the same records again."""
+    """Make the records under the tree's own round; the spec may then name another one. It is written last, so that a
+    killed adoption declares nothing, and the next one makes the same records again."""
     if isinstance(tree, TakenTree):
         tree = refuse_odd_power(tree)
         documents = find_documents(tree)
@@ -320,7 +324,7 @@ def _record_adoption(
     else:
         documents = AdoptedDocuments({}, tree.find_files())
     root = paths.root
-    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to it
+    if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to the code
         root = scratch / "repository"
         documents.copy(root)
     own = final = _declare_tree(tree, tree.ruleset, name, root, documents)
@@ -341,7 +345,7 @@ def _record_adoption(
 
 
 def _find_another(tree: TakenTree | ProgramTree, round_name: str) -> str:
-    """The round to declare the results for, where it is not their own."""
+    """Return the round for which to declare the results, if it is not their own."""
     if not isinstance(tree, TakenTree):
         tree.refuse_round(round_name)
         return ""
@@ -362,7 +366,7 @@ def _declare_tree(
 def _compare_rendering(paths: RepositoryPaths, tree: TakenTree | ProgramTree, seen: PlanResult) -> Reproduced:
     content, ruleset = assemble_content(paths, seen.desired, seen.difference)
     if isinstance(tree, TakenTree):
-        # The tree may have another layout than its round: what counts is what its files hold.
+        # The tree's layout may differ from its round's: its files' actual content decides.
         ruleset = replace(ruleset, layout=tree.places[0].layout)
     files = dict(render(content, ruleset))
     return compare_with(files, tree.folders, lambda ref: find_log(paths, ref).read_bytes(), tree.unreadable)

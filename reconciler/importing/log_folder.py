@@ -1,4 +1,4 @@
-"""Reads folders with LoadGen's logs that were made elsewhere: what ran, as LoadGen's own logs say it."""
+"""Reads folders with LoadGen logs from elsewhere: the logs show what ran."""
 
 from __future__ import annotations
 
@@ -42,13 +42,14 @@ from reconciler.storage.files import replace as write
 from reconciler.storage.untrusted_files import list_special_entries, read_regular, walk_files
 from reconciler.tree.reading.cell import CellFiles
 
-# A run of LoadGen that was made elsewhere, and its records: what ran, as LoadGen's own logs prove it.
+# An external LoadGen run and its records, as LoadGen's own logs prove them.
 
 
 class LoadgenRun(Struct, frozen=True):
-    """``folder`` holds the logs. ``accuracy_text`` is None where there is none.
+    """A LoadGen run from elsewhere. ``folder``: contains the logs. ``accuracy_text``: None if there is none.
 
-    ``original``: the SHA-256 of the untruncated accuracy log, "" when the log here is whole."""
+    ``original``: the SHA-256 of the untruncated accuracy log, "" if the log here is complete.
+    """
 
     folder: Path
     log: DetailLog
@@ -135,10 +136,10 @@ class LoadgenRun(Struct, frozen=True):
 def _choose_user_conf(
     run: LoadgenRun, address: Address, values: Mapping[str, object], context: ImportContext
 ) -> tuple[Path, str]:
-    """The conf of the run, as given where it agrees with the log, else written from what the log says."""
+    """Return the run's conf: the given one if it agrees with the log, or else one written from the log."""
     scenario, key = str(values["scenario"]), str(values.get("model_key", "*"))
     if run.user_conf is not None:
-        # Only the performance run's conf is published; what it says of rates and durations is nothing to the other.
+        # Only the performance run's conf is published; its rates and durations do not concern the other run.
         performance = run.mode == "performance"
         audited = audit_settings(values)
         data = read_regular(run.user_conf)
@@ -158,7 +159,7 @@ def _choose_user_conf(
 
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
-_ENDS = 1 << 16  # bytes at each end of an accuracy log in which a truncation would show
+_ENDS = 1 << 16  # bytes at each end of an accuracy log where a truncation would show
 
 
 def is_reader_of(_: Path) -> bool:
@@ -174,7 +175,7 @@ def find_runs(folder: Path, user_conf: Path | None) -> tuple[LoadgenRun, ...]:
 
 
 def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
-    """Its performance log says what a spec must ask for."""
+    """Read a cell, with the settings that a spec must declare, from its performance log."""
     runs, problems = _runs(files)
     settings: dict[str, Any] = {}
     performance = next((run for run in runs if run.mode == "performance"), None)
@@ -187,8 +188,8 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
 
 
 def _power(performance: Path) -> dict[str, Path]:
-    """Find the files of a power session: its own folders, and all that LoadGen and it left in the run that was
-    measured."""
+    """Find the files of a power session: its own folders, and all files that LoadGen and the session left in the
+    measured run."""
     if not (performance / "power").is_dir():
         return {}
     return {
@@ -219,8 +220,9 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, below: bool = True) -> LoadgenRun:
-    """Find the one run at or below ``path``; without ``below`` the one right there. ``tests``: also one of a compliance
-    test. LogError: none or several, no summary, an audit, a run that did not end, logs that are not of one run."""
+    """Find the one run at or below ``path``; without ``below``, only directly in it. ``tests``: accept a compliance
+    test's run too. Raises LogError for none or several, no summary, an audit, an unfinished run, or logs of different
+    runs."""
     refuse_special(path)
     folder = _folder(path, below=below)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
@@ -245,7 +247,7 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
 
 
 def refuse_special(path: Path) -> None:
-    """LogError when anything in a folder from elsewhere is more than a file, or leads out of it."""
+    """Raise LogError if a foreign folder contains anything but files, or leads out of itself."""
     for entry, what in list_special_entries(path):
         raise LogError(
             f"{entry} is {what}", fix="provide a folder of regular files: copy it with links followed, `cp -rL`"
@@ -286,7 +288,7 @@ def _mode(log: DetailLog, folder: Path) -> str:
 
 
 def _same_run(log: DetailLog, folder: Path) -> None:
-    """A summary of another run shows in what both logs state."""
+    """Check the values that both logs contain, which reveal another run's summary."""
     summary = parse_summary((folder / SUMMARY).read_bytes(), SUMMARY)
     stated = {"Scenario": log.scenario, "Mode": log.mode, "Result is": log.validity}
     for name, logged in stated.items():
@@ -307,7 +309,7 @@ def _strangers(folder: Path, summary: SummaryLog, name: str, there: str, here: s
 
 
 def _original(log: Path, text: Path | None) -> str:
-    """The hash line of a truncated log's accuracy.txt; "" for a whole log."""
+    """Return the hash line of a truncated log's accuracy.txt; "" for a complete log."""
     if not _is_truncated(log):
         return ""
     digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""

@@ -1,6 +1,6 @@
-"""Folders of the logs of many runs, as harnesses leave them in an afternoon: which run of which cell each one is.
+"""Imports folders with the logs of many runs, as harnesses leave them, and finds the cell of each run.
 
-The log says scenario and mode, and whether it is a test. The names of its folders say the rest: the system, the
+The log contains scenario and mode, and whether it is a test. The names of its folders supply the rest: the system, the
 benchmark, and which test, as in ``build/logs/<time>/<system>/<benchmark>/<scenario>``.
 """
 
@@ -34,7 +34,7 @@ _ALONE = "import it alone, with --cell"
 
 
 class RefusedLog(Struct, frozen=True):
-    """Logs that were not recorded. ``message`` names the file, and the line where one shows it."""
+    """Logs that were not recorded. ``message`` names the file, and the line if known."""
 
     log: Path
     message: str
@@ -49,8 +49,8 @@ class ImportedTree(Struct, frozen=True):
 
 
 class LogTree(Struct):
-    """Records the runs of ``cells``, which have runs of their own. ``seen``: the bytes of a log → where they were, and
-    as what."""
+    """Records the runs of ``cells``, which have runs of their own. ``seen``: the bytes of a log → its path and
+    address."""
 
     recorder: ImportRecorder
     cells: Sequence[Cell]
@@ -59,7 +59,7 @@ class LogTree(Struct):
     seen: dict[bytes, tuple[Path, Address]] = field(default_factory=dict)
 
     def record(self, folders: Iterable[Path]) -> ImportedTree:
-        """Record every run below the folders, the oldest first. LogError where there are no logs at all."""
+        """Record every run below the folders, oldest first. Raises LogError if there are no logs at all."""
         logs = sorted({path for folder in folders for path in walk_files(folder) if path.name.endswith(DETAIL)})
         if not logs:
             raise LogError(f"there is no {DETAIL} in these folders", fix="name the folders that LoadGen's logs are in")
@@ -91,8 +91,8 @@ class LogTree(Struct):
             self.refused[log] = RefusedLog(log, str(error), fix)
 
     def _is_copy(self, log: Path, run: LoadgenRun, at: Address) -> bool:
-        """True for another copy of a log, such as scripts make of a test's. LogError where that was of something
-        else."""
+        """Return True for another copy of a log, as scripts make of a test's. Raises LogError if the original belongs
+        elsewhere."""
         first, known = self.seen.setdefault(run.read_log(), (log, at))
         if known != at:
             raise LogError(
@@ -102,7 +102,7 @@ class LogTree(Struct):
         return first != log
 
     def _find_address(self, log: Path, run: LoadgenRun) -> Address:
-        """The run of a cell, or the test, that a log is of. LogError where it is of none, or fits several."""
+        """Return the cell's run, or the test, to which a log belongs. Raises LogError if it matches none or several."""
         found = list(self._list_addresses(log, run))
         fitting = [at for at in found if self._agrees(at, run)] if len(found) > 1 else found
         if len(fitting) == 1:
@@ -137,7 +137,7 @@ class LogTree(Struct):
         yield from chosen
 
     def _list_cells(self, log: Path, run: LoadgenRun) -> list[Cell]:
-        """The cells that its folders are named after. LogError for none."""
+        """Return the cells that its folders are named after. Raises LogError if there are none."""
         parts = log.absolute().parent.parts
         plain = [_plain(part) for part in parts]
         scenario = self._find_scenario(log, run, parts)
@@ -159,8 +159,8 @@ class LogTree(Struct):
 
     @staticmethod
     def _find_scenario(log: Path, run: LoadgenRun, parts: Sequence[str]) -> str:
-        """The scenario that a folder is named after; "" for none. LogError for a log in the folder of another scenario
-        or mode: it was moved there, or LoadGen did not run what was asked."""
+        """Return the scenario that a folder is named after; "" for none. Raises LogError for a log in another
+        scenario's or mode's folder: it was moved there, or LoadGen did not run what was requested."""
         scenario = next((part for part in reversed(parts) if part in SCENARIOS), "")
         folder = parts[-2] if parts[-1].startswith("run_") else parts[-1]
         mode = folder if folder in MODES and run.log.audit is None else ""
@@ -177,7 +177,7 @@ class LogTree(Struct):
         return scenario
 
     def _list_names(self, cell: Cell) -> frozenset[str]:
-        """What the folders of a benchmark may be called: as the spec, the round, LoadGen or its harness name it."""
+        """Return the possible folder names of a benchmark: as the spec, the round, LoadGen or its harness names it."""
         if cell not in self.names:
             detail = self.recorder.desired.detail(RunAddress(cell, PERFORMANCE).address)
             template = PurePath(detail.settings.get_text(_CONF_AT)).parts
@@ -187,7 +187,7 @@ class LogTree(Struct):
         return self.names[cell]
 
     def _find_conf(self, cell: Cell, run: LoadgenRun) -> Path | None:
-        """The user.conf of a performance run that its harness wrote, where the spec says that it does."""
+        """Return the user.conf that the harness of a performance run wrote, if the spec says that it does."""
         if run.mode != PERFORMANCE:
             return None
         settings = self.recorder.desired.detail(RunAddress(cell, run.mode).address).settings
@@ -197,7 +197,7 @@ class LogTree(Struct):
 
 
 def _select_deepest(parts: Sequence[str], names: Mapping[Cell, frozenset[str]]) -> list[Cell]:
-    """The cells of which a name is the deepest of the folders that are named like any."""
+    """Return the cells with a name equal to the deepest matching folder."""
     for part in reversed(parts):
         if found := [cell for cell, own in names.items() if part in own]:
             return found

@@ -1,4 +1,4 @@
-"""Reads one submitter's part of a tree into what a spec would declare of it, cell by cell."""
+"""Reads one submitter's part of a tree, cell by cell, into what a spec would declare about it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from reconciler.tree.reading.view import CellView
 
 
 class TakenTree(Struct, frozen=True):
-    """``ruleset``: that of the tree's own round; ``recognised``: None where the user chose it.
-    ``systems``: {name: its description's values}.
+    """One submitter's part of a tree. ``ruleset``: the rules of the tree's own round; ``recognised``: None if the user
+    chose it. ``systems``: {name: its description's values}.
 
-    ``unreadable``: what of the tree is not read, and what it is."""
+    ``unreadable``: paths of the tree that are not read, with their descriptions.
+    """
 
     submitter: str
     ruleset: Ruleset
@@ -44,13 +45,14 @@ class TakenTree(Struct, frozen=True):
 
     @property
     def folders(self) -> dict[str, Path]:
-        """By where a rendering has it."""
+        """The folders by their place in a rendering."""
         return {f"{place.division}/{place.submitter}": place.path for place in self.places}
 
 
 def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTree:
-    """ReconcilerError when there is no tree, more than one, or several submitters and none is named; or no rules for
-    its round. ``round_name``: whose rules a tree of an unknown round is then read by."""
+    """Read one submitter's part of a tree. Raises ReconcilerError if there is no tree or more than one, if there are
+    several submitters and none is named, or if there are no rules for its round. ``round_name``: the round whose rules
+    apply to a tree of an unknown round."""
     found = survey_tree(path)
     if len(found) != 1:
         raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")
@@ -122,7 +124,7 @@ def _cells(
 
 
 def _find_failing(view: CellView) -> dict[str, str]:
-    """Compliance test → why its own verify files do not pass, of those that the round requires."""
+    """Return compliance test → why its own verify files do not pass, for tests that the round requires."""
     found: dict[str, str] = {}
     for complaint in check_verdicts(view):
         for test in view.tests:
@@ -147,7 +149,7 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
 
 
 def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
-    """Cells that hold another scenario's logs are inferred from it, where that one is there and has the same logs."""
+    """Mark cells that contain another scenario's logs as inferred from it, if it exists and has the same logs."""
     by_cell = {item.cell: item for item in cells}
     return tuple(_with_source(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
 
@@ -170,7 +172,7 @@ def _details(item: TakenCell) -> list[bytes]:
 
 
 def collect_cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:
-    """The settings that a spec of this round must state: what the round does not say anyway."""
+    """Return the settings that a spec of this round must declare, since the round does not define them."""
     rules = ruleset.find_benchmark(item.official)
     ruled = rules.list_settings(item.cell.scenario) if rules else {}
     names = list_settings("performance", item.cell.scenario)

@@ -1,4 +1,4 @@
-"""Every reader of runs that were made elsewhere, and which of them a folder is for."""
+"""All readers of external runs, and the choice of the reader for a folder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reconciler.tree.reading.cell import CellFiles
 
 
 def find_runs(folder: Path, user_conf: Path | None = None, wanted: str = "") -> tuple[FoundRun, ...]:
-    """The runs of one measurement, by the reader of their format. ``wanted``: the format by which the cell is
-    measured: one client may write the files of several. LogError where there is none, or nothing that may be
+    """Return the runs of one measurement, read by the reader for their format. ``wanted``: the format of the cell's
+    measurements, since one client may write files in several. Raises LogError if there is none, or nothing that may be
     imported."""
     named = _find_reader(wanted)
     reader = named if named is not None and named.is_reader_of(folder) else None
@@ -24,7 +24,7 @@ def find_runs(folder: Path, user_conf: Path | None = None, wanted: str = "") -> 
 
 
 def find_cell_reader(files: CellFiles) -> CellReader:
-    """That of a scenario folder of a tree."""
+    """Return the reader for a tree's scenario folder."""
     return next(reader for reader in _list_readers() if reader.is_reader_of_cell(files))
 
 
@@ -35,7 +35,7 @@ def _find_reader(results: str) -> RunReader | None:
 
 
 def _list_readers() -> Iterator[CellReader]:
-    """The last one takes every folder: runs leave LoadGen's logs where nothing shows another format, and what then is
-    missing, that reader says."""
+    """List the readers. The last one accepts every folder, since LoadGen's logs show no other format, and reports any
+    missing file."""
     yield from (reader for program in load_programs() for reader in program.list_cell_readers())
     yield log_folder

@@ -1,6 +1,5 @@
-"""Records of runs that were made elsewhere. What their files prove is taken from them; what they cannot prove is
-listed as unknown, in a mark that keeps the result from being packed until somebody declares it.
-"""
+"""Makes records of external runs. Facts that their files prove are recorded; the others are listed as unknown, in a
+mark that prevents packing the result until somebody declares them."""
 
 from __future__ import annotations
 
@@ -28,15 +27,16 @@ from reconciler.resource.records import (
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, RecordValues
 
-# Facts of a run that no log of LoadGen can prove.
+# Facts of a run that no LoadGen log can prove.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
 _NOTES = ("machine",)  # the others must be equal for a cell's runs
 
 
 class ImportContext(Struct, frozen=True):
-    """Shared context of all records of one import. ``scratch``: an empty folder for files that are derived.
+    """The context shared by all records of one import. ``scratch``: an empty folder for derived files.
 
-    ``declared``: names of UNKNOWABLE → what the user says of them."""
+    ``declared``: names in UNKNOWABLE → the user's declaration.
+    """
 
     scratch: Path
     tool: str
@@ -46,7 +46,7 @@ class ImportContext(Struct, frozen=True):
 
 
 class Import(Struct, frozen=True):
-    """A record, the files to store before it, and what the user should know of it."""
+    """A record, the files to store before it, and remarks for the user."""
 
     record: Record
     kept: tuple[KeptFile, ...] = ()
@@ -54,7 +54,7 @@ class Import(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """By what and when a run was made elsewhere, as its own files say: ``fact`` names the program, in UTC."""
+    """How and when an external run was made, from its own files: ``fact`` names the program; times are in UTC."""
 
     fact: str
     version: str
@@ -69,8 +69,8 @@ def check_declared(declared: Mapping[str, str]) -> None:
 
 
 def make_placeholder(resource: Resource, detail: Detail, run: Made, context: ImportContext) -> Import:
-    """Make a placeholder for a dataset, model or engine that an imported run was made from: it is not here, and has no
-    files. Where a run is due here, it is made like anything that is missing."""
+    """Make a placeholder for a dataset, model or engine from which an imported run was made: it is not here, and has no
+    files. If a run is due here, it is made like any missing resource."""
     values = {"imported": {"made_elsewhere": True}}
     record = make_record(resource, detail, run, {}, replace(context, declared={}), values=values, source=resource.key)
     return Import(replace(record, marks=tuple(m for m in record.marks if not m.startswith(UNKNOWN))))
@@ -79,7 +79,8 @@ def make_placeholder(resource: Resource, detail: Detail, run: Made, context: Imp
 def import_test(
     address: Address, files: Mapping[str, Path], run: Made, context: ImportContext, failure: str = ""
 ) -> Import:
-    """A compliance test's folder as it came, shown in the tree. ``failure``: why its own verify files do not pass."""
+    """Import a compliance test's folder unchanged, to be shown in the tree. ``failure``: why its own verify files do
+    not pass."""
     kept = tuple(KeptFile(path, name, in_git=True) for name, path in sorted(files.items()))
     artifacts = tuple(map(describe_artifact, kept))
     key = digest([[a.name, a.sha256] for a in artifacts])
@@ -90,7 +91,7 @@ def import_test(
 
 
 def redeclare(record: Record, upstream: Mapping[str, str], context: ImportContext) -> Record:
-    """The record with more of its unknown inputs declared."""
+    """Return the record with more of its unknown inputs declared."""
     before = dict(record.values.get("imported", {}).get("declared", {}))
     declared = {**before, **context.declared}
     facts = {name: fact for name, fact in record.facts.items() if not name.startswith("declared.")}

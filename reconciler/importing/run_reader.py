@@ -1,4 +1,4 @@
-"""How runs that were made elsewhere are read: what a module per format of results provides, and what it gives."""
+"""The interface for reading external runs: what each format's module provides and returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reconciler.tree.reading.cell import CellFiles
 
 
 class FoundRun(Protocol):
-    """A run that was made elsewhere, as its files say."""
+    """An external run, as its files describe it."""
 
     @property
     def folder(self) -> Path: ...
@@ -34,35 +34,36 @@ class FoundRun(Protocol):
 
     @property
     def has_score(self) -> bool:
-        """True where its score came with it."""
+        """True if its score was included."""
 
     @property
     def logged_scenario(self) -> str:
-        """LoadGen's name of the scenario that ran; "" where the files do not say."""
+        """LoadGen's name of the scenario that ran; "" if the files do not contain it."""
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        """The record of the run for the resource that it satisfies. LogError names every setting in which its files
-        contradict the cell. An INVALID run is recorded as what it is."""
+        """Return the run's record for the resource that it satisfies. Raises LogError with every setting in which its
+        files contradict the cell. An INVALID run is recorded as such."""
 
     def make_score(
         self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
     ) -> Import:
-        """The record of the score that came with it. ``upstream``: input name → record id. LogError when it does not
-        state what the round asks."""
+        """Return the record of the included score. ``upstream``: input name → record id. Raises LogError if it does not
+        contain what the round requires."""
 
     def read_log(self) -> bytes:
-        """By which two runs are the same."""
+        """Return the bytes that identify the run."""
 
 
 class TakenCell(Struct, frozen=True):
-    """One scenario folder. ``settings``: what its performance log says a spec must ask for.
+    """One scenario folder. ``settings``: those that a spec must declare, from its performance log.
 
-    ``harness``: what a spec must say of what made the runs. ``problems``: what could not be taken of it, and why.
-    ``needed``: it is declared though none of its runs could be taken, since others depend on it. ``source``: the cell
-    whose logs these are. ``power``: files of a power measurement by their path below performance/. ``failing``:
-    compliance test → why it is not passed. ``rehearsal``: its tree says that it is one. ``installed``: package →
-    version, where its performance run was made. ``measured_with``: groups of settings, such as engine, with which a
-    tree of ours says that it was measured; ``hardware``: of its system, likewise."""
+    ``harness``: what a spec must declare about the program that made the runs. ``problems``: parts that could not be
+    imported, with the reason. ``needed``: it is declared although none of its runs could be imported, since others
+    depend on it. ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below
+    performance/. ``failing``: compliance test → why it is not passed. ``rehearsal``: its tree is marked as one.
+    ``installed``: package → version on the machine of its performance run. ``measured_with``: groups of settings, such
+    as engine, that a tree of ours lists for its measurement; ``hardware``: of its system, likewise.
+    """
 
     cell: Cell
     official: str
@@ -83,7 +84,7 @@ class TakenCell(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """True where a spec can do without it."""
+        """True if a spec can leave it out."""
         return not self.runs and self.source is None and not self.needed
 
 
@@ -91,18 +92,19 @@ class RunReader(Protocol):
     """A module for each format of results."""
 
     def is_reader_of(self, folder: Path) -> bool:
-        """True where the runs in a folder are of this format."""
+        """Return True if the runs in a folder have this format."""
 
     def find_runs(self, folder: Path, user_conf: Path | None) -> tuple[FoundRun, ...]:
-        """The runs of one measurement. ``user_conf``: where it is not in the folder. LogError where there is none, or
-        nothing that may be imported."""
+        """Return the runs of one measurement. ``user_conf``: if it is not in the folder. Raises LogError if there is
+        none, or nothing that may be imported."""
 
 
 class CellReader(RunReader, Protocol):
-    """A reader of a format that scenario folders of MLPerf Inference show."""
+    """A reader of a format used in scenario folders of MLPerf Inference."""
 
     def is_reader_of_cell(self, files: CellFiles) -> bool:
-        """True where a scenario folder of a tree shows runs of this format."""
+        """Return True if a tree's scenario folder contains runs of this format."""
 
     def read_cell(self, cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
-        """With the runs, and what a spec must declare for them; with a problem for each that cannot be taken."""
+        """Return the cell with its runs, the settings that a spec must declare for them, and a problem for each run
+        that cannot be imported."""

@@ -1,4 +1,4 @@
-"""How far a render reproduces the tree that was adopted: byte for byte, in content, or not at all."""
+"""Measures how far a rendering reproduces the adopted tree: byte for byte, in content, or not at all."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from reconciler.tree.documents import read_statements
 class Reproduced(Struct, frozen=True):
     """Paths of the adopted tree, each sorted. ``same``: equal bytes, under that name or the proper one.
 
-    ``equal``: JSON or YAML with equal values, written otherwise. ``differing``: rendered with other content.
-    ``missing``: not derived at all."""
+    ``equal``: JSON or YAML with equal values in another notation. ``differing``: rendered with other content.
+    ``missing``: not rendered.
+    """
 
     same: tuple[str, ...]
     equal: tuple[str, ...]
@@ -32,7 +33,8 @@ def compare_with(
     read: Callable[[LogRef], bytes],
     unreadable: Collection[Path] = (),
 ) -> Reproduced:
-    """``folders``: division/submitter → where it is on disk. ``unreadable``: what of it is not read."""
+    """Compare a rendering with the adopted tree. ``folders``: division/submitter → its path on disk. ``unreadable``:
+    paths in it that are not read."""
     by_name = {path.casefold(): content for path, content in rendered.items()}
     found: dict[str, list[str]] = {"same": [], "equal": [], "differing": [], "missing": []}
     for shown, folder in folders.items():
@@ -44,7 +46,7 @@ def compare_with(
 
 
 def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
-    """A legacy measurements file may have any name that begins with the system's."""
+    """Find the rendered file of a legacy measurements file, which may have any name that begins with the system's."""
     path = PurePosixPath(name)
     if path.suffix != ".json" or "/measurements/" not in name:
         return None
@@ -71,7 +73,7 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
 
 
 def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
-    """True where two documents hold the same values, in whatever order."""
+    """Return True if two documents have equal values, in any order."""
     try:
         return parse(data).values == parse(own).values
     except (ValueError, RecursionError):

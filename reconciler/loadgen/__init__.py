@@ -1,6 +1,6 @@
-"""LoadGen as this project sees it: its settings, what it logs of them and of its results, and whether the two agree.
+"""LoadGen's settings, how it logs them and its results, and whether the two agree.
 
-``settings.py`` holds the one table of settings. What a user.conf says, what a detail log must show, what a spec would
-say for a log: all of it derives from there. The harness hands LoadGen the user.conf that is written here and names no
-setting of its own but the few attributes that it reads back; a test asks the real LoadGen about every row.
+``settings.py`` contains the only table of settings. The content of a user.conf, the expected lines of a detail log, and
+a log's settings in spec form are all derived from it. The harness passes LoadGen the user.conf written here and names
+only the few settings that it reads back; a test checks every row against the real LoadGen.
 """

@@ -1,5 +1,5 @@
-"""The samples that a run loaded, and whether its accuracy log is complete: each sample of the dataset once, no other,
-and each as the one sample of a query that LoadGen issued."""
+"""Loaded samples of a run, and whether its accuracy log is complete: each sample of the dataset exactly once, each as
+the only sample of a query that LoadGen issued."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reconciler.resource.quantities import show_count
 
 _INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
 _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
-# The hexadecimal digits of an answer, and what ends them: LoadGen writes whole bytes and nothing else.
+# The hexadecimal digits of an answer and their terminator: LoadGen writes complete bytes and nothing else.
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
@@ -31,12 +31,12 @@ _SURE = 30  # answers that a test wants by chance: there is none of them once in
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """Find what is wrong with the log of answers, of which ``parts`` are lines, one or many each; only their numbers
-    are read, and whether the data of short ones are bytes.
+    """Find errors in the log of answers. ``parts`` are one or more lines each; only their numbers are read, and whether
+    short data consists of bytes.
 
-    An accuracy run answers every sample once, but that MultiStream repeats a few. A test's run logs some of its
-    answers; they are of samples that the library has. ``whole``: these are all answers; of a truncated log only what is
-    there is judged.
+    An accuracy run answers every sample once, except that MultiStream repeats a few. A test's run logs some of its
+    answers, to samples of the library. ``whole``: these are all answers; of a truncated log only the available ones are
+    judged.
     """
     accuracy = log.mode == LOADGEN_MODE[ACCURACY]
     total = _read_count(log, keys.QSL_REPORTED_TOTAL_COUNT)
@@ -69,7 +69,7 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
 
 
 def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Short lines as one part, whose ends no answer crosses: each part takes as long as thousands of its bytes."""
+    """Join short lines into parts that split no answer: each part costs as much time as thousands of its bytes."""
     pending, size = list[bytes](), 0
     for part in parts:
         if pending and size + len(part) > _LARGEST_READ:
@@ -82,10 +82,11 @@ def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Seen:
-    """Which numbers below a limit there were; none is remembered where the limit is not known."""
+    """Numbers below a limit that were seen; none is stored if the limit is unknown."""
 
     def __init__(self, limit: int) -> None:
-        # A run issues millions of samples, of which a test logs a few: pages of a map cost only where they are written.
+        # A run issues millions of samples, of which a test logs a few: a memory map uses only the pages that are
+        # written.
         self._seen: bytearray | mmap = mmap(-1, limit) if limit > _SMALL else bytearray(limit)
         self._limit = limit
         self.found = self.different = self.repeated = 0
@@ -109,8 +110,8 @@ class _Seen:
 
 
 def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]:
-    """Its group wherever it matches. The name that it begins with is found in a fifth of its time between long
-    answers."""
+    """Return the group of every match. Between long answers, searching for its leading name takes a fifth of the
+    time."""
     texts, at = [], part.find(name)
     while at >= 0:
         if found := shape.match(part, at):
@@ -120,7 +121,7 @@ def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]
 
 
 def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
-    """LoadGen numbers the samples that it issues, from 0 on."""
+    """LoadGen numbers the samples that it issues from 0."""
     if issued.beyond >= 0:
         yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
     if issued.repeated:
@@ -128,8 +129,8 @@ def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
 
 
 def _count_issued(log: DetailLog, library: int) -> int:
-    """At most how many samples were issued; 0 where that is not known, as of a run of both modes: it issues a series
-    for each set that it loads, and what it says first is how many the first had."""
+    """Return an upper bound of the number of samples issued; 0 if unknown, as for a run of both modes: it issues a
+    series for each loaded set, and logs the first set's count first."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
         return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:
@@ -143,8 +144,8 @@ def _read_count(log: DetailLog, key: str) -> int:
     return int(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and value > 0 else 0
 
 
-# The samples that a run loaded, as its log lists them: megabytes for some benchmarks, and mostly the very lists of
-# other runs, since the seeds of a round choose them.
+# Loaded samples of a run, as listed in its log: megabytes for some benchmarks, and usually identical to other runs'
+# lists, since the round's seeds choose them.
 
 _GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
@@ -153,8 +154,8 @@ _CACHE_LIMIT = 8 << 20  # bytes of lists whose summaries are kept: those of a ro
 
 
 class LoadedSamples(Struct, frozen=True):
-    """``different``: how many samples were loaded, those of short lists each counted once. Of short lists also the
-    greatest index and the greatest below 0; None where there is none."""
+    """Summary of loaded samples. ``different``: how many were loaded; short lists are counted without repeats. For
+    short lists also the greatest index and the greatest negative one; None if there is none."""
 
     different: int
     greatest: int | None = None
@@ -168,18 +169,17 @@ def summarize_loaded(log: DetailLog) -> LoadedSamples:
         return _summarize(log.list_entries(keys.LOADED_QSL_SET))
     if (known := _KNOWN.find(lists)) is None:
         texts = tuple([raw[begin:end] for raw, begin, end in lists])
-        # Answers depend on the texts alone, not on the rest of the lines: another log with the same ones gets the same
-        # answer.
+        # Results depend only on the texts, not on other lines, so logs with the same texts share one result.
         known = _summarize([LogLine("", None, 0, raw=b'{"value": %b}' % text) for text in texts])
         _KNOWN.keep(texts, known)
     return known
 
 
 def count_padding(log: DetailLog) -> int:
-    """At most how many samples a run of MultiStream loads twice. An accuracy run asks for them twice as well.
+    """Return the maximum number of samples that a MultiStream run loads twice. An accuracy run also queries them twice.
 
-    LoadGen fills up each set that it loads by one sample less than a query has (``GenerateLoadableSets``), so that the
-    set's last query is whole. Before release 2 a query had as many samples as the submitter chose.
+    LoadGen pads each loaded set by up to one sample less than the query size (``GenerateLoadableSets``), so that the
+    set's last query is complete. Before release 2 the submitter chose the query size.
     """
     if log.scenario != "MultiStream":
         return 0
@@ -202,8 +202,8 @@ _Kind = tuple[tuple[int, bytes], ...]
 
 
 class _Known(Struct):
-    """Summaries by the texts of the lists, the least lately made first. Lists are compared in their lines: to copy and
-    hash them takes several times as long. ``alike``: those of the same lengths and beginnings."""
+    """Summaries by list text, oldest first. Lists are compared within their lines: copying and hashing them takes
+    several times as long. ``alike``: lists with the same lengths and beginnings."""
 
     cached_bytes: int = 0
     found: dict[_Texts, LoadedSamples] = field(default_factory=dict)

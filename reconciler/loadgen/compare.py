@@ -1,8 +1,8 @@
-"""Compares what a run was asked for with what LoadGen says it did, and says what a spec would ask for given a log. A
-contradiction fails the run, whatever its result.
+"""Compare a run's request with LoadGen's log of it, and derive a spec's settings from a log. A contradiction fails the
+run, whatever its result.
 
-A setting that LoadGen ignored, a conf file it never read, an audit.config left behind or a log of another run: all of
-them show here, because LoadGen logs every setting it used.
+This detects ignored settings, unread conf files, a leftover audit.config and logs of other runs, because LoadGen logs
+every setting it used.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from reconciler.resource.canonical import show_decimal
 
 
 class Asked(Struct, frozen=True):
-    """Settings that a run was started with. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
+    """Settings with which a run was started. ``scenario`` may be Interactive; ``mode`` is "performance" or "accuracy".
 
-    ``settings`` under the names of specs, as given to ``user_conf.select_settings`` (audit overrides already applied);
-    ``seeds`` under LoadGen's names, empty when they do not matter; ``audit``: an audit.config was given on purpose.
-    ``audited``: what it sets, under LoadGen's names. ``whole``: nothing else was asked for, so that every other
-    setting must be as LoadGen has it by itself.
+    ``settings``: under spec names, as passed to ``user_conf.select_settings`` (audit overrides applied); ``seeds``:
+    under LoadGen's names, empty if they do not matter; ``audit``: an audit.config was passed on purpose. ``audited``:
+    its settings, under LoadGen's names. ``whole``: the request is complete, so every other setting must have LoadGen's
+    default.
     """
 
     scenario: str
@@ -50,7 +50,7 @@ class Asked(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """``line`` is the 1-based line of the detail log, 0 when the log says nothing."""
+    """Contradiction with a detail log. ``line``: its 1-based line, 0 if the log states nothing."""
 
     field: str
     asked: str
@@ -62,9 +62,9 @@ class Contradiction(Struct, frozen=True):
         return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
-# Settings that no spec has and only a compliance test may: which samples are issued, and which answers are logged in a
-# performance run. Not here: accuracy_log_rng_seed (it says nothing where no answer is sampled), print_timestamps,
-# coalesce_queries and max_async_queries (how queries are handed over), and what LoadGen derives of other settings.
+# Settings that are in no spec and that only a compliance test may change: which samples are issued, and which answers a
+# performance run logs. Excluded: accuracy_log_rng_seed (irrelevant unless answers are sampled), print_timestamps,
+# coalesce_queries and max_async_queries (how queries are passed on), and what LoadGen derives from other settings.
 _UNASKED: Mapping[str, int] = {
     keys.ISSUE_UNIQUE: 0,
     keys.ISSUE_SAME: 0,
@@ -72,17 +72,17 @@ _UNASKED: Mapping[str, int] = {
     "accuracy_log_probability": 0,
     keys.SAMPLING_TARGET: 0,
 }
-# LoadGen logs these settings only when they are on.
+# LoadGen logs these settings only if they are on.
 _ABSENT_MEANS_OFF = frozenset({keys.REQUESTED_USE_TOKEN_LATENCIES})
-# Releases before 6 do not log the accuracy count; then it is the whole dataset.
+# Releases before 6 do not log the accuracy count; it is then the entire dataset.
 _SUBSTITUTE = {keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT: keys.QSL_REPORTED_TOTAL_COUNT}
-# The first release that logs them always: whether an older one had them on is not known, unless it says so.
+# The first release that always logs them: an older log without them does not show whether they were on.
 _LOGGED_SINCE = {keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION: 5}
 _NOTHING = "nothing"
 
 
 def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
-    """Every difference between the request and the detail log, in a fixed order; empty when they agree."""
+    """Return every difference between the request and the detail log, in a fixed order; empty if they agree."""
     return tuple(_contradictions(log, asked))
 
 
@@ -107,15 +107,15 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def _is_longer_test(log: DetailLog, asked: Asked, setting: Setting) -> bool:
-    """True where a test issued more than its audit.config asks of one model: LoadGen reads such a line only where the
-    harness hands it the file itself, and by default lines of all models alone."""
+    """Return True if a test issued more than its audit.config requests for one model: LoadGen reads such a line only if
+    the harness passes the file itself, and by default only lines for all models."""
     logged = log.get(setting.key)
     audited = asked.audited.get(setting.name)
     return setting.name == keys.MIN_QUERY_COUNT and audited is not None and int(logged or 0) > int(audited)
 
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
-    """Find settings that were not asked for and that change what a run proves."""
+    """Find settings that were not requested and that change what a run proves."""
     performance = asked.mode == PERFORMANCE
     if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
         yield from find_unasked_issue(log, asked.audited)
@@ -132,8 +132,7 @@ def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """Find where LoadGen issued other samples, or logged more answers, than it does by itself or an audit.config
-    says."""
+    """Find where LoadGen issued other samples, or logged more answers, than by default or by audit.config."""
     for name, usual in _UNASKED.items():
         value = audited.get(name, usual)
         logged = log.find_line(f"effective_{name}")
@@ -161,7 +160,7 @@ def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradic
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:
-    """True where the LoadGen of a log did not print a setting at all, so that its absence says nothing."""
+    """Return True if the log's LoadGen does not print a setting at all, so that its absence means nothing."""
     release = re.match(r"(\d{1,3})\.", log.version)
     return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
 
@@ -187,15 +186,15 @@ def _shown(unit: Unit, logged: Any) -> str:
 
 
 def round_to_six_digits(number: Decimal) -> str:
-    """The number as LoadGen logs a double."""
+    """Round a number to six digits, as LoadGen logs a double."""
     return format(float(number), ".6g")
 
 
 def find_conf_contradictions(
     data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
 ) -> list[str]:
-    """Find differences between a user.conf and its log; empty when the log may be of a run with this conf.
-    ``overridden``: settings of the run's audit.config, which LoadGen reads after it."""
+    """Find differences between a user.conf and a log; empty if the log may be of a run with this conf. ``overridden``:
+    settings of the run's audit.config, which LoadGen reads later."""
     conf = parse_user_conf(data)
     if conf.rejected:
         return ["LoadGen rejects the file"]
@@ -205,8 +204,8 @@ def find_conf_contradictions(
 
 
 def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key: str = "*") -> dict[str, Any]:
-    """Read the settings with which a spec asks for the very run of this log: times in ms, latencies in ns, rates as
-    decimal text. LoadGen logs rates with six digits: ``conf`` supplies the others where it agrees."""
+    """Read the settings with which a spec requests exactly this log's run: times in ms, latencies in ns, rates as
+    decimal text. LoadGen logs rates with six digits; if ``conf`` agrees, its digits are used."""
     scenario = log.scenario
     found: dict[str, Any] = {}
     stated = read_conf_settings(conf, model_key, scenario) if conf else {}
@@ -218,5 +217,5 @@ def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key
         found[setting.name] = show_decimal(Decimal(logged)) if rate else int(Decimal(logged))
         if rate and _is_same(Unit.RATE, exact, logged):
             found[setting.name] = exact
-    # Zero is LoadGen's word for no bound.
+    # LoadGen uses zero for no bound.
     return {name: value for name, value in found.items() if value != 0 or name == keys.MIN_DURATION}

@@ -1,9 +1,9 @@
-"""The rules by which a detail log agrees with itself: LoadGen derives counts, rates, flags and its verdict from numbers
-that it logs as well, so that a line which was changed by hand contradicts others.
+"""Rules for the internal consistency of a detail log. LoadGen derives counts, rates, flags and its verdict from other
+numbers that it logs, so a manually changed line contradicts others.
 
-Each check derives a value again the way LoadGen does, and its docstring names the function that does (at v5.1.1): that
-is what makes it an invariant. It leaves room for what LoadGen rounds: doubles have six significant digits, clocks
-milliseconds. Dates, time zones, and how long files take to write are of the machine, and give doubts at most.
+Each check derives a value as LoadGen does, and its docstring names LoadGen's function (at v5.1.1), which makes it an
+invariant. Checks allow for LoadGen's rounding: doubles have six significant digits, clocks milliseconds. Dates, time
+zones and file write times depend on the machine, and cause doubts at most.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Rule, rule
 
-# Origin of a log's lines in one run: one process writes all of it, and LoadGen's logger takes the time of its results
-# once, after the run. So a line of another log, or one that was made up, shows even where its value fits.
+# All lines of a log come from one process, and LoadGen's logger takes the time of its results once, after the run. So a
+# line that was invented or copied from another log is detected even if its value fits.
 
 _RESULT = re.compile(r"result_.*", re.DOTALL)
 _STAMP = re.compile(
@@ -98,8 +98,8 @@ def _compare(
             yield Inconsistency(key, f"{stated} {words}", f"another of its results has {derived}", line, first_line)
 
 
-# Lines that LoadGen writes in every run, or in every run of a kind: where one is not there, what it would have denied
-# goes unseen.
+# Lines that LoadGen writes in every run, or every run of a kind: if one is missing, a contradiction with it cannot be
+# seen.
 
 _KNOWN = range(
     keys.FIRST_KNOWN_RELEASE, 7
@@ -119,7 +119,7 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
-    """A line may be missing from the log of an old release, not from one without a release."""
+    """An old release's log may omit a line, but not a log without a release."""
     version = log.find_line(keys.LOADGEN_VERSION)
     if version is None and log.index.structured:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
@@ -141,14 +141,13 @@ _FLAGS = (
     keys.EARLY_STOPPING_MET,
 )
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
-# Keys that a run logs once, by how they begin; an accuracy run logs its clock and what it loads for each part of its
-# samples.
+# Prefixes of keys that a run logs once; an accuracy run logs its clock and loaded samples for each part.
 _ONCE = (
     *("effective_", "requested_", "qsl_reported_", "result_", "early_stopping_", "loadgen_"),
     *(keys.NUM_ERRORS, keys.TEST_DATETIME, keys.SUT_NAME, keys.QSL_NAME),
 )
 _ONCE_TIMED = (keys.POWER_BEGIN, keys.POWER_END, keys.LOADED_QSL_SET)
-# Effective settings that LoadGen makes of several, and logs as requested under the same name, too.
+# Effective settings that LoadGen derives from several, and also logs as requested under the same name.
 _DERIVED = frozenset(
     {
         keys.MIN_QUERY_COUNT,  # 1 in Offline; padded to whole permutations for equal issue
@@ -158,13 +157,13 @@ _DERIVED = frozenset(
 
 
 def list_rules() -> tuple[Rule, ...]:
-    """Every rule of a detail log, in the order in which they are applied."""
+    """List all rules for a detail log, in the order of their application."""
     return tuple(applied.rule for applied in (*_ANY, *_PERFORMANCE))
 
 
 def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
-    """Every way in which a log of a run that ended contradicts itself, in a fixed order. ``judge_library``: a
-    count of samples beyond the library is one of them; not where that is judged apart, or allowed."""
+    """Return all contradictions within the log of a completed run, in a fixed order. ``judge_library``: include sample
+    counts beyond the library; False if they are judged separately or allowed."""
     found = log.compute_once(_find_inconsistencies)
     return (*found, *find_small_library(log)) if judge_library else found
 
@@ -276,8 +275,9 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
-    """A count of samples beyond what the library of a run that ended says that it has. LoadGen does not mind
-    (``GenerateLoadableSets`` takes those that there are); the rules do, which set the count by the dataset's size."""
+    """Find a sample count beyond the library size logged by a completed run. LoadGen accepts this
+    (``GenerateLoadableSets`` uses the available samples); the rules do not, since they set the count by the dataset's
+    size."""
     if not log.complete or log.mode not in _MODES:
         return
     total, key = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), f"effective_{_MODES[log.mode]}_sample_count"
@@ -344,8 +344,8 @@ def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
 
 
 def _find_last_issue(log: DetailLog) -> Decimal | None:
-    """An upper bound of when the last query was issued, in seconds: what LoadGen compares with the minimum duration. A
-    run ends with a completion behind it."""
+    """Return an upper bound of the last query's issue time, in seconds, which LoadGen compares with the minimum
+    duration. A run ends with a later completion."""
     if log.scenario == "Offline":
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         return None if slowest is None else slowest / SECOND

@@ -1,7 +1,7 @@
-"""How many samples a run takes and how long it will last, by LoadGen's own formulas.
+"""Number of samples and duration of a run, by LoadGen's own formulas.
 
-A prediction rests on the declared rate or latency; real runs of SingleStream and MultiStream last until both the
-minimum duration and the minimum query count are reached, whatever latency was expected.
+Predictions use the declared rate or latency; real SingleStream and MultiStream runs last until both the minimum
+duration and the minimum query count are reached, whatever the expected latency.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
 
 
 class Prediction(Struct, frozen=True):
-    """``seconds`` of the run itself; ``queries`` and ``samples`` expected to be issued (totals for progress);
-    ``generated`` queries that LoadGen makes beforehand, which is what its memory grows with."""
+    """Predicted run. ``seconds``: of the run itself; ``queries`` and ``samples``: expected to be issued (totals for
+    progress); ``generated``: queries that LoadGen generates in advance, which determine its memory use."""
 
     seconds: float
     queries: int
@@ -32,7 +32,7 @@ class Prediction(Struct, frozen=True):
 
 
 def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
-    """Predict a run or a compliance test by its identity inputs; None for an accuracy run."""
+    """Predict a run or compliance test from its identity inputs; None for an accuracy run."""
     values = {**audit_settings(inputs), **inputs}
     if values.get("mode") != PERFORMANCE:
         return None
@@ -71,7 +71,7 @@ def _offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
 
 
 def _accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
-    """Every sample once. Server accuracy runs are paced by target_qps as well; streams go one query after the other."""
+    """Every sample once. Server accuracy runs also follow target_qps; streams issue one query after another."""
     queries = math.ceil(count / size)
     per_query = 1 / _rate(settings) if name in ("Server", "Offline") else _latency(name, settings)
     issued = 1 if name == "Offline" else queries

@@ -1,8 +1,8 @@
-"""Fingerprints that two runs never share, whatever dates their logs carry: latencies in nanoseconds, and the clock of
-the logger.
+"""Fingerprints that two runs never share, whatever dates their logs have: latencies in nanoseconds, and the logger's
+clock.
 
-A log that was copied and given new dates keeps them. Of 6,471 logs of two published rounds no two that differed had one
-fingerprint in common.
+A copied log with changed dates keeps them. Among 6,471 logs of two published rounds, no two different logs shared a
+fingerprint.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _LEAST = 4  # different latencies: fewer may be those of two short runs by chanc
 
 
 def find_fingerprints(log: DetailLog) -> tuple[str, ...]:
-    """Each alone identifies the run; none of a log that measured nothing and does not say when its logger saw it
-    end."""
+    """Return fingerprints, each of which identifies the run; empty for a log without measurements and without the
+    logger's end time."""
     found = []
     latencies = [(key, log.get(key)) for key in log.index.choose(_LATENCY)]
     if len({str(value) for _, value in latencies}) >= _LEAST:

@@ -1,4 +1,4 @@
-"""Result of a check of a detail log, and how checks read values: numbers that are none count as absent."""
+"""Result of a check of a detail log, and how checks read values: non-numeric values count as absent."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CLOCK_KEPT = "the clock of the machine was not set during the run"  # the premis
 
 
 class Inconsistency(Struct, frozen=True):
-    """``stated`` by the line ``line`` of ``key``; ``derived`` from what the line ``other`` says, 0 for several.
-    ``rule``: the id of the rule that found it. ``premise``: a condition outside the log that the finding rests on and
-    that the log does not show, so that it is a doubt and no error; "" where LoadGen's own code makes it impossible."""
+    """Contradiction between ``stated`` in line ``line`` of ``key`` and ``derived`` from line ``other``, 0 for several
+    lines. ``rule``: id of the rule that found it. ``premise``: an external condition that the log does not show, which
+    makes the finding a doubt rather than an error; "" if LoadGen's own code makes the contradiction impossible."""
 
     key: str
     stated: str
@@ -46,7 +46,7 @@ class Inconsistency(Struct, frozen=True):
 
 
 def contradict(log: DetailLog, key: str, stated: str, derived: str, source: str = "") -> Inconsistency:
-    """What the first line of ``key`` states, although ``source``, another key, says otherwise."""
+    """Report that the first line of ``key`` contradicts ``source``, another key."""
     return Inconsistency(key, stated, derived, log.find_line_number(key), log.find_line_number(source) if source else 0)
 
 
@@ -64,7 +64,7 @@ def read_run_seconds(log: DetailLog) -> Decimal | None:
 
 
 def read_longest_seconds(log: DetailLog) -> Decimal | None:
-    """An upper bound of the same: without its dates the time that the logger had run for."""
+    """Return an upper bound of the run time; without dates in the log, the time since the logger started."""
     seconds, counted = read_run_seconds(log), log.index.ended_at
     return seconds if seconds is not None or counted is None else counted / 1000
 
@@ -98,7 +98,7 @@ def read_integer(log: DetailLog, key: str) -> int | None:
 
 
 def show_value(entry: LogLine) -> str:
-    """In one short line; of a list of samples how long it is."""
+    """Show a value in one short line; for a list of samples, only its length."""
     value = entry.read()
     if isinstance(value, list):
         return f"a list of {show_count(len(value), 'value')}"

@@ -1,8 +1,7 @@
-"""Reads ``mlperf_log_detail.txt``: lines of ``:::MLLOG`` and one JSON object each.
+"""Parse ``mlperf_log_detail.txt``: lines of ``:::MLLOG`` with one JSON object each.
 
-Exact where LoadGen and the official checkers are exact: the first line must begin with the marker, a broken object is
-an error that names its line, and the first of several lines of one key counts. Tolerant elsewhere: other lines are
-skipped.
+As strict as LoadGen and the official checkers: the first line must begin with the marker, a broken object is an error
+with its line number, and the first of several lines with one key counts. Other lines are skipped.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ T = TypeVar("T")
 
 
 class DetailLog(Struct, frozen=True, dict=True):
-    """A detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
+    """Parsed detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
 
     file: str
     index: LogIndex
     length: int
 
     def find_line(self, key: str) -> LogLine | None:
-        """The first line of a key."""
+        """Return the first line of a key."""
         return self.index.first[key]
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -52,15 +51,15 @@ class DetailLog(Struct, frozen=True, dict=True):
         return found.read() if found.raw else found.value
 
     def find_line_number(self, key: str) -> int:
-        """The 1-based line of a key, 0 when it is absent."""
+        """Return the 1-based line number of a key, 0 if absent."""
         return self.index.find_line_number(key)
 
     def get_effective(self, name: str, default: Any = None) -> Any:
-        """A setting that LoadGen used, after its own adjustments."""
+        """Return the value of a setting that LoadGen used, after its own adjustments."""
         return self.get(f"effective_{name}", default)
 
     def compute_once(self, make: Callable[[DetailLog], T]) -> T:
-        """Compute a function of this log once for all files that have the same one: its name is not in it."""
+        """Compute a function of this log once for all identical files, whatever their names."""
         made = self.index.made
         if make not in made:
             made[make] = make(self)
@@ -111,7 +110,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @property
     def serves_both(self) -> bool:
-        """True where one run measured and answered, as was done with releases before 4: its log is published twice."""
+        """True if one run measured and answered, as with releases before 4: its log is published twice."""
         return self.mode == "SubmissionRun" and self.release < _FIRST_APART
 
     @property
@@ -130,7 +129,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @lazy_property
     def complete(self) -> bool:
-        """True where the run came to its end: LoadGen logs power_end last, and results after it in performance runs."""
+        """True if the run completed: LoadGen logs power_end last, followed only by results in performance runs."""
         if self.mode == "AccuracyOnly":
             return keys.POWER_END in self.index
         return keys.RESULT_VALIDITY in self.index

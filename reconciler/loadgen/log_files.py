@@ -1,5 +1,5 @@
-"""Names of files: LoadGen's logs and the endpoints harness's results, their companions, and the texts of compliance
-tests. A run's folder, the artifacts of a record and the submission tree use the same ones.
+"""File names of LoadGen's logs, of the endpoints harness's results, of their companions, and of compliance test texts.
+A run's folder, a record's artifacts and the submission tree use the same names.
 
 An accuracy log is submitted truncated, with its hash (submission rules: truncation and hash).
 """
@@ -31,7 +31,7 @@ _TOLD = 64  # bytes that distinguish one place of a log from others
 
 
 def log_hash(log: bytes) -> str:
-    """The hash that accuracy.txt must carry: SHA-256 of the untruncated log, in hexadecimal."""
+    """Return the hash required in accuracy.txt: SHA-256 of the untruncated log, in hexadecimal."""
     return hashlib.sha256(log).hexdigest()
 
 
@@ -50,8 +50,8 @@ def _find_separator(log: bytes) -> re.Match[bytes] | None:
 
 
 def split_answers(log: bytes) -> tuple[list[bytes], bool]:
-    """The lines of an accuracy log, and whether they are all of it. Of a truncated one those of both ends, without the
-    entry that the cut goes through. The ends of a short log overlap: an entry in both is one."""
+    """Split an accuracy log into lines, and return whether it is complete. For a truncated log, return the lines at
+    both ends without the entry that was cut. If the ends of a short log overlap, shared entries count once."""
     found = _find_separator(log)
     if found is None:
         return log.splitlines(), not _is_cut_by_hand(log)

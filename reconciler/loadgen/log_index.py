@@ -1,4 +1,4 @@
-"""The lines of a detail log by their keys: where each is, and its entry, made when a rule asks for it."""
+"""Index of a detail log's lines by key: the position of each line, and its entry, parsed on request."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ from reconciler.loadgen.log_line import (
     read_plain,
 )
 
-# The keys of a detail log in their order. Most of a round's thousands of logs have the same few orders: what is
-# looked for in one is found once for all logs that have it.
+# Keys of a detail log in order. Most of a round's thousands of logs share a few orders, so a search in one applies to
+# all logs with the same order.
 
 _LONGEST = 4096  # rows of logs whose order is remembered; most have hundreds
 Placed = tuple[tuple[str, int], ...]  # keys, and the row of each
 
 
 class KeyOrder(Struct, frozen=True):
-    """``first``: where the first row of each key is, in the order of the log. ``others``: the rows of keys that rows
-    before them have."""
+    """Order of keys. ``first``: the first row of each key, in log order. ``others``: later rows of the same keys."""
 
     first: dict[str, int]
     others: Placed

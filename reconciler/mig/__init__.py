@@ -1,2 +1,2 @@
-"""Cutting the GPUs of this machine into slices (MIG), and joining again what was cut here: the steps, as values; what
-was made, written down before and after each step; the tool that does it."""
+"""Partition the GPUs of this machine into MIG slices, and remove those made here: the steps as values, a journal
+written before and after each step, and the calls of NVIDIA's tool."""

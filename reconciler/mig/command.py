@@ -1,4 +1,4 @@
-"""`reconcile mig [create|destroy]`: cut the GPUs of this machine into the declared slices, and join them again."""
+"""`reconcile mig [create|destroy]`: partition the GPUs of this machine into the declared slices, or remove them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def destroy(run: bool, as_json: bool) -> int:
 
 
 def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
-    """Find the hardware of the system, or of the only one that declares slices."""
+    """Find the hardware of the system, or of the only system that declares slices."""
     paths = find_repository(specs)
     declared = load(list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs]), paths.root, os.environ)
     found = {
@@ -111,7 +111,7 @@ def _print(commands: Sequence[Sequence[str]], action: str, as_json: bool) -> int
 
 
 def _conclude(action: str, slices: int, text: str, as_json: bool) -> int:
-    """``slices``: how many were made or taken away."""
+    """``slices``: how many were created or destroyed."""
     if as_json:
         say_json(render_document(f"mig {action}", commands=[], slices=slices))
     else:
@@ -143,5 +143,5 @@ def _show(as_json: bool) -> int:
 
 
 def _make_cutter(as_json: bool) -> SliceCutter:
-    """With a report as JSON, progress goes to standard error."""
+    """For a report as JSON, send progress to standard error."""
     return SliceCutter(find_slice_journal(), look_here, run_tool, partial(say, err=as_json))

@@ -1,4 +1,4 @@
-"""Makes slices and takes them away, a step at a time, with what was made written down around each step."""
+"""Create and destroy slices step by step, with a journal entry before and after each step."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from reconciler.storage.process import ask
 _LIMIT = 120.0  # seconds that a step may take
 _RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
 _COMPARE = "compare `nvidia-smi mig -lgi` with NVML's list (`reconcile mig`); the driver may have to be loaded again"
-_MOST_QUOTED = 300  # characters of what the tool says
+_MOST_QUOTED = 300  # characters of the tool's output
 
 
 class SliceCutter(Struct):
-    """``look`` asks the driver; ``run`` carries out a command of NVIDIA's tool, and raises ReconcilerError with what it
-    said. ``tell``: of each command before it is carried out."""
+    """``look`` queries the driver; ``run`` runs a command of NVIDIA's tool, and raises ReconcilerError with its output.
+    ``report`` is called with each command before it runs."""
 
     journal: Path
     look: Callable[[], tuple[GpuHere, ...]]
@@ -41,7 +41,7 @@ class SliceCutter(Struct):
     report: Callable[[str], None]
 
     def create(self, hardware: Hardware) -> int:
-        """How many slices were made: what is missing of those that are declared."""
+        """Create the declared slices that are missing, and return how many."""
         cuts = list_cuts(hardware, self.look())
         for gpu in dict.fromkeys(cut.gpu for cut in cuts):
             if not gpu.mig:
@@ -51,7 +51,7 @@ class SliceCutter(Struct):
         return len(cuts)
 
     def destroy(self) -> int:
-        """How many were taken away: all that the journal knows of and that are still there."""
+        """Destroy all existing slices in the journal, and return how many."""
         count = 0
         for entry in self._read().made:
             count += self._join(entry)
@@ -82,12 +82,12 @@ class SliceCutter(Struct):
             self._do(write_cut(cut))
         finally:
             made = self._settle(intent)
-        if not made:  # the tool's word is not enough
+        if not made:  # the exit status of the tool is no proof
             problem = f"`{shlex.join(write_cut(cut))}` ended well, but GPU {gpu.index} has no new {cut.profile}"
             raise ReconcilerError(problem, fix=_COMPARE)
 
     def _settle(self, intent: CreatedSlice) -> bool:
-        """Settle an intent; one that came to nothing is dropped. Gives whether it was made."""
+        """Complete the journal entry of an intent, or drop it if no slice was made. Return whether one was."""
         found = self._read()
         gpu = _find(self.look(), intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
@@ -100,18 +100,18 @@ class SliceCutter(Struct):
         return made is not None
 
     def _join(self, entry: CreatedSlice) -> int:
-        """1 where it was still there."""
+        """Destroy one slice; return 1 if it still existed, else 0."""
         found = self._read()
         gpu = _find(self.look(), entry.gpu)
         made = find_made(entry, gpu, [each.uuid for each in found.made if each != entry]) if gpu is not None else None
         if gpu is None or (made is None and not entry.ending):
-            self._write(found.drop(entry))  # started anew, or taken away by somebody else
+            self._write(found.drop(entry))  # after a restart, or removed by another user
             return 0
         instance = made.instance if made is not None else entry.instance
         ending = replace(entry, ending=True, instance=instance, uuid=made.uuid if made is not None else entry.uuid)
         self._write(found.put(ending, instead=entry))
         commands = write_joins(gpu, instance)
-        if made is None:  # killed between the two: what computes is gone, the part of the GPU may be
+        if made is None:  # killed between the two: the compute instance is gone, the GPU instance may exist
             self._try(commands[1])
         else:
             for command in commands:
@@ -144,14 +144,14 @@ def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
 
 
 def look_here() -> tuple[GpuHere, ...]:
-    """Look at the GPUs of this machine, through NVML."""
+    """Query the GPUs of this machine through NVML."""
     with open_temporary("probe") as shared:
         (node,) = probe_nodes(ProbeRequest(), Launcher(), shared)
     return describe_gpus(node["accelerators"])
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """With the privileges that it needs: as root, else through sudo, which must not ask for a password."""
+    """Run it with the required privileges: as root, else through sudo, which must not ask for a password."""
     words = [*list_privileges(), *command]
     ended = ask(words, _LIMIT)
     if ended.status:
@@ -166,23 +166,23 @@ def list_privileges() -> list[str]:
     return [] if os.geteuid() == 0 else ["sudo", "-n"]
 
 
-# Which slices to make, and which of those that are here were made by us. Pure.
+# Decide which slices to make, and which of the existing ones were made here. Pure.
 
-_ROOM = 7  # of GPUs whose driver does not say
-_DIGITS = 3  # of a width
+_ROOM = 7  # assumed for GPUs whose driver does not report it
+_DIGITS = 3  # digits in a width
 TOOL = "nvidia-smi"
 
 
 class Cut(Struct, frozen=True):
-    """A slice to be made."""
+    """A slice to create."""
 
     gpu: GpuHere
     profile: str
 
 
 def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
-    """List the missing ones of the declared slices, the largest first, each on the first GPU with room for it. Raises
-    ReconcilerError where there is none, or where the GPUs are others than those that are declared."""
+    """List the declared slices that are missing, largest first, each on the first GPU with room for it. Raises
+    ReconcilerError if no GPU has room, or if the GPUs differ from the declared ones."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):
         have = join_counted(gpu.name for gpu in gpus) or "no NVIDIA GPU that NVML reports"
@@ -212,7 +212,8 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
 
 
 def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]]:
-    """The commands that take away what the journal knows of, and switch off the modes that nothing needs then."""
+    """Return the commands that remove the slices of the journal, and then disable MIG modes that are no longer
+    needed."""
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
     commands, left = [], {gpu.uuid: len(gpu.slices) for gpu in gpus}
     for entry in journal.made:
@@ -223,15 +224,15 @@ def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]
         if made is not None:
             commands += write_joins(gpu, made.instance)
             left[gpu.uuid] -= 1
-        elif entry.ending:  # killed between the two: what computes is gone, the part of the GPU may be
+        elif entry.ending:  # killed between the two: the compute instance is gone, the GPU instance may exist
             commands.append(write_joins(gpu, entry.instance)[1])
     switched = [by_uuid[uuid] for uuid in journal.enabled if uuid in by_uuid and not left[uuid]]
     return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
 
 
 def _width(profile: str) -> int:
-    """How much of a GPU it computes with: a profile begins with that. 1, the least, of one that the driver does not
-    name: its tool refuses what has no room."""
+    """Return the compute width with which the profile begins. 1, the minimum, if the driver does not name the profile:
+    the tool rejects slices without room."""
     width = profile.rpartition("c.")[2].partition("g.")[0]
     return int(width) if width.isdecimal() and len(width) <= _DIGITS else 1
 
@@ -241,19 +242,19 @@ def write_switch(gpu: GpuHere, *, on: bool) -> list[str]:
 
 
 def write_cut(cut: Cut) -> list[str]:
-    """The part of the GPU, and the one computing part of it."""
+    """Create the GPU instance and its one compute instance."""
     return [TOOL, "mig", "-i", str(cut.gpu.index), "-cgi", cut.profile, "-C"]
 
 
 def write_joins(gpu: GpuHere, instance: int) -> list[list[str]]:
-    """The other way round."""
+    """Destroy the compute instance, then the GPU instance."""
     of = [TOOL, "mig", "-i", str(gpu.index), "-gi", str(instance)]
     return [[*of, "-dci"], [*of, "-dgi"]]
 
 
 def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> SliceHere | None:
-    """The slice of an entry, if it is there. ``others``: UUIDs of other entries. Raises ReconcilerError where several
-    could be it: somebody else made slices while a command was killed."""
+    """Return the slice of an entry, if it exists. ``others``: UUIDs of other entries. Raises ReconcilerError if several
+    slices match: another user made some while a command was killed."""
     if entry.uuid:
         return next((part for part in gpu.slices if part.uuid == entry.uuid), None)
     apart = {*entry.before, *others}
@@ -265,17 +266,17 @@ def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> Sli
     return found[0] if found else None
 
 
-# Journal of the slices made on this machine, by whichever repository: a file that a killed command leaves whole.
+# Journal of the slices made on this machine by any repository; a killed command leaves the file intact.
 #
-# An entry is written before the slice is made, with those that are there already, and again once it is. So what a
-# killed command made is found: the one slice of that profile on that GPU which was not there before.
+# An entry is written before its slice is made, with the existing slices, and again afterwards. If the command is
+# killed, its slice is the one of that profile on that GPU that did not exist before.
 
 _FILE = "mig.json"
 
 
 class CreatedSlice(Struct, frozen=True):
-    """``gpu``: UUID of its GPU; ``before``: the slices that were there; ``uuid``: "" until it is known to be made;
-    ``instance``: NVIDIA's number of it on its GPU, -1 until then. ``ending``: it is being taken away."""
+    """``gpu``: UUID of its GPU; ``before``: the slices that existed before; ``uuid``: "" until it is known to exist;
+    ``instance``: NVIDIA's number for it on its GPU, -1 until then. ``ending``: its removal has begun."""
 
     gpu: str
     profile: str
@@ -308,8 +309,8 @@ class SliceHere(Struct, frozen=True):
 
 
 class GpuHere(Struct, frozen=True):
-    """``index``: NVIDIA's number. ``mig``: whether it may be cut now, None for one that cannot. ``most``: slices that
-    it has room for, 0 where the driver does not say."""
+    """``index``: NVIDIA's number. ``mig``: whether MIG is enabled, None if the GPU does not support it. ``most``: the
+    maximum number of slices, 0 if the driver does not report it."""
 
     index: int
     uuid: str
@@ -320,7 +321,7 @@ class GpuHere(Struct, frozen=True):
 
 
 def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere, ...]:
-    """Describe the GPUs for a probe."""
+    """Describe the GPUs of a probe."""
     return tuple(_describe(index, gpu) for index, gpu in enumerate(accelerators))
 
 
@@ -343,7 +344,7 @@ def find_slice_journal() -> Path:
 
 
 def read_slice_journal(path: Path) -> SliceJournal:
-    """Raises ReconcilerError for one that cannot be read: its slices would never be taken away."""
+    """Read the journal. Raises ReconcilerError if that fails: its slices would never be removed."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -357,7 +358,7 @@ def read_slice_journal(path: Path) -> SliceJournal:
 
 
 def write_slice_journal(path: Path, journal: SliceJournal) -> None:
-    """Remains of an earlier one, from a killed command, are removed."""
-    with contextlib.suppress(OSError):  # of another user, say
+    """Write the journal, and remove temporary files of killed commands."""
+    with contextlib.suppress(OSError):  # such as a file of another user
         sweep_siblings(path)
     replace_file(path, encode_json(journal))

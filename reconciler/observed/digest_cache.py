@@ -1,7 +1,7 @@
-"""Digests of files, remembered by size and time: the stat tier, and the hash tier behind it.
+"""Caches file digests by size and modification time, and hashes a file again when either changes.
 
-A file whose size and modification time are as they were when its digest was taken is believed (stat tier); any
-other is hashed (hash tier). The deep tier hashes everything, which also finds a change that put the times back.
+A file whose size and modification time have not changed since it was hashed keeps its digest (stat tier); any other is
+hashed (hash tier). The deep tier hashes everything, which also finds a change that restored the times.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from reconciler.storage.json_files import parse_json
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.untrusted_files import walk_files
 
-_LARGE, _AT_ONCE = 64 << 20, 4  # bytes of a file in a folder that is remembered by itself; files hashed at a time
-_KERNEL = ("/proc/", "/sys/")  # files of no size, without end, or as large as all memory
-UNREADABLE = ""  # in place of a digest: no file's digest equals it
+_LARGE, _AT_ONCE = 64 << 20, 4  # bytes from which a file in a folder is remembered separately; files hashed at a time
+_KERNEL = ("/proc/", "/sys/")  # files of size zero, without end, or as large as all memory
+UNREADABLE = ""  # in place of a digest; no file's digest equals it
 
 Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
 
@@ -37,8 +37,8 @@ Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
 class DigestCache:
     """path → (size, mtime in ns, sha256). Disposable.
 
-    Of sources, of which there are few, and of stored and rendered files, of which there may be many: their stamps are
-    read only when something among them is not as it was when all was well (see ``well``).
+    It covers sources, of which there are few, and stored and rendered files, of which there may be many: their stamps
+    are read only if something has changed since all were intact (see ``well``).
     """
 
     def __init__(self, paths: RepositoryPaths, *, deep: bool = False) -> None:
@@ -49,18 +49,18 @@ class DigestCache:
         self._sound: tuple[str, set[tuple[str, str]]] = ("", set())
 
     def refresh(self) -> None:
-        """Before another look of the same process: what other processes noted since counts."""
+        """Reload before another look of the same process, to include other processes' notes."""
         for table in (self._files, self._sources, self._seals):
             table.refresh()
 
     def load_intact(self, disk: str) -> set[tuple[str, str]]:
-        """Load what this process found intact on a disk that was as it is now (by its seal); callers add to it."""
+        """Load the artifacts that this process found intact on a disk with the present seal; callers add to the set."""
         if self._sound[0] != disk:
             self._sound = (disk, set())
         return self._sound[1]
 
     def get_digest(self, path: str, size: int, mtime_ns: int) -> str:
-        """The file's SHA-256; from memory when its size and time are known ones and this is not a deep look."""
+        """Return the file's SHA-256; from memory if its size and time are known and this is not a deep look."""
         return self._digest(self._files, path, size, mtime_ns)
 
     def _digest(self, table: _Table, path: str, size: int, mtime_ns: int) -> str:
@@ -76,9 +76,9 @@ class DigestCache:
         return found
 
     def hash_source(self, path: Path) -> str | None:
-        """Digest of a source: a file, or a folder as a whole, such as a checkpoint in shards; None when it cannot be
-        read, and for a folder with the repository itself in it, such as "/": that would be searched for hours. Hidden
-        folders below it do not count: what git or a download keeps there differs from clone to clone."""
+        """Return the digest of a source: a file, or a whole folder, such as a checkpoint in shards. None if it cannot
+        be read, and for a folder that contains the repository itself, such as "/", which would take hours to search.
+        Hidden folders below it do not count: the files that git or a download keeps there differ between clones."""
         if is_of_system(path) or _holds(path, self._root):
             return None
         try:
@@ -97,7 +97,8 @@ class DigestCache:
         return self.get_remembered(f"{path}/ (files)", now, lambda: self._hash_folder(path, stated))
 
     def _hash_folder(self, folder: Path, files: Sequence[tuple[Path, int, int]]) -> str:
-        """Several large files at once, each remembered by itself: one new shard does not mean reading them all."""
+        """Hash several large files at once, and remember each separately, so that a new shard does not require reading
+        all of them."""
         from concurrent.futures import ThreadPoolExecutor
 
         large = [(str(item), size, time) for item, size, time in files if size >= _LARGE]
@@ -109,7 +110,7 @@ class DigestCache:
         return self._digest(self._sources, *stated)
 
     def get_remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
-        """A digest that is valid as long as the seal of its files is."""
+        """Return a digest that is valid while the seal of its files is unchanged."""
         known = self._sources.rows.get(name)
         if known is not None and not self._deep and known[0] == now:
             return str(known[1])
@@ -118,11 +119,11 @@ class DigestCache:
         return found
 
     def was_intact(self, what: str, seal: str) -> bool:
-        """True where nothing was wrong when everything was as it is now: the stat tier, for many files at once."""
+        """Return True if nothing was wrong when everything was as now: the stat tier, for many files at once."""
         return not self._deep and self._seals.rows.get(what) == seal
 
     def note_check(self, what: str, seal: str, *, well: bool) -> None:
-        """Note the result of a deep look: wrong stays wrong for the next one, though no time changed."""
+        """Note the result of a deep look: a problem remains for the next look, even if no time changed."""
         self._seals.put(what, seal if well else "")
 
     def save(self) -> None:
@@ -131,7 +132,7 @@ class DigestCache:
 
 
 def is_of_system(path: Path) -> bool:
-    """True where a path of a spec leads to the kernel's own files, or to all files that there are."""
+    """Return True if a spec's path leads to the kernel's own files, or to the root of the file system."""
     real = os.path.realpath(path)
     return real == "/" or f"{real}/".startswith(_KERNEL)
 
@@ -146,17 +147,17 @@ def _is_in_hidden(item: Path, top: Path) -> bool:
 
 
 def seal(of: str, files: Iterable[Stated]) -> str:
-    """Seal sizes and times of files, and what they were compared with. In the order in which the folders list them:
-    another order only costs a closer look."""
+    """Return a seal of the files' sizes and times, and of what they were compared with. It uses the folders' listing
+    order: another order only costs a closer look."""
     stated = [of, *files]
     try:
         return hash_bytes(encode_packed(stated))
-    except UnicodeEncodeError:  # of a name whose bytes are not text
+    except UnicodeEncodeError:  # from a name whose bytes are not text
         return hash_bytes(repr(stated).encode())
 
 
 class _Table:
-    """A disposable JSON object on disk, read when first asked."""
+    """A disposable JSON object on disk, read on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._dirty = path, False

@@ -1,4 +1,4 @@
-"""Installed backends, read from the names of their metadata folders: no backend is imported, and no metadata parsed."""
+"""Finds installed backends by the names of their metadata folders: it imports no backend and parses no metadata."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
-    """Normalised distribution name → version, for all of this interpreter's packages; LoadGen's is always the newer."""
+    """Return normalised distribution name → version for this interpreter's packages; LoadGen under its newer name."""
     found: dict[str, str] = {}
     for folder in filter(None, sys.path):
         try:
             there = _list_folder(folder, Path(folder).stat().st_mtime_ns)
         except OSError:
             continue
-        found = {**there, **found}  # the first of two is imported
+        found = {**there, **found}  # of two, the first is imported
     return found
 
 
 @functools.lru_cache(maxsize=32)
 def _list_folder(folder: str, _changed: int) -> Mapping[str, str]:
-    """As a folder was when it last changed: a pass asks several times."""
+    """List a folder as of its last change: a pass asks several times."""
     found: dict[str, str] = {}
     for name in [entry.name for entry in os.scandir(folder)]:
         if name.endswith(".dist-info") and "-" in name:
@@ -41,7 +41,8 @@ def _list_folder(folder: str, _changed: int) -> Mapping[str, str]:
 
 
 def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str | None:
-    """The version of the package that provides a backend here; "" for one that needs none; None when not installed."""
+    """Return the version of the package that provides a backend here; "" if it needs no package; None if not
+    installed."""
     facts = BACKENDS.get(backend)
     if facts is None:
         return None
@@ -51,8 +52,8 @@ def find_backend_version(backend: str, distributions: Mapping[str, str]) -> str 
 
 
 def find_missing_libraries(benchmark: BuiltInBenchmark, distributions: Mapping[str, str]) -> list[str]:
-    """The libraries of a benchmark's children that are not there, each by its usual name. Of another machine only
-    backends are known: it has to find out itself."""
+    """Return the missing libraries of a benchmark's children by their usual names. On another machine only backends are
+    known: it must find out itself."""
     if PROJECT not in distributions:
         return []
     return [names[0] for names in benchmark.libraries if not any(name in distributions for name in names)]

@@ -1,7 +1,7 @@
-"""The configuration that the installed LoadGen carries, read as bytes: nothing is loaded or run.
+"""Reads the configuration built into the installed LoadGen as bytes: nothing is loaded or run.
 
-It is compiled into its library, or a file next to it. The package's version says nothing of rounds: which release
-carries whose seeds was read from the libraries themselves.
+It is compiled into its library, or in a file next to it. The package's version does not identify the round: the seeds
+of each release were read from the libraries themselves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
 
-# Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and all that the round takes
-# from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to 5.0.5
-# an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
+# Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and everything that the round
+# takes from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to
+# 5.0.5 an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
 RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
-# Rounds whose configuration was a file apart from LoadGen → its SHA-256 in mlcommons/inference at the tag of the round,
-# from whose sources its LoadGen is built.
+# Rounds whose configuration was a separate file → its SHA-256 in mlcommons/inference at the round's tag, from whose
+# sources its LoadGen is built.
 CONFS: dict[str, str] = {
     "v2.0": "be0c34899fdd11ba56935b86d742ff6cbb9d9759392964b0211531a2791a7fb0",
     "v2.1": "19f49553df4116a297deb2806684ec35efa06664a12aad8c7db6755ba868e867",
@@ -29,7 +29,7 @@ CONFS: dict[str, str] = {
     "v3.1": "e41e6c0985a6597b7b1a718c604adb9e5b94c1ffce4b2f52caecea54536ad359",
     "v4.0": "c40456ef8887b230e783a5233de7844132458e954c2d6062d431dba457e082c9",
 }
-# Rounds whose LoadGen takes no audit.config from its caller.
+# Rounds whose LoadGen does not accept an audit.config from its caller.
 UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1"})
 
 IMPORT_ONLY = (
@@ -41,7 +41,7 @@ _LIBRARY = "mlperf_loadgen*.so"
 
 
 def find_loadgen_library(folders: list[str] | None = None) -> Path | None:
-    """As the interpreter would find it."""
+    """Find the library as the interpreter would."""
     for folder in sys.path if folders is None else folders:
         found = sorted(Path(folder).glob(_LIBRARY)) if folder and Path(folder).is_dir() else []
         if found:
@@ -50,20 +50,20 @@ def find_loadgen_library(folders: list[str] | None = None) -> Path | None:
 
 
 def read_seeds(library: Path) -> dict[str, int]:
-    """By LoadGen's names; none where the library has no configuration."""
+    """Return the seeds by LoadGen's names; empty if the library has no configuration."""
     return {name.decode(): int(value) for name, value in _SEED.findall(_read_configuration(library) or b"")}
 
 
 def read_conf_here() -> UserConf | None:
-    """The configuration of this interpreter's LoadGen; None where there is no LoadGen."""
+    """Return the configuration of this interpreter's LoadGen; None without LoadGen."""
     library = find_loadgen_library()
     data = _read_configuration(library) if library is not None else None
     return parse_user_conf(data, library.name) if library is not None and data is not None else None
 
 
 def _read_configuration(library: Path) -> bytes | None:
-    """The text that is built into it, else that of the file next to it, as the children read it: releases up to 4.1.7
-    have none built in. None where it cannot be read."""
+    """Return the text built into the library, or else the text of the file next to it, as the children read it:
+    releases up to 4.1.7 have none built in. None if it cannot be read."""
     try:
         data = library.read_bytes()
         if (found := _SEED.search(data)) is None:
@@ -76,14 +76,14 @@ def _read_configuration(library: Path) -> bytes | None:
 
 
 def find_other_seeds(asked: Mapping[str, object], conf: UserConf) -> bool:
-    """Find other seeds than a run is asked for, which would refuse it once it has ended."""
+    """Return True if the seeds differ from those requested, for which a run would be refused once it has ended."""
     carried = {name: conf.get_effective("*", "*", name) for name in keys.SEEDS}
     return any(n in asked and (line is None or str(asked[n]) != str(line.integer)) for n, line in carried.items())
 
 
 def find_other_settings(asked: Mapping[str, object], left: Mapping[str, object], conf: UserConf) -> list[str]:
-    """The settings that the round fixes and that a run leaves to LoadGen (``left``: with the values that it should
-    have), and that this one has otherwise, as it does where it does not know the benchmark's key."""
+    """Return the settings that the round fixes, that a run leaves to LoadGen (``left``: with their required values) and
+    that differ in this LoadGen, also because it does not know the benchmark's key."""
     scenario, key = str(asked["scenario"]), str(asked.get("model_key", "*"))
     carried = read_conf_settings(conf, key, scenario)
     wanted = {n: asked[n] for n in list_ruled(scenario) if n in asked} | {n: v for n, v in left.items() if n in asked}
@@ -97,7 +97,7 @@ def find_other_settings(asked: Mapping[str, object], left: Mapping[str, object],
 
 
 def explain_missing_settings(asked: Mapping[str, object], mode: str, release: str) -> str:
-    """Explain which parts of a run or a test a release cannot do; "" where it can do everything."""
+    """Explain which parts of a run or a test a release does not support; "" if it supports all."""
     known = _parse_release(release)
     if known is None:
         return ""
@@ -119,14 +119,15 @@ def _parse_release(release: str) -> tuple[int, ...] | None:
 
 
 def explain_unavailable(round_name: str) -> str:
-    """Why nothing can be run in a round; "" where its LoadGen can be had."""
+    """Explain why a round cannot be run; "" if its LoadGen is available."""
     if round_name not in UNAVAILABLE:
         return ""
     return f"no LoadGen of round {round_name} can be driven: it has no compliance tests that its caller can choose"
 
 
 def explain_install(round_name: str) -> str:
-    """The fix for a LoadGen of another round: an environment of its own, so that one repository can serve several."""
+    """Return the fix for another round's LoadGen: a separate environment, so that one repository can serve several
+    rounds."""
     if round_name in UNAVAILABLE:
         return IMPORT_ONLY
     there = "let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"

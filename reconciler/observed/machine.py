@@ -1,4 +1,4 @@
-"""Facts of this machine for matching a declared system; read from the kernel's files, so they cost nothing."""
+"""Facts of this machine for matching a declared system, read from the kernel's files, which takes almost no time."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read_cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 def list_accelerators(
     proc: Path = Path("/proc/driver/nvidia/gpus"), board: Path = Path("/proc/device-tree")
 ) -> list[str]:
-    """Model names of the NVIDIA GPUs that the kernel driver knows, one entry each; else of the one that is part of a
-    Tegra chip, after its board, as `detect` names it."""
+    """Return the model names of the NVIDIA GPUs that the kernel driver lists, one entry each; or else of the GPU in a
+    Tegra chip, named after its board as in `detect`."""
     names = []
     for information in sorted(proc.glob("*/information")):
         for line in information.read_text(errors="replace").splitlines():
@@ -42,7 +42,7 @@ def list_accelerators(
 
 
 def read_driver(path: Path = Path("/proc/driver/nvidia/version")) -> str:
-    """The version of NVIDIA's kernel driver, such as 550.90.07; "" where there is none."""
+    """Return the version of NVIDIA's kernel driver, such as 550.90.07; "" if there is none."""
     found = re.search(r"Kernel Module\D*(?:x86_64|aarch64)?\s+(\d+(?:\.\d+)+)", _read(path))
     return found[1] if found else ""
 
@@ -55,7 +55,7 @@ def _read(path: Path) -> str:
 
 
 def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
-    """Why this machine cannot submit jobs to a queue; None when nothing speaks against it."""
+    """Return why this machine cannot submit jobs to a queue; None if nothing is known to prevent it."""
     import shutil
 
     if queue.program and shutil.which(queue.program) is None:
@@ -67,7 +67,7 @@ def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
 
 
 def find_unlike(hardware: Hardware) -> Obstacle | None:
-    """Why this machine is not the declared one; None when nothing declared contradicts it."""
+    """Return why this machine is not the declared one; None if no declaration contradicts it."""
     wanted, here = hardware.accelerator, list_accelerators()
     if wanted:
         matching = [name for name in here if wanted.lower() in name.lower()]

@@ -1,4 +1,4 @@
-"""Probes machines that this process cannot see for itself, and keeps the result for later looks."""
+"""Probes machines that this process cannot observe itself, and keeps the results for later looks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reconciler.storage.launch.nodes import probe_nodes
 def probe_machines(
     paths: RepositoryPaths, systems: Mapping[str, SystemSettings], due: Collection[str], report: Callable[[str], None]
 ) -> bool:
-    """Probe; true where any machine of these systems was reached. One that cannot be is kept as such, and blocks."""
+    """Probe the machines; return True if any was reached. A failed probe is kept as such, and blocks."""
     reached = dict(read_probed_nodes(paths))
     found: dict[str, NodeFacts] = {}
     for system in sorted(due):

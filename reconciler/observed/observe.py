@@ -1,4 +1,4 @@
-"""One look at this disk and machine, for the resources that are desired."""
+"""Observes this disk and machine once, for the desired resources."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths, hash_bytes
 from reconciler.storage.storage_errors import refuse_storage_error
 
-# Which recorded artifacts are missing or damaged on this disk.
+# Finds recorded artifacts that are missing or damaged on this disk.
 
-# Where an artifact is looked for, by where its record has it.
+# Folders to search for an artifact, by its recorded place.
 _PLACES = {"logs": ("logs", "objects"), "objects": ("objects",)}
 
 
 def list_artifacts(folder: str, *, nested: bool) -> list[Stated]:
-    """(path, size, mtime in ns) of each in a folder of files named by digest; one directory read, no stat per miss."""
+    """Return (path, size, mtime in ns) of each file in a folder of files named by digest; reads one directory, with no
+    stat per missing file."""
     found: list[Stated] = []
     try:
         entries = list(os.scandir(folder))
@@ -67,9 +68,9 @@ def list_artifacts(folder: str, *, nested: bool) -> list[Stated]:
 def observe_artifacts(
     artifacts: Iterable[Artifact], of: str, paths: RepositoryPaths, stamps: DigestCache
 ) -> dict[tuple[str, str], ArtifactPresence]:
-    """(place, sha256) → what is wrong; what is fine is left out. A log in git is looked for in both of its places.
+    """Return (place, sha256) → problem, without intact artifacts. A log in git is searched for in both of its places.
 
-    ``of`` identifies the whole of ``artifacts``, which are not asked for when all is as it was when all was well.
+    ``of`` identifies the whole of ``artifacts``, which is not called if nothing changed since all were intact.
     """
     stated = {
         "logs": list_artifacts(str(paths.logs), nested=False),
@@ -112,7 +113,7 @@ def observe(
     stamps: DigestCache,
     also: frozenset[str] = frozenset(),
 ) -> Observed:
-    """Looks only for artifacts of records that a desired resource could use, or that have one of the keys ``also``."""
+    """Observe only artifacts of records that a desired resource could use, or that have one of the keys in ``also``."""
     rendered = read_rendered(paths)
     same_tree = rendered.is_of(paths, tree)
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
@@ -134,13 +135,15 @@ def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> It
 
 
 def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, Obstacle]:
-    """Declared systems that this machine is not, nor the nodes that their launcher reached, each with the reason."""
+    """Return the declared systems that are neither this machine nor the nodes that their launcher reached, with the
+    reason."""
     found = {name: _unlike(system, reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
 def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
-    """Nodes that were never probed are believed: the first pass with something to do there looks."""
+    """Return why the machine is not the declared one. Nodes that were never probed are assumed to match: the first pass
+    with work there probes them."""
     if settings.is_queued:
         return find_missing_queue(QUEUES[settings.queue])
     here = find_unlike(settings.hardware) if settings.runs_here else None
@@ -151,7 +154,7 @@ def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
 def list_installed_for(
     systems: Mapping[str, SystemSettings], reached: ProbedNodes, here: Mapping[str, str]
 ) -> dict[str, Mapping[str, str] | None]:
-    """System → what is installed where its commands run; None where that is not known."""
+    """Return system → packages installed where its commands run; None if unknown."""
     found: dict[str, Mapping[str, str] | None] = {}
     for name, system in systems.items():
         if system.runs_here:
@@ -165,8 +168,8 @@ def list_installed_for(
 
 
 def can_build_anywhere(address: Address, locations: Mapping[str, str]) -> bool:
-    """True where an engine is made for whatever device the system has: its library needs none, and there is none here
-    that it would make it for instead."""
+    """Return True if an engine can be built for any device: its library needs no device, and this machine has none that
+    it would build for instead."""
     facts = BACKENDS.get(locations.get("backend", ""))
     ours = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
     return ours and facts is not None and facts.builds_without_device and not list_accelerators()
@@ -187,17 +190,18 @@ def find_obstacle(
     distributions: Mapping[str, str] | None,
     round_name: str = "",
 ) -> Obstacle | None:
-    """Find what keeps one action from being done here: its backend is not installed, its source is not on this disk.
+    """Return what prevents one action here: for example, its backend is not installed, or its source is not on this
+    disk.
 
-    ``distributions``: of the machine that does it; None where they are not known. ``round_name``: the spec's; of some
-    rounds there is no LoadGen any more.
+    ``distributions``: of the machine that acts, None if unknown. ``round_name``: the spec's; for some rounds no LoadGen
+    is available any more.
     """
     backend = locations.get("backend", "")
     code = BENCHMARKS.get(locations.get("benchmark.code", ""))
     if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
         fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
         return Obstacle("its runs are made elsewhere and imported", fix)
-    ours = COMMAND not in locations  # a command brings its own libraries
+    ours = COMMAND not in locations  # a command has its own libraries
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
     built = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
     if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
@@ -239,9 +243,9 @@ def find_obstacle(
 def find_wrong_loadgen(
     desired: Desired, address: Address, carried: Callable[[], UserConf | None], installed: Mapping[str, str] | None
 ) -> Obstacle | None:
-    """That the LoadGen of this interpreter, with the configuration ``carried``, is that of another round, or that the
-    one ``installed`` where the system runs does not do what is asked for. What a command has is not known here, nor
-    what another interpreter carries; compliance tests have seeds of their own, and follow their run."""
+    """Return an obstacle if this interpreter's LoadGen, with the configuration ``carried``, is another round's, or if
+    the one ``installed`` where the system runs cannot do what is requested. The LoadGen of a command or of another
+    interpreter is unknown here; compliance tests have their own seeds, and follow their run."""
     detail, submission = desired.detail(address), desired.submission
     system = submission.systems.get(detail.locations.get("system", ""))
     if system is None or COMMAND in detail.locations or not _drives_loadgen(address, detail):
@@ -271,7 +275,7 @@ def _drives_loadgen(address: Address, detail: Detail) -> bool:
 def find_wrong_source(
     kind: Kind, location: str, declared: object, root: Path, digest: Callable[[Path], str | None]
 ) -> Obstacle | None:
-    """That the file or folder at ``location`` is another one than the spec declares by its digest."""
+    """Return an obstacle if the file or folder at ``location`` does not have the digest that the spec declares."""
     if not location or not declared:
         return None
     found = digest(root / location)
@@ -283,7 +287,7 @@ def find_wrong_source(
 
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
-    """Explain that no path was written, and that the scratch space has none of those that the guides know."""
+    """Explain that no path was declared, and that the scratch space has none of those that the guides use."""
     from reconciler.rules.benchmark_files import find_benchmark_files
 
     files = find_benchmark_files(locations.get("benchmark.code", address.name))

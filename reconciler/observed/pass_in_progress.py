@@ -1,4 +1,4 @@
-"""The pass that is under way in this repository: whose it is, and how far it has come, from its lock and its log."""
+"""The pass that is running in this repository: its owner and its progress, from its lock and its log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LARGEST = 16 << 20
 
 
 class PassInProgress(Struct, frozen=True):
-    """``owner``: its process; ``began``: as its log has it, "" where there is none. ``ended`` of ``planned`` steps;
-    ``under_way``: the resources being made."""
+    """A running pass. ``owner``: its process; ``began``: from its log, "" without one; ``ended``: finished steps of
+    ``planned``; ``under_way``: the resources being made."""
 
     owner: str
     began: str = ""
@@ -32,7 +32,7 @@ class PassInProgress(Struct, frozen=True):
 
 
 def find_pass_in_progress(paths: RepositoryPaths) -> PassInProgress | None:
-    """None when the lock of passes is free, or taken for something else."""
+    """Return the running pass; None if the pass lock is free, or taken for another purpose."""
     owner, _, purpose = find_lock_owner(paths.pass_lock).partition(", ")
     if not purpose.startswith("pass"):
         return None

@@ -1,6 +1,5 @@
-"""Reads pins, what keys need of the world: digests of files, versions of libraries. This machine answers where it can,
-else the last record that knew.
-"""
+"""Reads pins, the facts about the world that keys need: digests of files, versions of libraries. They come from this
+machine if possible, or else from the last record that has them."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ from reconciler.storage.files import RepositoryPaths, hash_listing
 from reconciler.storage.launch.audit_config_files import find_placed_below
 from reconciler.storage.storage_errors import refuse_storage_error
 
-# The digest of a harness command's code: a file, or a folder without what git ignores there.
+# The digest of a harness command's code: a file, or a folder without the files that git ignores there.
 
 
 def hash_code(
     path: Path, stamps: DigestCache, placed: Collection[Path] = (), written: Collection[str] = ()
 ) -> str | None:
-    """None when it cannot be read. A commit of what is there already changes nothing; an edit of one line does.
-    ``placed``: files that do not count, by resolved path; ``written``: what runs created there."""
+    """Return the digest, None if the code cannot be read. Committing the files does not change it; editing a line does.
+    ``placed``: files that do not count, by resolved path; ``written``: files that runs created there."""
     if not path.is_dir():
         return stamps.hash_source(path)
     if is_of_system(path):
@@ -46,15 +45,15 @@ def hash_code(
 
 
 def _digest(folder: Path, names: list[str], stamps: DigestCache, written: Collection[str]) -> str:
-    """git is asked only when something in the folder is not as it was: a warm plan need not load it."""
+    """Compute the digest. git is only used if something in the folder has changed: a warm plan need not load it."""
     kept = select_kept_names(folder, names, written)
     return hash_listing({name: stamps.hash_source(folder / name) or "" for name in kept})
 
 
-# Kinds of record that have a source last, and under which name: a benchmark's file is part of its dataset.
+# Kinds of record that contain a source's digest, and its name there: a benchmark's file is part of its dataset.
 _KIND = {**MADE_OF_SOURCES, "benchmark": Kind.DATASET}
 _HARNESS = f"{HARNESS}."  # a command's code and configurations, part of its runs
-_CLIENT = "client."  # what the official Endpoints client is made of, and reads
+_CLIENT = "client."  # the parts and inputs of the official Endpoints client
 _NAME = {"model": "source", "dataset": "source", "benchmark": "benchmark.code"}
 
 
@@ -66,9 +65,9 @@ def observe_pins(
     distributions: Mapping[str, Mapping[str, str] | None],
     elsewhere: Collection[str],
 ) -> Pins:
-    """``paths``: of the repository, to which locations are relative. ``distributions``: system → what is installed
-    where its commands run, None where that is not known. ``elsewhere``: systems that this machine is not; their
-    versions come from records alone."""
+    """Read the pins. ``paths``: of the repository, to which locations are relative. ``distributions``: system →
+    packages installed where its commands run, None if unknown. ``elsewhere``: systems other than this machine, whose
+    versions come from records only."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
     versions = functools.cache(lambda: _last_versions(recorded))
@@ -90,7 +89,8 @@ def observe_pins(
 
 
 def collect_recorded_pins(needed: Iterable[Pin], recorded: Recorded, committed: Mapping[str, str]) -> Pins:
-    """Pins without any machine: ``committed`` (path → sha256 of a commit's files), else the last record that knew."""
+    """Collect pins without any machine: from ``committed`` (path → sha256 of a commit's files), or else from the last
+    record that has them."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
     versions = _last_versions(recorded)
@@ -112,7 +112,8 @@ def _recorded_source(pin: Pin, recorded: Recorded) -> str | None:
 
 
 def _user_of(pin: Pin) -> Address:
-    """Whose record knows a command's code: that of what the command makes, starts or runs."""
+    """Return the resource whose record has the digest of a command's code: the one that the command makes, starts or
+    runs."""
     if pin.name.startswith(f"{BUILD}."):
         return Address(Kind.ENGINE, pin.owner)
     if pin.name.startswith(f"{SERVICE}."):
@@ -129,11 +130,11 @@ def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], s
 
 
 def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
-    """(system, backend) → the version in the last record of it that is Done."""
+    """Return (system, backend) → the version in the last successful record."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for address, summaries in recorded.by_address.items():
         for summary in summaries:
-            pins = dict(summary.pins) if len(summary.pins) > 1 else {}  # a version comes with its backend
+            pins = dict(summary.pins) if len(summary.pins) > 1 else {}  # a version is recorded along with its backend
             version, cell = pins.get("version"), address.name.split("/", 2) if pins else ()
             if version is not None and len(cell) == 3 and summary.ended is Ended.DONE:
                 at = (cell[1], pins.get("engine.backend", ""))

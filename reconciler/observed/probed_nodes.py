@@ -1,7 +1,6 @@
-"""Last probes of machines: the nodes behind a launcher, power limits.
+"""The last probes of machines: the nodes behind a launcher, power limits.
 
-A look costs a place in a queue, perhaps, so a plan does without: it takes what the last pass with something to do
-there saw. Disposable.
+A probe may have to wait in a queue, so a plan uses the results of the last pass with work there. Disposable.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _TOLERANCE = 500  # milliwatts: drivers round
 
 
 class NodeFacts(Struct, frozen=True):
-    """The facts of each node, in the order of their ranks; or why there are none."""
+    """The facts of each node, in the order of their ranks; or the reason why there are none."""
 
     nodes: tuple[Mapping[str, Any], ...] = ()
     problem: str = ""
@@ -38,8 +37,8 @@ ProbedNodes = Mapping[str, NodeFacts]
 
 
 def needs_probe(settings: Settings) -> bool:
-    """True where only a probe can show that a system is what is declared. No probe reaches a machine that only a queue
-    gives out."""
+    """Return True if only a probe can show that a system is the declared one. No probe reaches a machine that only a
+    queue allocates."""
     if settings.is_queued:
         return False
     hardware = settings.hardware
@@ -47,7 +46,7 @@ def needs_probe(settings: Settings) -> bool:
 
 
 def name_nodes(settings: Settings) -> str:
-    """Under which name a look at a system is kept: a shared folder may serve several machines."""
+    """Return the name under which a system's probe is stored: a shared folder may serve several machines."""
     launcher = settings.launcher
     words = [f"here {platform.node()}"] if settings.runs_here else [*launcher.words, launcher.python]
     return hash_bytes(json.dumps(words).encode())[:16]
@@ -66,7 +65,7 @@ def write_probed_nodes(paths: RepositoryPaths, reached: ProbedNodes) -> None:
 
 
 def note_facts(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Note the facts that a record keeps of a node in addition to those of the first that each run has anyway."""
+    """Return the facts about a node that a record keeps in addition to the first node's, which each run has anyway."""
     return {name: value for name, value in node.items() if name not in ("backends", "loadgen")}
 
 
@@ -93,13 +92,13 @@ def _list_gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _summarise_slices(gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Summarise whether it may be cut, and the profiles of its slices."""
+    """Summarise whether the GPU may be partitioned, and the profiles of its slices."""
     found = {"mig": gpu["mig"]} if "mig" in gpu else {}
     return {**found, "slices": [part["profile"] for part in gpu["slices"]]} if gpu.get("slices") else found
 
 
 def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
-    """List the packages in the interpreter there, as far as backends and LoadGen go, by their usual names."""
+    """List the packages in the interpreter there, limited to backends and LoadGen, by their usual names."""
     node = seen.nodes[0] if seen.nodes else {}
     backends: Mapping[str, str] = node.get("backends", {})
     found = {name: version for b, version in backends.items() if version for name in BACKENDS[b].distributions[:1]}
@@ -107,7 +106,7 @@ def list_distributions_there(seen: NodeFacts) -> dict[str, str]:
 
 
 def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
-    """Why these nodes are not the declared system; None when nothing declared contradicts them."""
+    """Return why these nodes are not the declared system; None if no declaration contradicts them."""
     if seen.problem:
         return Obstacle(seen.problem, seen.fix)
     declared = settings.hardware.nodes
@@ -137,7 +136,7 @@ def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obs
 
 
 def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
-    """Slices of a profile may be more than are declared: others may run there."""
+    """Compare slices. A profile may have more slices than declared: others may run there."""
     here = Counter(profile for gpu in node["gpus"] for profile in gpu.get("slices", ()))
     wanted = Counter(hardware.slices)
     if wanted <= here:

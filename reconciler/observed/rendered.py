@@ -1,4 +1,4 @@
-"""The rendered tree against the note of what was rendered: missing, edited and unknown files."""
+"""Compares the rendered tree with the note of what was rendered: missing, edited and unknown files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from reconciler.resource.codec import CodecError, decode_json, encode_json
 from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, write_checked
 
 VERSION = 2
-SHARED = "submission"  # in place of a cell: what all of them share
+SHARED = "submission"  # key for the files that all cells share
 
 
 class Rendered(Struct, frozen=True):
-    """``tree`` as ``spelled``. ``cells``: cell (or "submission") → fingerprint of what it was rendered from. ``files``:
-    cell → {path: sha256}. ``digest`` identifies all of it. While a tree is written, only the cells that stay as they
-    are have a fingerprint."""
+    """The note of a rendered tree. ``tree``: as ``spelled``. ``cells``: cell (or "submission") → fingerprint of its
+    sources when rendered. ``files``: cell → {path: sha256}. ``digest`` identifies all of it. While a tree is being
+    written, only unchanged cells have a fingerprint."""
 
     tree: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
@@ -31,8 +31,8 @@ class Rendered(Struct, frozen=True):
         return bool(self.tree) and SHARED not in self.cells
 
     def is_of(self, paths: RepositoryPaths, tree: Path) -> bool:
-        """True where this is about ``tree``. Earlier notes name a tree in the repository by its place then, so that one
-        which ends in the same path below the repository still counts after the repository moved."""
+        """Return True if this note is about ``tree``. Earlier notes name a tree in the repository by its absolute path
+        then, so a tree with the same path below the repository still counts after the repository has moved."""
         here = spell_entry(paths, tree)
         if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
             return self.tree == here
@@ -41,7 +41,8 @@ class Rendered(Struct, frozen=True):
 
 
 def spell_entry(paths: RepositoryPaths, tree: Path) -> str:
-    """A tree inside the repository relative to it, because repositories are moved and copied; any other as it is."""
+    """Return the path of a tree inside the repository relative to it, because repositories are moved and copied; other
+    paths unchanged."""
     full, root = tree.resolve(), paths.root.resolve()
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else str(full)
 
@@ -79,7 +80,7 @@ def _walk(folder: str, found: list[Stated]) -> None:
 
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
-    """cell → (path, "missing" | "edited") pairs; under "" the files that were not rendered."""
+    """Return cell → (path, "missing" | "edited") pairs; the key "" lists files that were not rendered."""
     if not tree.is_dir():
         return {}
     stated: list[Stated] = []

@@ -1,4 +1,4 @@
-"""The observed state as one value: only what is not as recorded is listed."""
+"""The observed state as one value, which lists only differences from the records."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class ArtifactPresence(StrEnum):
 
 
 class Obstacle(Struct, frozen=True):
-    """Why something cannot be done on this machine now, and what would unblock it."""
+    """The reason why something cannot be done on this machine now, and the fix."""
 
     message: str
     fix: str = ""
 
 
 class Observed(Struct, frozen=True):
-    """``artifacts``: (place, sha256) → what is wrong with it. ``paths`` gives their files for messages.
+    """The observed state. ``artifacts``: (place, sha256) → problem. ``paths`` gives their files for messages.
 
-    ``systems``: declared systems that this machine is not. ``rendered``: cell (or "submission") → fingerprint of
-    what the tree was last rendered from. ``tree``: files of the rendered tree that are missing, edited or unknown,
-    by cell; ``tree_present`` is false in a fresh clone. ``judgements``: record id → what its kept logs show, of records
-    with anything to say.
+    ``systems``: declared systems that are not this machine. ``rendered``: cell (or "submission") → fingerprint of the
+    sources of the last rendering. ``tree``: missing, edited or unknown files of the rendered tree, by cell;
+    ``tree_present`` is false in a fresh clone. ``judgements``: record id → findings in its kept logs, for records that
+    have any.
     """
 
     artifacts: Mapping[tuple[str, str], ArtifactPresence] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""The page: what `--json` prints and what passes count, for a browser; served, or written as files.
+"""The page: the `--json` reports and the progress of passes in a browser, served or written as files.
 
-``Site`` makes HTML of the documents of a ``PageSource``; ``RepositoryPage`` is the source that reads a repository, as
+``Site`` turns the documents of a ``PageSource`` into HTML; ``RepositoryPage`` is the source that reads a repository, as
 the commands do. It takes no lock and writes nothing but an export.
 """

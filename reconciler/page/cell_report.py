@@ -1,4 +1,5 @@
-"""One cell for the page: what `show`, `why` and `logs` say of it, every run of it, and what its published run did."""
+"""Report one cell for the page: the output of `show`, `why` and `logs`, every run, and the behaviour of its published
+run."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from reconciler.storage.untrusted_files import read_regular
 
 _MEASURING = (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 _MADE = (Kind.MODEL, Kind.ENGINE)
-# What is bounded → percentile → LoadGen's key.
+# Limited quantity → percentile → LoadGen's key.
 _LATENCIES = {
     "latency": {"0": keys.RESULT_MIN_LATENCY_NS, **keys.RESULT_PERCENTILES, "100": keys.RESULT_MAX_LATENCY_NS},
     "TTFT": {
@@ -46,10 +47,10 @@ _LATENCIES = {
         "100": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
     },
 }
-_LARGEST_LOG = 64 << 20  # bytes; a longer one is not read for a page
+_LARGEST_LOG = 64 << 20  # bytes; a longer log is not read for a page
 _LONGEST_SERIES = 4 << 20
-_POINTS = 600  # of a series, at most
-_COMPARED = 50  # runs, the last, of which each is compared with the one before
+_POINTS = 600  # maximum length of a series
+_COMPARED = 50  # latest runs, each of which is compared with the one before
 
 
 def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
@@ -79,8 +80,8 @@ def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 
 
 def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Every attempt of what measures this cell, oldest first. ``counts``: its record is the one that counts now;
-    ``changes``: from the performance run before it."""
+    """Yield every attempt of the cell's measurements, oldest first. ``counts``: its record is the one that counts now;
+    ``changes``: since the previous performance run."""
     changes = _list_changes(look, _list_performed(look, cell))
     chosen = set(look.seen.difference.recorded_as.values())
     keys = {resource.address: resource.key for resource in look.lineages[cell]}
@@ -106,14 +107,15 @@ def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
-    """Performance runs that measured something, oldest first."""
+    """List the performance runs that measured something, oldest first."""
     runs = (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE)
     found = (summary for address in runs for summary in _summaries(look, address) if summary.metric)
     return sorted(found, key=lambda summary: summary.started)
 
 
 def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tuple[ChangeCause, ...]]:
-    """Record → what differs from the run before it: inputs, also those of engine and model, driver, code, machine."""
+    """Map each record to the differences from the previous run: inputs, also those of engine and model, driver, code,
+    machine."""
     runs, records = runs[-_COMPARED:], dict[str, Record]()
     wanted = [summary.id for summary in runs] if len(runs) > 1 else []
     while wanted:
@@ -129,7 +131,7 @@ def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
 
 
 def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Engine and model: what they were made from, and what their records say of them."""
+    """Yield engine and model, with their inputs and the values of their records."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
@@ -156,12 +158,12 @@ def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 
 
 def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
-    """Select the values that fit one line."""
+    """Select the values that fit on one line."""
     return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
 
 
 def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
-    """The run that counts, or would if it were valid; else the last one, which does not."""
+    """Describe the run that counts, or would count if it were valid; else the last one, which does not."""
     address = next(
         (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
     )
@@ -175,7 +177,7 @@ def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
 
 
 def report_run(look: PlanSnapshot, cell: Cell, identity: str) -> dict[str, Any]:
-    """Another performance run of a cell. Raises ReconcilerError for what is none."""
+    """Describe another performance run of a cell. Raises ReconcilerError if there is no such run."""
     known = any(summary.id == identity for summary in _list_performed(look, cell))
     record = _record(look, identity) if known else None
     if record is None:
@@ -184,7 +186,7 @@ def report_run(look: PlanSnapshot, cell: Cell, identity: str) -> dict[str, Any]:
 
 
 def _describe_run(look: PlanSnapshot, identity: str, record: Record) -> dict[str, Any]:
-    """Its latencies, margins and telemetry."""
+    """Describe a run's latencies, margins and telemetry."""
     telemetry = {n.removeprefix("telemetry."): f.value for n, f in record.facts.items() if n.startswith("telemetry.")}
     margins = record.values.get("margins") or []
     bounds = {what: m for m in margins for what in _LATENCIES if str(m.get("name")).endswith(f" {what}")}
@@ -212,7 +214,7 @@ def _record(look: PlanSnapshot, identity: str) -> Record | None:
 
 
 def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> bytes | None:
-    """A file that the run left, if it is still here."""
+    """Read a file of the run, if it is still here."""
     artifact = next((item for item in record.artifacts if item.name == name), None)
     try:
         return read_regular(find_readable(paths, artifact), limit) if artifact else None
@@ -221,7 +223,7 @@ def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> byte
 
 
 def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, str, float]]:
-    """(what, percentile, ms) as LoadGen logged them: lowest and highest as 0 and 100."""
+    """List (what, percentile, ms) as logged by LoadGen, with the minimum as 0 and the maximum as 100."""
     data = _read(paths, record, DETAIL, _LARGEST_LOG)
     try:
         log = parse_detail(data or b"", DETAIL)
@@ -233,12 +235,12 @@ def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str,
 
 
 def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
-    """Read the telemetry of the run, and how many samples were done; thinned out for a plot."""
+    """Read the run's telemetry and completed samples, thinned out for a plot."""
     return parse_series(_read(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
 
 
 def parse_series(data: bytes) -> list[dict[str, float]]:
-    """Lines of JSON; one that is not yet whole is left out."""
+    """Parse lines of JSON, ignoring an incomplete one."""
     found = parse_json_lines(data)
     rows = [{name: float(value) for name, value in row.items() if _is_plotted(value)} for row in found]
     return rows[:: max(1, len(rows) // _POINTS)]

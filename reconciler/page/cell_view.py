@@ -1,4 +1,4 @@
-"""One cell: what it measured, how it comes about, why it is, or is not, out of date."""
+"""The view of one cell: its measurements, its inputs, and why it is or is not out of date."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _SHOWN_RUNS = 200
 
 
 def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Document | None = None) -> Document:
-    """``compared``: another performance run of it, whose curves are drawn over those of the run that counts."""
+    """Arrange the view. ``compared``: another performance run of the cell, whose curves are drawn over those of the run
+    that counts."""
     status, performance = document["status"], document["performance"] or {}
     runs = document["runs"]
     state = find_state(status, under_way)
@@ -93,7 +94,7 @@ _FIGURES = {
 
 
 def _point(point: Document, settings: Document) -> list[tuple[str, str]]:
-    """Figures of a point of a curve; none of another cell."""
+    """List the figures of a point of a curve; none for other cells."""
     if not point:
         return []
     region = str(settings.get("point.region", {}).get("value") or "").replace("_", " ")
@@ -111,7 +112,7 @@ def _setting(name: str, value: Document) -> Document:
 
 
 def _why(why: Document) -> Document:
-    """The inputs that changed, once each, then what runs again for them, and what was compared and found equal."""
+    """List each changed input once, then what runs again, and what was compared and found equal."""
     due = [resource for resource in why["resources"] if resource["action"] != "NoOp" or resource["blocked"]]
     changed = {c["name"]: _change(c) for r in due for c in r["changed"] if find_upstream(c["origin"]) is None}
     return {
@@ -151,7 +152,7 @@ def _judged(item: Document) -> Document:
 
 
 def _reading(name: str, value: Any) -> tuple[str, str]:
-    """ "mean 66.4, from 0 to 99.7" of a series; one value as it is."""
+    """Return "mean 66.4, from 0 to 99.7" for a series; a single value unchanged."""
     if isinstance(value, dict) and {"min", "mean", "max"} <= value.keys():
         show = show_size if name.endswith("bytes") else show_rate
         low, mean, high = (show(value[side]) for side in ("min", "mean", "max"))

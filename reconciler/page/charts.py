@@ -1,4 +1,4 @@
-"""Plots of a cell as numbers: drawn by ``plots``, and shown as a table beneath. Pure."""
+"""Plots of a cell as numbers: drawn by ``plots``, with the same numbers as a table below. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHARTS = (
     *(name for name, _, _ in _QUANTITIES.values()),
     "history",
 )
-_MOST_ROWS = 40  # of a table beneath a plot
+_MOST_ROWS = 40  # in a table below a plot
 
 
 def draw_charts(document: Document) -> tuple[Chart, ...]:
@@ -73,7 +73,7 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
 
 
 def describe_changes(run: Document) -> str:
-    """ "batch_size 8 → 16 (3f2c1ab); driver 550 → 560": since the run before it."""
+    """Return "batch_size 8 → 16 (3f2c1ab); driver 550 → 560": the changes since the previous run."""
     return "; ".join(dict.fromkeys(map(_describe_change, run["changes"])))
 
 
@@ -85,7 +85,7 @@ def _describe_change(cause: Document) -> str:
 
 
 def overlay(charts: Sequence[Chart], others: Sequence[Chart], names: tuple[str, str]) -> tuple[Chart, ...]:
-    """The same charts of another run, over those that it has, too. ``names``: of the two runs."""
+    """Overlay the same charts of another run, as far as both runs have them. ``names``: those of the two runs."""
     found = {chart.name: chart for chart in others}
     return tuple(_lay_over(chart, found[chart.name], names) if chart.name in found else chart for chart in charts)
 
@@ -93,7 +93,7 @@ def overlay(charts: Sequence[Chart], others: Sequence[Chart], names: tuple[str, 
 def _lay_over(chart: Chart, other: Chart, names: tuple[str, str]) -> Chart:
     if chart.ticks != other.ticks:
         return chart
-    usual = {"latency", chart.up}  # the name of the one curve of a chart
+    usual = {"latency", chart.up}  # name of the only curve of a chart
     named = [
         [
             replace(curve, label=name if curve.label in usual else curve.label and f"{curve.label}, {name}")
@@ -134,7 +134,7 @@ def _result(run: Document) -> str:
 
 
 def chart_history(document: Document) -> Chart | None:
-    """Every committed performance run of a cell, of all commits."""
+    """Chart every committed performance run of a cell."""
     found = [r for r in document["results"] if r["what"] == "Run performance" and _is_number(r["value"])]
     if not found:
         return None
@@ -155,7 +155,7 @@ def chart_history(document: Document) -> Chart | None:
 
 
 def _curve_results(places: Sequence[tuple[float, float, str]]) -> tuple[Curve, ...]:
-    """A line through all, and points of one shape for each verdict."""
+    """Return a line through all points, and points with one shape per verdict."""
     curves = [Curve("", tuple((x, y) for x, y, _ in places))] if len(places) > 1 else []
     for label, stroke, invalid in (("valid", Stroke.POINTS, False), ("INVALID", Stroke.CROSSES, True)):
         points = tuple((x, y) for x, y, validity in places if (validity == "INVALID") is invalid)
@@ -180,7 +180,7 @@ def _number(run: Document) -> float | None:
 
 
 def describe_spread(runs: Sequence[Document]) -> str:
-    """Describe the spread of the valid performance runs with the inputs of today: their difference is noise."""
+    """Describe the spread of the valid performance runs with the current inputs: their difference is noise."""
     same = [
         run for run in runs if run["performance"] and run["same"] and run["metric"] and run["validity"] != "INVALID"
     ]
@@ -206,7 +206,8 @@ _LATENCIES = {
 
 
 def _chart_latencies(performance: Document) -> Iterator[Chart]:
-    """Of a language model those of tokens, which the rules bound, in place of whole answers."""
+    """Chart latencies; for a language model, those of tokens, which the rules limit, instead of those of whole
+    answers."""
     measured = {
         what: [(p, ms) for found, p, ms in performance.get("percentiles") or () if found == what] for what in _LATENCIES
     }
@@ -240,7 +241,7 @@ def _name_percentile(text: str) -> str:
 
 
 def _bound(bound: Document | None) -> float | None:
-    """In ms."""
+    """Return the limit in ms."""
     scale = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}.get(str(bound.get("unit"))) if bound else None
     try:
         return float(bound["limit"]) * scale if bound and scale else None
@@ -270,7 +271,7 @@ def _chart_throughput(series: Sequence[Document]) -> Iterator[Chart]:
 
 
 def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
-    """One for each quantity: readings of one unit belong together."""
+    """Chart each quantity; readings of the same unit share a chart."""
     names = [name for name in dict.fromkeys(name for row in series for name in row) if name not in ("seconds", "done")]
     for suffix, (chart, title, unit) in _QUANTITIES.items():
         chosen = [name for name in names if name.endswith(suffix)]
@@ -285,7 +286,7 @@ def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
 
 
 def _word(name: str, suffix: str) -> str:
-    """ "gpu.power_watts": "GPU power"."""
+    """Return "GPU power" for "gpu.power_watts"."""
     text = name.removesuffix(suffix).strip("_").replace("_", " ")
     return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}" if text else "processor"
 

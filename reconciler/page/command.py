@@ -1,4 +1,4 @@
-"""`reconcile page`: the submission in a browser, served here or written as files."""
+"""`reconcile page`: show the submission in a browser, or write the page as files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reconciler.page.site import Site
 from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.resource.quantities import show_count
 
-_NICE = 19  # a timed run next to the server comes first
+_NICE = 19  # a timed run on the same machine takes precedence
 _HOST = click.Option(["--host"], default=LOOPBACK[0], metavar="ADDRESS", show_default=True, help="Where to listen.")
 _PORT = click.Option(
     ["--port"],
@@ -103,7 +103,7 @@ def command(
 
 
 def _export(page: RepositoryPage, folder: Path, base: str, compared: tuple[str, str] | None) -> None:
-    """Files on this machine are no exit; what a workflow writes is on its page."""
+    """Export the page. Files on this machine are not published; a workflow's files are."""
     if os.environ.get("CI"):
         for address in list_page_addresses(page.paths.root):
             _refuse_embargoed(page, address, "wait for that day, or name the address if it is private")

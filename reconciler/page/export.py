@@ -1,4 +1,4 @@
-"""The page as files that need no server: every view, every cell, and its plots in both colours."""
+"""The page as files that need no server: every view, every cell, and its plots in both colour schemes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from reconciler.render.html import read_static
 from reconciler.storage.files import is_leftover, replace
 from reconciler.storage.leftovers import sweep
 
-_BEGUN = "static"  # the folder that an export begins with, then comes index.html
+_BEGUN = "static"  # the folder that an export writes first, followed by index.html
 
 
 class Exported(Struct, frozen=True):
-    """``drawn``: with plots, for which vl-convert is needed."""
+    """``drawn``: whether it has plots, which need vl-convert."""
 
     files: int
     cells: int
@@ -37,8 +37,8 @@ class Exported(Struct, frozen=True):
 def export_site(
     site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, on_cell: Callable[[str], None]
 ) -> Exported:
-    """Over an earlier export; never into a folder that holds anything else. ``base``: also what merging HEAD into it
-    would do; ``on_cell`` each cell."""
+    """Write over an earlier export, never into a folder with other contents. ``base``: also show the effects of merging
+    HEAD into it; ``on_cell`` is called for each cell."""
     _require_ours(folder)
     sweep(folder)
     cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
@@ -82,7 +82,7 @@ def _links(name: str) -> Links:
 
 
 def _require_ours(folder: Path) -> None:
-    """An empty folder, one to be made, or an earlier export, which may have been killed: another file is somebody's."""
+    """Require an empty or missing folder, or an earlier export, possibly incomplete: any other file is the user's."""
     try:
         found = _list_names(folder)
         parts = _list_names(folder / _BEGUN) if _BEGUN in found else set()

@@ -1,8 +1,8 @@
-"""Who may ask, and what a browser may do with the answer: around the whole application, as plain ASGI.
+"""Restrict who may send requests, and what a browser may do with the answers: plain ASGI around the whole application.
 
-Only GET and HEAD. On the loopback interface only under a name of it, so that no other site's name leads here; elsewhere
-only with the token, which a cookie keeps. Never for another site. A browser loads nothing but what this server gives,
-and runs no script in a page.
+Only GET and HEAD. On the loopback interface only under one of its names, so that no other site's name leads here;
+elsewhere only with the token, which a cookie stores. Never for another site. A browser loads only resources of this
+server, and runs no script in a page.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ HEADERS = {
     "cache-control": "no-store",
 }
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_OWN = ("same-origin", "none")  # of Sec-Fetch-Site: a page of ours, or somebody who typed the address
+_OWN = ("same-origin", "none")  # values of Sec-Fetch-Site: one of our pages, or an address typed by the user
 COOKIE = "reconcile-page"
 _HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:@/]+))(?::[0-9]*)?")
 
 
 class RequestGuard(Struct, frozen=True):
-    """``token`` "": none is asked for. ``names``: hosts that a request may name; none where the token decides."""
+    """``token``: "" if none is required. ``names``: allowed hosts; none if the token decides."""
 
     application: Application
     token: str = ""
@@ -78,7 +78,7 @@ class RequestGuard(Struct, frozen=True):
         await self.application(scope, receive, send_guarded)
 
     def _judge(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]]:
-        """The status of a refusal or of a way round, what it says and its headers; 0 to let it pass."""
+        """Return the status of a refusal or redirect, with its text and headers; status 0 lets the request pass."""
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "This page is only read.", {"allow": "GET, HEAD"}
         host = headers.get("host", "")
@@ -96,7 +96,7 @@ class RequestGuard(Struct, frozen=True):
         given = next((value for name, value in query if name == "token"), None)
         if given is not None and self._is_token(given):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
-            # The address without the token, relative: the browser is never sent elsewhere.
+            # The address without the token, relative, so that the browser is never sent to another site.
             last = scope["path"].rpartition("/")[2]
             where = f"./{quote(last)}" + (f"?{rest}" if rest else "")
             cookie = f"{COOKIE}={self.token}; Path=/; HttpOnly; SameSite=Strict"
@@ -110,7 +110,7 @@ class RequestGuard(Struct, frozen=True):
 
 
 def _strip_port(host: str) -> str:
-    """ "" for what is no name with a port behind it."""
+    """Return "" if there is no name followed by a port."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower() if found is not None else ""
 

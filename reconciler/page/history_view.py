@@ -1,4 +1,4 @@
-"""A result over commits with its changes between them, and a comparison of two sides."""
+"""A result over commits with the changes between them, and a comparison of two sides."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cause(cause: Document) -> Document:
 
 
 def arrange_recent(document: Document) -> list[Document]:
-    """The newest results of all cells, each with the change from the one before it."""
+    """Return the newest results of all cells, each with the change from the one before it."""
     return [
         {**row, "result": render_measured(row), "change": _show_change(row["change"])} for row in document["results"]
     ]
@@ -49,7 +49,8 @@ def _show_change(change: float | None) -> str:
 
 
 def arrange_comparison(document: Document) -> Document:
-    """``reach``: the scale of ratios goes from its inverse to it, by their logarithms, with 1 in the middle."""
+    """Arrange a comparison. ``reach``: the logarithmic scale of ratios runs from its inverse to it, with 1 in the
+    middle."""
     ratios = [pair["ratio"] for pair in document["pairs"] if pair["ratio"]]
     reach = max([1.25, *(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)])
     return {
@@ -63,7 +64,7 @@ def arrange_comparison(document: Document) -> Document:
 
 
 def _curves(pair: Document, names: list[str]) -> Document:
-    """Two curves: the most of each, and which points of each the other beats."""
+    """Compare two curves: the maximum of each, and the points of each that the other beats."""
     sides = zip(names, pair["points"], pair["beaten"], pair["peaks"], strict=True)
     return {
         "curves": list(dict.fromkeys(pair["curves"])),

@@ -1,4 +1,4 @@
-"""The pass in progress, from what it leaves on disk as it goes: its log, the counters and the readings of its children.
+"""Report the pass in progress from its files: its log, and the counters and readings of its children.
 
 Cheap enough for a request every second during a timed run: a few small files, the ends of two logs, no process, no
 lock.
@@ -28,14 +28,14 @@ from reconciler.storage.json_files import parse_json_lines
 from reconciler.storage.untrusted_files import open_regular
 
 _TAIL = 16 << 10  # bytes at the end of a log
-_LINES = 12  # of it that are shown
-_PASS_LOG = 4 << 20  # bytes of a pass's log that are read
-_STEPS = 30  # that ended last
-_READINGS = 120  # of a run, the last
+_LINES = 12  # of those, shown
+_PASS_LOG = 4 << 20  # bytes read from a pass's log
+_STEPS = 30  # most recently ended
+_READINGS = 120  # latest of a run
 
 
 def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
-    """``jobs``: entries of a queue, of which those without a pass are shown."""
+    """Report the pass in progress. ``jobs``: entries of a queue; those without a pass are shown."""
     log = _newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
@@ -64,7 +64,7 @@ def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict
 
 
 def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Steps by their addresses, from a line of a log, which another version may have written."""
+    """Yield steps by address, from a log line that another version may have written."""
     found = line.get("due")
     for entry in found if isinstance(found, list) else ():
         match entry:
@@ -84,7 +84,7 @@ _ENDED = ("pass ended", "pass broken off")
 
 
 def is_timed(paths: RepositoryPaths) -> bool:
-    """True while a run is being timed in this repository."""
+    """Return True while a run is being timed in this repository."""
     return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
 
 
@@ -95,7 +95,7 @@ def _is_timed(attempt: Attempt, progress: Progress | None) -> bool:
 
 
 def _attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
-    """That have begun, have no result yet, and whose pass is alive."""
+    """Yield the attempts that have begun, have no result yet, and belong to a running pass."""
     try:
         folders = sorted(Path(entry.path) for entry in os.scandir(paths.attempts))
     except OSError:
@@ -147,7 +147,7 @@ def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newest_log(folder: Path) -> Path | None:
-    """Find the newest log of passes: names of those of plans and audits begin with a word."""
+    """Find the newest log of a pass: the names of plan and audit logs begin with a word."""
     with contextlib.suppress(OSError):
         names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
         return folder / max(names) if names else None
@@ -155,12 +155,12 @@ def _newest_log(folder: Path) -> Path | None:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read whole lines; an incomplete one at the end is left out."""
+    """Read complete lines; an incomplete one at the end is ignored."""
     return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
 
 
 def _head(path: Path) -> bytes:
-    """All of a log, or of a very long one its end."""
+    """Read the whole log, or the end of a very long one."""
     return _tail(path, _PASS_LOG)
 
 
@@ -176,6 +176,6 @@ def _tail(path: Path, size: int) -> bytes:
 
 
 def _is_alive(path: Path | None) -> bool:
-    """True while the pass that this file or folder names runs: its id ends in the number of its process."""
+    """Return True while the pass named by this file or folder runs: its ID ends with its process ID."""
     number = path.name.removesuffix(".jsonl").rpartition("-")[2] if path is not None else ""
     return number.isdigit() and psutil.pid_exists(int(number))

@@ -1,4 +1,4 @@
-"""The pass in progress: what runs now, what comes next, what ended."""
+"""The pass in progress: running steps, coming steps, ended steps."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _attempt(attempt: Document) -> Document:
 
 
 def _curves(readings: list[Document]) -> list[Document]:
-    """The latest value of each reading, and its course as the points of a small curve."""
+    """Return the latest value of each reading, and its history as the points of a small curve."""
     found = []
     for name in dict.fromkeys(name for row in readings for name in row if name != "seconds"):
         points = [(row["seconds"], row[name]) for row in readings if name in row]
@@ -82,7 +82,7 @@ def _show(name: str, value: float) -> str:
 
 
 def _scale(points: list[tuple[float, float]]) -> str:
-    """For a polyline of ``_WIDE`` x ``_TALL``, from zero up."""
+    """Scale to a polyline of ``_WIDE`` x ``_TALL``, from zero up."""
     first, last = points[0][0], points[-1][0]
     most = max((value for _, value in points), default=0.0) or 1.0
     span: Any = last - first or 1.0

@@ -1,4 +1,4 @@
-"""Cells x conditions: a table for each division and system, with what a filter of the address bar compares."""
+"""Cells x conditions: a table for each division and system, with the keys for the filter of the address bar."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
-_SLASHES = 3  # in the name of a cell
+_SLASHES = 3  # in a cell's name
 _FACETS = ("division", "system", "benchmark", "scenario")
-_SHORT = {"samples/s": "/s", "queries/s": "/s", "tokens/s": "tok/s"}  # in a square; notes have the whole unit
+_SHORT = {
+    "samples/s": "/s",
+    "queries/s": "/s",
+    "tokens/s": "tok/s",
+}  # for a square; its notes have the full unit
 _FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
-# State of a cell → what it means. The first that applies.
+# State of a cell → its meaning. The first that applies.
 STATES = {
     "running": "is being measured now",
     "waiting": "the pass in progress will measure it",
@@ -43,7 +47,7 @@ def load_program_page(curve: str) -> ProgramPage:
 
 
 class UnderWay(Struct, frozen=True):
-    """Cells of the pass in progress: those that are measured now, and those that it comes to later."""
+    """Cells of the pass in progress: those being measured now, and those that follow."""
 
     running: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
@@ -58,7 +62,7 @@ def list_under_way(live: Document) -> UnderWay:
 
 
 def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Document:
-    """A grid for each division: benchmarks by systems, and in each square the scenarios."""
+    """Arrange a grid for each division: benchmarks by systems, with the scenarios in each square."""
     rows = [_arrange_cell(entry, under_way) for entry in document["cells"]]
     _open_curves(document["curves"], rows)
     values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in _FACETS}
@@ -100,7 +104,7 @@ def _arrange_division(name: str, rows: list[Document]) -> Document:
 
 
 def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
-    """How many are ready, of how many."""
+    """Return the number of ready cells, and of all cells."""
     states = [row["state"] for row in rows]
     return states.count("ready"), len(states)
 
@@ -121,7 +125,7 @@ def find_state(entry: Document, under_way: UnderWay) -> str:
 
 
 def _open_curves(curves: list[Document], rows: list[Document]) -> None:
-    """Before the first point of each curve there is the curve itself."""
+    """Insert each curve before its first point."""
     for curve in curves:
         own = [row for row in rows if find_curve_name(row["cell"]) == curve["curve"]]
         if own:
@@ -129,30 +133,30 @@ def _open_curves(curves: list[Document], rows: list[Document]) -> None:
 
 
 def name_program(round_name: str) -> str:
-    """As people call it, with the version of its rules or its round."""
+    """Return the program's usual name, with the version of its rules or its round."""
     program = find_program(round_name)
     title = PROGRAMS[program].title if program else "Inference"
     return f"MLPerf {title} {round_name.removeprefix(f'{program}-')}"
 
 
 def find_curve_name(cell: str) -> str:
-    """The curve that a cell is a point of; "" for a cell of MLPerf Inference."""
+    """Return the curve of a point's cell; "" for a cell of MLPerf Inference."""
     return cell.rpartition("/")[0] if find_program_of_division(cell.partition("/")[0]) else ""
 
 
 def is_cell(name: str) -> bool:
-    """Whether a place, such as that of a finding, is a cell; "/" is also in names of files."""
+    """Return True if a place, such as that of a finding, is a cell; file names also contain "/"."""
     return name.count("/") == _SLASHES and name.partition("/")[0] in ALL_DIVISIONS
 
 
 def split_cell(cell: str) -> list[str]:
-    """Division, system, benchmark, scenario."""
+    """Split into division, system, benchmark, scenario."""
     first, *middle, last = cell.split("/")
     return [first, middle[0], "/".join(middle[1:]), last]
 
 
 def mark_condition(condition: Document) -> dict[str, Any]:
-    """One cell of the matrix: a word, its class, and what to say on pointing at it."""
+    """Describe one cell of the matrix: a word, its class, and its tooltip."""
     absent = condition["reason"] == NOT_REQUIRED
     said = ": ".join(filter(None, [condition["reason"], condition["message"]]))
     return {
@@ -185,7 +189,7 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
 
 
 def _share(entry: Document) -> Document | None:
-    """The rate of one accelerator, of a system that has several; None of a latency."""
+    """Return the rate per accelerator of a system with several; None for a latency."""
     measured, count = entry["metric"], entry.get("accelerators") or 0
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None
@@ -193,8 +197,8 @@ def _share(entry: Document) -> Document | None:
 
 
 def compare_published(entry: Document) -> dict[str, str]:
-    """The result of one accelerator next to what published results ask of one of the same chip. ``percent``: "" where
-    the two have different units; of a latency, less is more."""
+    """Compare the result per accelerator with published results for the same chip. ``percent``: "" if the units differ;
+    for a latency, less is better."""
     published, measured = entry["published"], entry["metric"]
     if published is None:
         return {"percent": "", "asked": "", "source": ""}

@@ -1,4 +1,4 @@
-"""The plan behind all views of the page, kept for up to a minute and computed again when specs, records or the tree
+"""The plan behind all views of the page, cached for up to a minute and recomputed when specs, records or the tree
 changed, but not while a run is timed."""
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import walk_files
 
-_BELIEVED = 60.0  # seconds for which a look counts although no file that is compared has changed
-_MOST_FILES = 1000  # of specs, that are compared
+_BELIEVED = 60.0  # seconds for which a plan is reused if no compared file has changed
+_MOST_FILES = 1000  # maximum of compared spec files
 
 
 class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
-    """A plan, and what several views of it need; each is worked out when it is asked for first."""
+    """A plan, and lazily computed data that several views need."""
 
     paths: RepositoryPaths
     options: Options
@@ -66,13 +66,13 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def spec_files(self) -> tuple[str, ...]:
-        """Spec files with a line that sets an input of any resource."""
+        """List the spec files with a line that sets an input of any resource."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
 
     @cached_property
     def spec_commits(self) -> Mapping[tuple[str, str], git.Commit]:
-        """(path, blob) → the first commit with these bytes of a spec file."""
+        """Map (path, blob) to the first commit with this content of a spec file."""
         try:
             return git.find_appearances(self.paths.root, "HEAD", self.spec_files)
         except RepositoryError:
@@ -80,14 +80,14 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def commits(self) -> Mapping[Origin, LineCommitText]:
-        """Commits of every line that sets an input: git is asked once for each file."""
+        """Map every line that sets an input to its commit: git is called once per file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)
         return find_commits(self.paths, origins)
 
 
 class PlanSnapshots(Struct, dict=True):
-    """``timed`` says whether a run is being timed: then the last snapshot counts, whatever its age."""
+    """``timed`` returns whether a run is being timed: if so, the last snapshot is reused, whatever its age."""
 
     paths: RepositoryPaths
     options: Options
@@ -97,7 +97,7 @@ class PlanSnapshots(Struct, dict=True):
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> PlanSnapshot:
-        """Raises SpecError and what else a plan raises."""
+        """Return the current snapshot. Raises SpecError and the other errors of a plan."""
         with self._alone:
             stamp = tuple(_stamp(self.paths, self.options))
             if self._last is not None:
@@ -114,7 +114,7 @@ class PlanSnapshots(Struct, dict=True):
 
 
 def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
-    """Changes when a spec, a record, a decision, the rendered tree or the commit does."""
+    """Return a value that changes when a spec, a record, a decision, the rendered tree or the commit does."""
     git = paths.root / ".git"
     state = paths.root / "state"
     folders = [state, *(_folders_of(state)), *_folders_of(paths.records), paths.index / "tree.json"]

@@ -1,4 +1,4 @@
-"""The plan: steps by what caused them, the graph of what waits for what, and what a merge would do. Pure."""
+"""The plan: steps by cause, the graph of dependencies, and the effects of a merge. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reconciler.resource.kinds import find_upstream
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
-_MOST = 200  # steps of a group that are listed
-_BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels of the graph
+_MOST = 200  # maximum number of steps listed per group
+_BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels in the graph
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
-    """``document``: of `plan`, with its last line as ``summary``."""
+    """Arrange the view. ``document``: that of `plan`, with its last line as ``summary``."""
     steps = document["steps"]
     known = [{"kind": kind, "where": at, "message": said, "fix": fix} for kind, at, said, fix in document["findings"]]
     return {
@@ -38,12 +38,12 @@ def _index(steps: Iterable[Document]) -> dict[str, Document]:
 
 
 def _fold_steps(steps: list[Document]) -> list[Document]:
-    """By what caused them, in the order of the plan; what is blocked comes last, by its obstacle."""
+    """Group steps by cause, in the order of the plan; blocked ones come last, by obstacle."""
     by_address = _index(steps)
 
     @cache
     def find_causes(address: str) -> tuple[str, ...]:
-        """The changes behind a step: its own, else those of what it is made from, else its reason."""
+        """Return the changes behind a step: its own, else those of its inputs, else its reason."""
         step = by_address[address]
         own = [_change(item) for item in step["inputs"] if find_upstream(item["origin"][0]) is None]
         inherited = (cause for up in step["because"] if up in by_address for cause in find_causes(up))
@@ -78,7 +78,7 @@ def _arrange_group(obstacle: str, causes: tuple[str, ...], steps: list[Document]
 
 
 def _draw_graph(steps: list[Document]) -> Document:
-    """A box for all steps of one kind, to the right of those that it waits for, and a line for each of these."""
+    """Draw a box for all steps of one kind, to the right of its dependencies, with a line from each."""
     by_address = _index(steps)
     counts = Counter(_label(step["address"]) for step in steps)
     blocked = Counter(_label(step["address"]) for step in steps if step["blocked"])
@@ -115,7 +115,7 @@ def _find_column(kind: str, needs: Mapping[str, Iterable[str]]) -> int:
 
 
 def _find_needs(kind: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
-    """All that a kind waits for, also what these wait for."""
+    """Return all direct and indirect dependencies of a kind."""
     return {found for up in needs[kind] for found in (up, *_find_needs(up, needs))}
 
 
@@ -126,7 +126,7 @@ def _label(address: str) -> str:
 
 
 def _name_action(step: Document) -> str:
-    """As `plan` counts them: "create"; or "restore" and "render" where nothing is made."""
+    """Return the action as `plan` counts it: "create"; or "restore" and "render" if nothing is made."""
     return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
 
 

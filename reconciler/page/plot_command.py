@@ -1,4 +1,4 @@
-"""`reconcile plot CELL -o FILE`: a picture of the page as a file of its own."""
+"""`reconcile plot CELL -o FILE`: write a plot of the page as a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Charts as Vega-Lite: the page hands them to the browser, which draws them so that people can zoom and point;
-`reconcile plot` writes the same as SVG or PNG. Vega comes with vl-convert, of the extra `page`.
+"""Charts as Vega-Lite: the page passes them to the browser, which draws them interactively; `reconcile plot` writes
+them as SVG or PNG. Vega comes with vl-convert, in the extra `page`.
 
-Colours are those of Okabe and Ito, which the colour-blind can distinguish, and every curve differs in its shape, too.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish, and curves also differ in shape.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PALETTES = {
     "light": ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     "dark": ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00"),
 }
-_INK = {"light": ("#1c2430", "#d9dee5", "#ffffff"), "dark": ("#e6eaf0", "#39424e", "#161b22")}  # text, grid, ground
+_INK = {"light": ("#1c2430", "#d9dee5", "#ffffff"), "dark": ("#e6eaf0", "#39424e", "#161b22")}  # text, grid, background
 _DASHES = ([1, 0], [8, 4], [8, 3, 2, 3], [2, 3])
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "triangle-right")
 _SIZE = (660, 240)  # pixels of a file
 _MOST_TICKS = 12
-_LONG_MARK = 22  # characters along a line
-_LONG_TICK = 8  # characters; longer ones are turned
-_WIDE = 20  # times the smallest value: a larger span is drawn by its logarithm
+_LONG_MARK = 22  # characters of a label along a line
+_LONG_TICK = 8  # characters; longer labels are rotated
+_WIDE = 20  # times the smallest value: a larger span gets a logarithmic axis
 
 
 def can_draw() -> bool:
@@ -38,7 +38,7 @@ def can_draw() -> bool:
 
 
 def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: str = "") -> bytes:
-    """A file; the same numbers give the same bytes. ``title``: above the plot. Raises ReconcilerError without
+    """Draw a file; the same numbers give the same bytes. ``title``: above the plot. Raises ReconcilerError without
     vl-convert."""
     vega = _load()
     width, height = _SIZE
@@ -52,7 +52,7 @@ def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: s
 
 @cache
 def bundle_script() -> bytes:
-    """Vega, Vega-Lite and Vega-Embed as one script for a browser, which finds them as `vegaEmbed`. Takes seconds."""
+    """Bundle Vega, Vega-Lite and Vega-Embed as one script for a browser, with the global `vegaEmbed`. Takes seconds."""
     return str(_load().javascript_bundle("window.vegaEmbed = vegaEmbed;")).encode()
 
 
@@ -66,7 +66,7 @@ def _load() -> Any:
 
 
 def describe_theme(theme: str) -> dict[str, Any]:
-    """A configuration of Vega-Lite."""
+    """Return a Vega-Lite configuration."""
     ink, grid, ground = _INK[theme]
     axis = {"labelColor": ink, "titleColor": ink, "gridColor": grid, "domainColor": grid, "tickColor": grid}
     words = {"titleFontWeight": "normal", "labelFontSize": 11, "titleFontSize": 11}
@@ -82,8 +82,8 @@ def describe_theme(theme: str) -> dict[str, Any]:
 
 
 def describe_plot(chart: Chart, *, alive: bool = True) -> dict[str, Any]:
-    """A specification of Vega-Lite; who draws it puts the colours of ``usermeta.tones`` into the scale. ``alive``: the
-    wheel and the mouse choose what is seen, a click on the legend which curve, and a point shows its numbers."""
+    """Return a Vega-Lite specification; the renderer puts the colours of ``usermeta.tones`` into the scale. ``alive``:
+    zoom with wheel and mouse, select a curve in the legend, and show a point's numbers."""
     names = [escape_line(curve.label) or f" {number}" for number, curve in enumerate(chart.curves)]
     layers = [_describe_layer(chart, curve, names[number], number) for number, curve in enumerate(chart.curves)]
     shown = [name for name, curve in zip(names, chart.curves, strict=True) if curve.label]
@@ -155,7 +155,7 @@ def _describe_axis_up(chart: Chart) -> dict[str, Any]:
 
 
 def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[str, Any]:
-    unseen = {"fillOpacity": 0, "strokeOpacity": 0, "filled": True, "size": 80}  # to point at
+    unseen = {"fillOpacity": 0, "strokeOpacity": 0, "filled": True, "size": 80}  # target of the pointer
     match curve.stroke:
         case Stroke.POINTS:
             mark: dict[str, Any] = {"type": "point", "filled": True, "size": 60}
@@ -171,7 +171,7 @@ def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[
 
 
 def _describe_marks(chart: Chart, *, alive: bool) -> Iterator[dict[str, Any]]:
-    """A dotted line where something changed, with the beginning of what along it."""
+    """Draw a dotted line at each change, with the beginning of its text along it."""
     notes = [(x, escape_line(words)) for x, words in chart.marks]
     data = {"values": [{"x": x, "note": note, "words": note.partition(" (")[0][:_LONG_MARK]} for x, note in notes]}
     tooltip = {"field": "note"} if alive else {"value": None}

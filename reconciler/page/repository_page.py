@@ -1,4 +1,4 @@
-"""Data of the page, read from this repository as the commands read it that print the same with `--json`."""
+"""Data of the page, read from this repository as by the commands that print the same with `--json`."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular
 
-# A spec file for the page: its lines as they are written, each with the commit that set it.
+# A spec file for the page: its lines as written, each with the commit that set it.
 
 _LARGEST = 16 << 20  # bytes
 
 
 def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
-    """``file``: as origins name it. Raises ReconcilerError."""
+    """Report a spec file. ``file``: as named in origins. Raises ReconcilerError."""
     try:
         text = read_regular(paths.root / file, _LARGEST).decode("utf-8", "replace")
     except OSError as error:
@@ -74,12 +74,12 @@ def report_spec(paths: RepositoryPaths, file: str) -> dict[str, Any]:
 
 _LOG_TAIL = 256 << 10  # bytes of a log that are shown
 _LARGEST_LOG = 1 << 30
-_QUEUE_ASKED = 10.0  # seconds between two questions
+_QUEUE_ASKED = 10.0  # seconds between two queries
 
 
 class RepositoryPage(Struct, dict=True):
-    """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed
-    when they are asked for, kept until the repository changes, and put off while a run is timed."""
+    """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed on
+    request, cached until the repository changes, and postponed while a run is timed."""
 
     paths: RepositoryPaths
     options: Options
@@ -103,7 +103,7 @@ class RepositoryPage(Struct, dict=True):
         return self._looks.take()
 
     def find(self, cell: str) -> str:
-        """The name of the one cell meant. Raises ReconcilerError that lists the candidates."""
+        """Return the name of the one matching cell. Raises ReconcilerError that lists the candidates."""
         return str(_cell(self.look(), cell))
 
     def read_matrix(self) -> dict[str, Any]:
@@ -189,12 +189,12 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
 
     def _identify(self, name: str) -> str:
-        """Find what a side's name means now."""
+        """Return what a side's name refers to now."""
         known = name in self.trees or name in self.list_systems()
         return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
 
     def _compare(self, one: str, other: str) -> dict[str, Any]:
-        """A path is never taken for a tree: only those that the command line named are read."""
+        """Compare two sides. A path is never read as a tree: only the trees of the command line are."""
         sides = [
             read_tree_sides(self.trees[name]) if name in self.trees else read_own_sides(self.paths.root, name)
             for name in (one, other)
@@ -220,7 +220,7 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(look, ("findings", tree, command), lambda: _report_findings(look, tree, command, path))
 
     def _keep_slow(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """As ``_keep``, for what takes long."""
+        """Like ``_keep``, for slow views."""
 
         def make_quietly() -> dict[str, Any]:
             self._refuse_timed()
@@ -236,7 +236,8 @@ class RepositoryPage(Struct, dict=True):
         return {**report_live(self.paths, self._find_jobs()), "looked": _now()}
 
     def _find_jobs(self) -> tuple[QueuedStep, ...]:
-        """A queue is not asked for every look: people share it. One that cannot be asked from here says nothing."""
+        """Find queued jobs. A shared queue is not queried for every view; one that is unreachable from here yields
+        nothing."""
         if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
             found: tuple[QueuedStep, ...] = ()
             with suppress(ReconcilerError):
@@ -245,7 +246,7 @@ class RepositoryPage(Struct, dict=True):
         return self._jobs[1]
 
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """``at``: what it was made from; it is computed again where that differs. One at a time."""
+        """Cache a value, one at a time. ``at``: the state that it was made from; it is recomputed when that differs."""
         with self._alone:
             kept = self._kept.get(name)
             if kept is None or kept[0] != at:
@@ -256,12 +257,12 @@ class RepositoryPage(Struct, dict=True):
 
 
 _MOST_KEPT = 256
-_RECENT = 50  # results that the history opens with
+_RECENT = 50  # results that the history shows at first
 RENDERED = "the rendered tree"
 
 
 def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
-    """How many accelerators a cell has, and what published results ask of one of them."""
+    """Return a cell's number of accelerators, and the published results for one of them."""
     system = look.seen.desired.submission.systems.get(cell.system)
     count = system.hardware.count * (system.hardware.nodes or 1) if system else 0
     chip = find_chip(system.get_text("hardware.accelerator")) if system else None

@@ -1,4 +1,4 @@
-"""The views over HTTP, by Starlette and uvicorn, which come with the extra `page`."""
+"""The views over HTTP, by Starlette and uvicorn, which the extra `page` installs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reconciler.page.plots import bundle_script
 from reconciler.page.site import VIEWS, Site, View
 from reconciler.render.html import read_static
 
-# Changes while people watch: read once for all viewers, only while there are any, and sent to each of them.
+# Live updates: read once for all viewers, only while there are any, and sent to each of them.
 
-_AGAIN = 2000  # milliseconds after which a browser that lost the stream asks again
-_QUIET = 15.0  # seconds after which a line says that the stream is still alive
+_AGAIN = 2000  # milliseconds after which a browser reconnects to a lost stream
+_QUIET = 15.0  # seconds between two keep-alive lines
 
 
 class LiveFeed(Struct, dict=True):
-    """``read`` gives the current view, and for how many seconds it is valid; it is called in a thread."""
+    """``read`` returns the current view, and for how many seconds it is valid; it is called in a thread."""
 
     read: Callable[[], tuple[str, float]]
     viewers: int = 0
@@ -33,7 +33,7 @@ class LiveFeed(Struct, dict=True):
     _reader: asyncio.Task[None] | None = None
 
     async def follow(self) -> AsyncIterator[bytes]:
-        """Server-sent events: each is the whole of what is shown."""
+        """Yield server-sent events, each with the complete view."""
         self.viewers += 1
         try:
             if self._reader is None or self._reader.done():
@@ -53,7 +53,7 @@ class LiveFeed(Struct, dict=True):
             self.viewers -= 1
 
     async def _keep_reading(self) -> None:
-        """Ends with its last viewer; what was shown is forgotten, so that the next sees nothing old."""
+        """Read until the last viewer leaves; then forget the view, so that the next viewer sees nothing old."""
         try:
             while self.viewers:
                 shown, pause = await asyncio.to_thread(self.read)
@@ -79,7 +79,7 @@ VEGA = "vega.js"
 
 
 def make_application(site: Site) -> Application:
-    """Raises ReconcilerError without Starlette."""
+    """Make the application. Raises ReconcilerError without Starlette."""
     try:
         from starlette.applications import Starlette
         from starlette.concurrency import run_in_threadpool
@@ -132,7 +132,7 @@ def make_application(site: Site) -> Application:
 
 
 def _list_views(site: Site) -> dict[str, Callable[[Any, Links], str]]:
-    """Path → what it shows, of a request's parameters."""
+    """Map each path to the function that renders it from a request's parameters."""
     views: dict[str, Callable[[Any, Links], str]] = {f"/{view.name}": partial(_show, view, site) for view in VIEWS}
     return {
         **views,
@@ -149,7 +149,7 @@ def _show(view: View, site: Site, request: Any, links: Links) -> str:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """``port`` 0: any that is free. Raises ReconcilerError."""
+    """Open the socket. ``port``: 0 for any free port. Raises ReconcilerError."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
@@ -159,7 +159,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def serve(application: Application, listening: socket.socket, token: str, names: tuple[str, ...]) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM."""
     import uvicorn
 
     guarded = RequestGuard(application, token, names)

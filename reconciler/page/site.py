@@ -1,4 +1,4 @@
-"""Views as HTML: a document becomes the variables of a template, and everything in it is escaped."""
+"""Views as HTML: a document supplies the variables of a template, and everything in it is escaped."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from reconciler.resource.rules import Severity
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
-# Findings of `check` and `verify-tree`, by cause and one by one.
+# Findings of `check` and `verify-tree`, by cause and individually.
 
 FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _WORST = [severity.value for severity in Severity]  # first
-_MOST_FINDINGS = 3000  # findings that are shown
+_MOST_FINDINGS = 3000  # maximum number of findings shown
 
 
 def arrange_findings(document: Document, cells: Collection[str]) -> Document:
-    """``cells``: those that have a view, to which findings lead."""
+    """Arrange the findings. ``cells``: those that have a view, to which findings link."""
     found = sorted(document["findings"], key=lambda finding: _WORST.index(finding["severity"]))
     return {
         "rounds": " and ".join(document["rounds"]),
@@ -57,37 +57,37 @@ def _finding(finding: Document) -> Document:
     return {**finding, "place": place, "subject": finding["cell"] or "the tree"}
 
 
-_POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between looks at a pass; where nothing runs
+_POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between updates of a pass; the last if nothing runs
 
 
 class PageSource(Protocol):
-    """Each method raises ReconcilerError with what to do, as the command does whose document it gives."""
+    """Each method raises ReconcilerError with a fix, like the command whose document it returns."""
 
     @property
     def name(self) -> str:
-        """Name of the repository's folder."""
+        """Return the name of the repository's folder."""
 
     def is_timed(self) -> bool:
-        """True while a run is being timed, so that slow work must wait."""
+        """Return True while a run is being timed, so that slow work must wait."""
 
     def read_matrix(self) -> Document:
-        """`status`: submission, round, in_sync, cells, findings, and when it was looked at."""
+        """`status`: submission, round, in_sync, cells, findings, and the time of the plan."""
 
     def read_cell(self, cell: str) -> Document:
-        """`show`, `why` and what was measured: cell, status, settings, resources, why, runs, performance, logs, and the
+        """`show`, `why` and the measurements: cell, status, settings, resources, why, runs, performance, logs, and the
         files of ``list_specs``."""
 
     def read_run(self, cell: str, record: str) -> Document:
-        """Another performance run of a cell, as the ``performance`` of ``read_cell``."""
+        """Return another performance run of a cell, like the ``performance`` of ``read_cell``."""
 
     def read_log(self, cell: str, name: str) -> Document:
         """`logs --print`: the end of one log as text."""
 
     def list_specs(self) -> tuple[str, ...]:
-        """Files of which a line sets a value; as origins name them."""
+        """List the files with a line that sets a value, as named in origins."""
 
     def read_spec(self, file: str) -> Document:
-        """Lines of a file of ``list_specs``, each with its commit."""
+        """Return the lines of a file of ``list_specs``, each with its commit."""
 
     def read_plan(self) -> Document:
         """`plan`."""
@@ -96,32 +96,32 @@ class PageSource(Protocol):
         """`pr`."""
 
     def read_history(self, cell: str) -> Document:
-        """`history` and `blame`: results, and steps from each to the next."""
+        """`history` and `blame`: results, and the steps between them."""
 
     def read_recent(self) -> Document:
-        """The newest committed results of all cells: cell, started, value, unit, validity, change and commit."""
+        """Return the newest committed results of all cells: cell, started, value, unit, validity, change and commit."""
 
     def read_comparison(self, one: str, other: str) -> Document:
-        """`compare`: two commits or systems, or trees by the names that ``list_trees`` gives."""
+        """`compare`: two commits or systems, or trees with names from ``list_trees``."""
 
     def list_systems(self) -> tuple[str, ...]:
-        """That the specs declare."""
+        """List the systems that the specs declare."""
 
     def list_refs(self) -> tuple[str, ...]:
-        """Branches and tags, for people to choose from."""
+        """List branches and tags for the user to choose from."""
 
     def list_trees(self) -> tuple[str, ...]:
-        """Names of the trees that may be looked at; the first is the rendered one."""
+        """List the names of the trees that may be viewed; the first is the rendered one."""
 
     def read_findings(self, tree: str, command: str) -> Document:
-        """``command``: `check` or `verify-tree`."""
+        """Return the findings. ``command``: `check` or `verify-tree`."""
 
     def read_live(self) -> Document:
-        """The pass in progress; cheap, and asked again and again."""
+        """Return the pass in progress; cheap, and polled."""
 
 
 class Site(Struct, dict=True):
-    """``files``: every view as a file of an export."""
+    """``files``: whether every view is a file of an export."""
 
     source: PageSource
     files: bool = False
@@ -137,7 +137,7 @@ class Site(Struct, dict=True):
         return environment
 
     def render(self, template: str, links: Links, at: str, **variables: Any) -> str:
-        """``at``: the view of VIEWS that is shown as chosen. Invisible content is written out."""
+        """Render a view. ``at``: the view of VIEWS that is shown as selected. Invisible characters are escaped."""
         return self._render(self._environment.get_template(template), links, at, **variables)
 
     def _render(self, template: Template, links: Links, at: str, **variables: Any) -> str:
@@ -145,7 +145,7 @@ class Site(Struct, dict=True):
         return escape_hidden(template.render(shown))
 
     def show_matrix(self, links: Links) -> str:
-        """Rendered once for all who ask, as long as it shows the same."""
+        """Render the matrix once for all viewers, as long as it does not change."""
         document = self.source.read_matrix()
         under_way = NOTHING if self.files else list_under_way(self.source.read_live())
         if self._matrix is None or self._matrix[0] is not document or self._matrix[1:3] != (links, under_way):
@@ -154,7 +154,7 @@ class Site(Struct, dict=True):
         return self._matrix[3]
 
     def show_cell(self, cell: str, links: Links, other: str = "") -> str:
-        """``other``: a performance run of it, whose curves are drawn over those of the run that counts."""
+        """Show a cell. ``other``: another performance run, whose curves are drawn over those of the run that counts."""
         document = self.source.read_cell(cell)
         under_way = NOTHING if self.files else list_under_way(self.source.read_live())
         compared = self.source.read_run(cell, other) if other else None
@@ -184,7 +184,7 @@ class Site(Struct, dict=True):
         return self.render("live_part.html", Links(), "live", **arrange_live(document)), pause
 
     def show_plan(self, links: Links, base: str = "", head: str = "") -> str:
-        """``base``: a commit that ``head`` would be merged into."""
+        """Show the plan. ``base``: a commit into which ``head`` would be merged."""
         impact = self.source.read_impact(base, head or "HEAD") if base else None
         asked = {"base": base, "head": head, "refs": self.source.list_refs()}
         return self.render("plan.html", links, "plan", **arrange_plan(self.source.read_plan(), impact), **asked)
@@ -203,14 +203,14 @@ class Site(Struct, dict=True):
         return self.render("history.html", links, "history", title="History", **known, **asked, **found)
 
     def _show_recent(self, *, unasked: bool) -> Document:
-        """The newest results, for a view that shows nothing else; before the first commit there are none."""
+        """Return the newest results; none before the first commit."""
         try:
             return {"recent": arrange_recent(self.source.read_recent()) if unasked else [], "problem": None}
         except ReconcilerError as error:
             return {"recent": [], "problem": error}
 
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
-        """Every cell of the matrix that any commit has results of, below each other; and one comparison."""
+        """Show every cell of the matrix that has committed results, one below another, and one comparison."""
         documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
         histories = [arrange_history(document) for document in documents if document is not None]
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
@@ -218,7 +218,7 @@ class Site(Struct, dict=True):
         return self.render("history.html", links, "history", title="History", **found)
 
     def _read_history(self, cell: str) -> Document | None:
-        """None of a cell that no commit has a result of, and where there is no commit."""
+        """Return None for a cell without committed results, or before the first commit."""
         try:
             return self.source.read_history(cell)
         except ReconcilerError:
@@ -238,7 +238,7 @@ class Site(Struct, dict=True):
         return self.render("findings.html", links, "findings", **{**asked, **document})
 
     def draw_chart(self, cell: str, name: str) -> Chart:
-        """``cell``: or a curve, for one of its charts. Raises ReconcilerError where there is nothing to plot."""
+        """Draw a chart of ``cell``, a cell or a curve. Raises ReconcilerError if there is nothing to plot."""
         if name in list_curve_charts():
             found = [chart for chart in self.list_curve_charts(cell) if chart.name == name]
         elif name == "history":
@@ -260,13 +260,13 @@ class Site(Struct, dict=True):
 
 
 def list_curve_charts() -> tuple[str, ...]:
-    """Names of the charts of curves, the usual one first."""
+    """List the names of the charts of curves, the default first."""
     return tuple(name for program in load_programs() for name in program.load_page().CHARTS)
 
 
 class View(NamedTuple):
-    """``name``: of its address, and of its file in an export. ``title``: of its link on every page, "" for none.
-    ``asked``: the parameters of its address, which ``show`` takes in this order behind the links."""
+    """``name``: that of its address, and of its file in an export. ``title``: that of its link on every page, "" for
+    none. ``asked``: the parameters of its address, which ``show`` takes in this order after the links."""
 
     name: str
     title: str

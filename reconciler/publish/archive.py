@@ -1,4 +1,5 @@
-"""A tree as a reproducible ``tar.gz``: names sorted, one fixed time, mode and owner for every file, no name of ours."""
+"""Packs a tree as a reproducible ``tar.gz``: sorted names; the same time, mode and owner for every file; no user
+name."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from reconciler.tree.content import Content, LogRef
 
-# 1980-01-01 UTC, in seconds since 1970: the earliest time that every archive format can hold.
+# 1980-01-01 UTC, in seconds since 1970: the earliest time that every archive format can store.
 EPOCH = 315532800
 MANIFEST = ".MANIFEST.json"
 FORMAT = 1
@@ -24,8 +25,8 @@ _LEVEL = 6
 
 
 class Packed(Struct, frozen=True):
-    """``sha256`` and ``sha1`` of the compressed archive; ``tar_sha256`` of what is inside, which no version of a
-    compression library can change. ``files``: {path: {"sha256", "bytes"}}."""
+    """A packed archive. ``sha256`` and ``sha1``: of the compressed archive; ``tar_sha256``: of the uncompressed
+    content, which does not depend on the version of the compression library. ``files``: {path: {"sha256", "bytes"}}."""
 
     path: Path
     sha256: str
@@ -59,7 +60,7 @@ class _Hashing(io.RawIOBase):
 
 
 def pack(path: Path, files: Iterable[tuple[str, Content]], stored: Callable[[LogRef], Path]) -> Packed:
-    """Write the archive. ``stored`` gives the file of what is in storage."""
+    """Write the archive. ``stored``: returns the file of a stored log."""
     listed: dict[str, dict[str, Any]] = {}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as raw:
@@ -99,14 +100,14 @@ def _add_folders(tar: tarfile.TarFile, name: str, done: set[str]) -> None:
 
 
 def _add_file(tar: tarfile.TarFile, name: str, content: Content, stored: Callable[[LogRef], Path]) -> dict[str, Any]:
-    """Stored bytes are read once more, so that the manifest names what is really in the archive."""
+    """Add a file; stored bytes are read once more, so that the manifest lists the archive's actual content."""
     data = stored(content).read_bytes() if isinstance(content, LogRef) else content
     tar.addfile(_member(name, size=len(data)), io.BytesIO(data))
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
 def encode_manifest(packed: Packed, about: Mapping[str, Any]) -> bytes:
-    """MANIFEST.json: what is in the archive, and what it was made from."""
+    """Return MANIFEST.json: the archive's content and its sources."""
     document = {
         "format": FORMAT,
         **about,
@@ -118,12 +119,12 @@ def encode_manifest(packed: Packed, about: Mapping[str, Any]) -> bytes:
 
 
 def render_digest_line(digest: str, name: str) -> bytes:
-    """As sha1sum and sha256sum write and read it."""
+    """Return a line in the format of sha1sum and sha256sum."""
     return f"{digest}  {name}\n".encode()
 
 
 def parse_digests(path: Path) -> dict[str, str]:
-    """sha1 and sha256 of a file."""
+    """Return the sha1 and sha256 of a file."""
     hashes = {"sha1": hashlib.sha1(usedforsecurity=False), "sha256": hashlib.sha256()}
     with path.open("rb") as stream:
         while block := stream.read(_CHUNK):

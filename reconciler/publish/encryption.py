@@ -1,5 +1,5 @@
-"""Encryption by a well-kept tool as a child process. The password goes through a pipe: it is in no argument, no
-environment and no file."""
+"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe: it is in no argument, no
+environment variable and no file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import Child, build_child_environment
 
 ENDINGS = {"gpg": ".gpg", "openssl": ".enc"}
-_ROUNDS = "600000"  # of PBKDF2-HMAC-SHA256, as password guides ask for
+_ROUNDS = "600000"  # of PBKDF2-HMAC-SHA256, as password guides recommend
 _PATIENCE = 3600.0  # seconds for one file
 
 
 def encrypt(tool: str, source: Path, target: Path, password: str) -> None:
-    """AES-256. Opened again with ``gpg -d`` or ``openssl enc -d -aes-256-cbc -pbkdf2 -iter 600000``."""
+    """Encrypt with AES-256. Decrypt with ``gpg -d`` or ``openssl enc -d -aes-256-cbc -pbkdf2 -iter 600000``."""
     _crypt(tool, source, target, password, decrypting=False)
 
 
 def decrypt(source: Path, target: Path, password: str) -> None:
-    """By the file's ending. ReconcilerError for a wrong password or a damaged file."""
+    """Decrypt by the file's suffix. Raises ReconcilerError for a wrong password or a damaged file."""
     tool = next((name for name, ending in ENDINGS.items() if source.name.endswith(ending)), "")
     if not tool:
         raise ReconcilerError(

@@ -1,5 +1,4 @@
-"""Preconditions of packing: each reason against it with its cell and what to do about it. Pure: values in, refusals
-out."""
+"""Preconditions of packing: each reason against it with its cell and the fix. Pure: takes values, returns refusals."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.source import find_unlicensed
 
-# Hosts at which a repository may be open to everybody; whether it is, only its owner knows.
+# Hosts where a repository may be public; only its owner knows whether it is.
 PUBLIC_HOSTS = (
     *("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "huggingface.co", "gitee.com"),
     *("sourceforge.net", "sr.ht"),
@@ -36,7 +35,7 @@ _MARKS = {
 
 
 class Refusal(Struct, frozen=True, order=True):
-    """``where``: a cell, a file or a remote."""
+    """A reason against packing. ``where``: a cell, a file or a remote."""
 
     where: str
     reason: str
@@ -44,13 +43,13 @@ class Refusal(Struct, frozen=True, order=True):
 
 
 def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Finding]) -> list[Refusal]:
-    """Cells that are not ready, or carry a mark that no submission may."""
+    """Return refusals for cells that are not ready, or that have a mark that a submission must not have."""
     found = []
     for status in standings:
         cell = str(status.cell)
         found += [Refusal(cell, *_MARKS[mark]) for mark in status.marks if mark in _MARKS]
         unknown = [mark.removeprefix(UNKNOWN) for mark in status.marks if mark.startswith(UNKNOWN)]
-        if unknown and _INFERRED not in status.marks:  # its source is refused for it
+        if unknown and _INFERRED not in status.marks:  # refused for its source instead
             wanted = " ".join(f"--declare {name}=…" for name in unknown)
             reason = f"not declared for its imported runs: {', '.join(unknown)}"
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
@@ -70,8 +69,9 @@ def find_refused_records(
     committed: Callable[[str], bool],
     known_spec: Callable[[str, str], bool],
 ) -> list[Refusal]:
-    """Find records from an unknown spec, or that are not committed. ``committed``: whether a path's bytes are those in
-    HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path, blob)."""
+    """Return refusals for records from an unknown spec, or that are not committed. ``committed``: whether a path's
+    bytes are those in HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path,
+    blob)."""
     found = set()
     for cell, items in records.items():
         for identity, record in items:
@@ -99,8 +99,8 @@ _COMMIT = "commit them: reconcile --commit"
 def find_refused_acceptances(
     acceptances: Iterable[tuple[str, Acceptance, AcceptanceStatus]], committed: Callable[[str], bool], *, wanted: bool
 ) -> list[Refusal]:
-    """Results that count although their inputs differ: packed only when that is asked for, and never by a decision that
-    is in no commit."""
+    """Return refusals for results that count although their inputs differ: packed only on request, and never by an
+    uncommitted decision."""
     found = []
     for path, item, status in acceptances:
         if status is not AcceptanceStatus.IN_FORCE:
@@ -114,7 +114,7 @@ def find_refused_acceptances(
 
 
 def find_refused_code(content: SubmissionContent) -> list[Refusal]:
-    """Published code without a licence."""
+    """Return refusals for published code without a licence."""
     found = []
     for benchmark, files in content.code.items():
         plain = {name: data for name, data in files.items() if isinstance(data, bytes)}
@@ -128,7 +128,7 @@ def find_refused_code(content: SubmissionContent) -> list[Refusal]:
 def find_refused_inferences(
     content: SubmissionContent, ruleset: Ruleset, log_of: Callable[[Cell], DetailLog]
 ) -> list[Refusal]:
-    """Inferred results whose source's log does not hold what they are computed from."""
+    """Return refusals for inferred results whose source's log does not contain their inputs."""
     categories = {(system.division, system.name): system.category for system in content.systems}
     found = []
     for item in content.cells:
@@ -147,7 +147,7 @@ def find_refused_inferences(
 def find_refused_remotes(
     submission: SubmissionSettings, remotes: Iterable[tuple[str, str]], today: date
 ) -> list[Refusal]:
-    """Remotes at public hosts while an embargo holds; one without ``until`` never ends."""
+    """Return refusals for remotes at public hosts during an embargo; one without ``until`` never ends."""
     embargo = make_embargo(submission)
     if embargo is None or not embargo.is_in_force(today):
         return []
@@ -163,7 +163,7 @@ def find_refused_remotes(
 
 
 def _host(url: str) -> str:
-    """Find the host in https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
+    """Return the host in https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
     rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
     host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
     return next((known for known in PUBLIC_HOSTS if host == known or host.endswith(f".{known}")), host)

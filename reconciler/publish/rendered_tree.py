@@ -1,4 +1,4 @@
-"""Renders what is publishable and puts it on disk, with the note by which a later look knows it."""
+"""Renders everything publishable to disk, with the note that identifies it later."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
 
 
 def find_log(paths: RepositoryPaths, ref: LogRef) -> Path:
-    """The file of a log that the tree shows. StorageError where it is lost."""
+    """Return the file of a log that the tree shows. Raises StorageError if it is lost."""
     return find_readable(paths, Artifact("", ref.sha256, ref.size, "logs"))
 
 
 def assemble_content(
     paths: RepositoryPaths, desired: Desired, difference: Difference, kept: Collection[Cell] = ()
 ) -> tuple[SubmissionContent, Ruleset]:
-    """Assemble the tree of everything publishable, and its round. The files of ``kept`` cells are not part of it."""
+    """Assemble the tree of everything publishable, and its round, without the files of ``kept`` cells."""
     ruleset = load_ruleset(desired.submission.round)
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     shared = {
@@ -64,13 +64,13 @@ def assemble_content(
 
 
 def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
-    """Cells that were rendered, and that people want left as they are."""
+    """Return the cells that were rendered and that are frozen."""
     cells = (Cell.parse(name) for name in rendered.cells if name != SHARED)
     return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
 
 
 def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Difference) -> Mapping[str, str]:
-    """Gives {path: sha256} of what was rendered. What was rendered of frozen cells stays byte by byte."""
+    """Render and return {path: sha256}. The rendered files of frozen cells are kept unchanged."""
     before = read_rendered(paths)
     if not (before.is_of(paths, tree) and tree.is_dir()):
         before = Rendered()
@@ -79,7 +79,7 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
     chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
-        names.add(SHARED)  # shared files of a frozen cell are kept, too, when no spec says any more which they are
+        names.add(SHARED)  # also keep shared files of a frozen cell, even if no spec lists them any more
     known = [path for name, files in before.files.items() if name not in names for path in files]
     rendered = tuple(render(content, ruleset))
     _note_begin(paths, spell_entry(paths, tree), before, kept, [path for path, _ in rendered])
@@ -105,7 +105,7 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
 def _note_begin(
     paths: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], written: Collection[str]
 ) -> None:
-    """A rendering that a full disk or a kill ends is known as unfinished, and so is every file that it may leave."""
+    """Mark the rendering as unfinished, with every file that it may leave, in case a full disk or a kill ends it."""
     cells = {str(cell): before.cells[str(cell)] for cell in kept}
     known = {path for files in before.files.values() for path in files}
     new = {path: "" for path in written if path not in known}
@@ -114,7 +114,7 @@ def _note_begin(
 
 
 def forget_cells(paths: RepositoryPaths, tree: Path, cells: Collection[str]) -> None:
-    """Removes what was rendered of these cells alone; what cells share goes with the next rendering."""
+    """Remove the files of only these cells; shared files are removed by the next rendering."""
     before = read_rendered(paths)
     files = {name: digests for name, digests in before.files.items() if name not in cells}
     kept = {path: sha256 for digests in files.values() for path, sha256 in digests.items()}

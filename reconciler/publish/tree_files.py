@@ -1,4 +1,4 @@
-"""Puts a rendered tree on disk: only what differs is written, and only what was rendered before is removed."""
+"""Writes a rendered tree to disk: only differing files are written, and only files rendered earlier are removed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from reconciler.tree.content import Content, LogRef, hash_content
 def write_tree(
     tree: Path, rendered: Iterable[tuple[str, Content]], before: Iterable[str], stored: Callable[[LogRef], Path]
 ) -> dict[str, str]:
-    """Makes ``tree`` hold exactly these files among those we rendered. Gives {path: sha256}. Files of others are
-    left alone."""
+    """Make ``tree`` contain exactly these files among those that we rendered, and return {path: sha256}. Other files
+    are not changed."""
     written: dict[str, str] = {}
     with convert_storage_errors(tree):
         tree.mkdir(parents=True, exist_ok=True)
@@ -48,8 +48,7 @@ def _remove_empty(tree: Path, folder: Path) -> None:
 
 
 def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[str, dict[str, str]]:
-    """Which rendered file belongs to which cell; the rest are shared. ``cells``: each cell as its folders are named ->
-    the cell."""
+    """Return cell → its rendered files; the rest are shared. ``cells``: cell as named by its folders -> cell."""
     owners = {(c.division, f"/{c.system}/{c.benchmark}/{c.scenario}/"): str(cell) for c, cell in cells.items()}
     found: dict[str, dict[str, str]] = {SHARED: {}}
     for path, sha256 in files.items():

@@ -1,5 +1,5 @@
-"""Takes an archive apart again, and proves that it is what its manifest and digests say. Nothing is written before
-every name in it is known to be harmless."""
+"""Unpacks an archive, and verifies it against its manifest and digests. Nothing is written before every name in it has
+been checked."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from reconciler.storage.untrusted_files import SpecialFileError, is_hole, open_r
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
-_LARGEST = 64 << 30  # bytes of one archive: more is not a submission
-_SPARE = 64 << 20  # bytes that stay free on the disk
-_DEEPEST, _LONGEST = 40, 1000  # folders within each other, and characters of a name
+_LARGEST = 64 << 30  # bytes of one archive: a larger one is not a submission
+_SPARE = 64 << 20  # bytes to keep free on the disk
+_DEEPEST, _LONGEST = 40, 1000  # nested folders, and characters of a name
 
 
 class Unpacked(Struct, frozen=True):
-    """``checked``: what was proved, in words."""
+    """The result of unpacking. ``checked``: a description of each verification."""
 
     folder: Path
     files: int
@@ -39,8 +39,8 @@ class Unpacked(Struct, frozen=True):
 
 
 def require_file(archive: Path) -> None:
-    """ReconcilerError for a pipe or device, which would be waited for without end, and for a file of holes, which is
-    read for as long as its size says."""
+    """Raise ReconcilerError for a pipe or device, which would block forever, and for a sparse file, which takes as long
+    to read as its claimed size."""
     try:
         with open_regular(archive) as stream:
             status = os.fstat(stream.fileno())
@@ -52,8 +52,8 @@ def require_file(archive: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
-    """Extract into ``folder``, which must not exist or be empty. ReconcilerError for a name that leads out of it, for a
-    link or device, and, with a manifest, for every file that differs from it."""
+    """Extract into ``folder``, which must be missing or empty. Raises ReconcilerError for a name that leads out of it,
+    for a link or device, and, with a manifest, for every file that differs from it."""
     if folder.exists() and any(folder.iterdir()):
         raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
     try:
@@ -70,7 +70,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
 
 
 def verify_digests(path: Path) -> tuple[str, ...]:
-    """Compares a file with its .sha256 and .sha1. ReconcilerError when neither is there, or one differs."""
+    """Compare a file with its .sha256 and .sha1. Raises ReconcilerError if both are missing, or if one differs."""
     own, checked = parse_digests(path), []
     for name, digest in own.items():
         digest_file = path.with_name(f"{path.name}.{name}")
@@ -91,7 +91,7 @@ def verify_digests(path: Path) -> tuple[str, ...]:
 
 
 def _require_room(folder: Path, size: int) -> None:
-    """ReconcilerError before the first byte is written."""
+    """Raise ReconcilerError before the first byte is written."""
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(there).free
     if size > free - _SPARE:
@@ -99,7 +99,7 @@ def _require_room(folder: Path, size: int) -> None:
 
 
 def _refusal(path: PurePosixPath) -> str:
-    """Why a submission cannot hold a file of this name; "" when it can."""
+    """Explain why a submission cannot contain a file of this name; "" if it can."""
     if len(path.parts) > _DEEPEST or len(str(path)) > _LONGEST:
         return "is nested too deeply"
     if path.parts[0] not in DIVISIONS and len(path.parts) > 1:

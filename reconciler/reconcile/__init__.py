@@ -1,5 +1,5 @@
-"""One pass: look, plan, execute, record, render, and look again until nothing differs.
+"""One pass: plan, execute, record and render, repeated until nothing differs.
 
-Takes what was asked for; gives a report of what was done. ``run`` is the pipeline; what it decides on, does, records
-and logs is in a module each. Must not know who asked, nor how anything is shown.
+It takes a request and returns a report. ``run`` is the pipeline; separate modules decide, act, record and log. It must
+not know the caller, or how results are shown.
 """

@@ -1,4 +1,4 @@
-"""Enter a cell in another division: an edit of the spec, and the plan after it."""
+"""Moves a cell to another division: edits the spec, and plans with the edit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from reconciler.storage.leftovers import sweep_siblings
 
 
 class Move(Struct, frozen=True):
-    """``file``: the one that declares the cell, with its text ``before`` and ``after``. ``plan``: as it will be."""
+    """The edit that moves a cell. ``file``: the file that declares the cell, with its text ``before`` and ``after``.
+    ``plan``: with the edit."""
 
     source: Cell
     target: Cell
@@ -37,7 +38,8 @@ class Move(Struct, frozen=True):
 
 
 def move_cell(paths: RepositoryPaths, options: Options, cell: str, division: str, *, dry_run: bool) -> Move:
-    """Raises ReconcilerError where the round does not allow the cell there, or the spec cannot be edited for it."""
+    """Move a cell to another division. Raises ReconcilerError if the round does not allow the cell there, or if the
+    spec cannot be edited accordingly."""
     seen = compute_plan(paths, options)
     source = find_cell(cell, trace_lineages(seen.desired))
     target = Cell(division, source.system, source.benchmark, source.scenario)
@@ -76,7 +78,7 @@ def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
 
 
 def _edit(sources: Iterable[Source], source: Cell, target: Cell) -> tuple[Source, str]:
-    """The file that declares the cell, and its new text."""
+    """Return the file that declares the cell, and its new text."""
     why = ""
     for item in sources:
         try:

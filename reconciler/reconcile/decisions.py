@@ -1,4 +1,4 @@
-"""Accept results that differ, freeze cells, and take such decisions back."""
+"""Accepts differing results, freezes cells, and reverts such decisions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, remove
 
-LONGEST = 366  # days: no decision outlives a year without somebody saying so again
+LONGEST = 366  # days: a decision must be renewed within a year
 _LENGTH = re.compile(r"(\d{1,3})([dw])")
 _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 
 
 class RecordedDecision(Struct, Generic[_Decided], frozen=True):
-    """``path``: of its file, relative to the repository. ``commit``: "" where it is left to the user."""
+    """A decision with its file. ``path``: relative to the repository. ``commit``: "" if committing is left to the
+    user."""
 
     path: str
     decision: _Decided
@@ -37,7 +38,7 @@ class RecordedDecision(Struct, Generic[_Decided], frozen=True):
 
 
 class RemovedDecisions(Struct, frozen=True):
-    """``name``: the cell, or the whole submission. ``paths``: the files that said so."""
+    """Decisions that were taken back. ``name``: the cell, or the whole submission. ``paths``: the removed files."""
 
     name: str
     paths: tuple[str, ...]
@@ -64,8 +65,8 @@ def check_reason(reason: str | None) -> str:
 
 
 def parse_end(until: str | None, length: str | None, days: int = 0) -> date | None:
-    """The first day on which a decision no longer holds. ``days``: how long it holds where neither is given, 0 for no
-    end. Raises ReconcilerError."""
+    """Return the first day on which a decision no longer applies. ``days``: default duration, 0 for no end. Raises
+    ReconcilerError."""
     if until and length:
         raise ReconcilerError("--until and --for say the same", fix="give one of them")
     if not until and not length:
@@ -91,7 +92,7 @@ def _parse_length(text: str) -> timedelta:
 
 
 def read_decider(paths: RepositoryPaths) -> tuple[str, str]:
-    """Who decides, and the commit they see ("" without one)."""
+    """Return who decides, and the commit that they see ("" without one)."""
     who = git.read_author(paths.root)
     if not who:
         raise RepositoryError(
@@ -110,8 +111,8 @@ def record_decision(
     *,
     commit: bool,
 ) -> RecordedDecision[_Decided]:
-    """Write a decision, and commit what changed below its folder. ``known``: the same decision, where it is recorded
-    already, such as by a command that was killed before its commit."""
+    """Write a decision, and commit the changes below its folder. ``known``: the same decision, if it is already
+    recorded, for example by a command that was killed before its commit."""
     path, decision = next(iter(known.items()), ("", decision))
     path = path or write(paths, decision)
     made = git.commit(paths.root, [folder], f"{subject}\n\n{decision.reason}") if commit else ""
@@ -127,8 +128,8 @@ def _remove(
 
 
 def _read_removed(paths: RepositoryPaths, folder: str) -> Decisions:
-    """Read the files of a folder in HEAD that are removed here: a command that was to commit that may have been killed
-    in between, or after its commit."""
+    """Read a folder's files that are in HEAD but removed here: a command may have been killed before, or after,
+    committing their removal."""
     git.end_killed_commit(paths.root, [folder])
     head = git.find_head(paths.root)
     known = git.list_files_at(paths.root, head, [folder]) if head else {}
@@ -147,7 +148,7 @@ class NotAcceptedError(ReconcilerError):
 def list_acceptances(
     paths: RepositoryPaths, options: Options
 ) -> tuple[tuple[tuple[str, Acceptance, AcceptanceStatus], ...], Mapping[str, str]]:
-    """Every acceptance with its file and whether it holds, and the damaged files with what is wrong with each."""
+    """List every acceptance with its file and whether it applies, and the damaged files with their problems."""
     seen = compute_plan(paths, options)
     return judge_acceptances(seen.decisions, seen.desired, seen.recorded), seen.decisions.damaged
 
@@ -200,7 +201,7 @@ def _list_left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
 
 
 def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> RemovedDecisions:
-    """Take back what was accepted for a cell. Raises ReconcilerError where nothing is."""
+    """Revoke the acceptances of a cell. Raises ReconcilerError if there are none."""
     acceptances = dict(read_decisions(paths).acceptances)
     if commit:
         acceptances |= _read_removed(paths, ACCEPTED).acceptances
@@ -214,7 +215,7 @@ def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> RemovedDecisio
 def freeze(
     paths: RepositoryPaths, options: Options, text: str | None, reason: str | None, end: date | None, *, commit: bool
 ) -> RecordedDecision[Freeze]:
-    """Leave a cell, or the whole submission, as it is. ``end``: None for until it is unfrozen."""
+    """Freeze a cell, or the whole submission. ``end``: None for until it is unfrozen."""
     why = check_reason(reason)
     cell = find_cell(text, trace_lineages(compute_plan(paths, options).desired)) if text else None
     by, head = read_decider(paths)
@@ -225,8 +226,8 @@ def freeze(
 
 
 def unfreeze(paths: RepositoryPaths, text: str | None, *, commit: bool) -> RemovedDecisions:
-    """With ``commit`` also where the files are gone here and still in git. Raises ReconcilerError where nothing is
-    frozen."""
+    """Unfreeze; with ``commit``, also if the files are removed here but still in git. Raises ReconcilerError if nothing
+    is frozen."""
     freezes = dict(read_decisions(paths).freezes)
     if commit:
         freezes |= _read_removed(paths, FROZEN).freezes

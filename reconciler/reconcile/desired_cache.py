@@ -1,7 +1,6 @@
-"""The compiled-spec door: the desired state from its cache when nothing it was made from has changed, else compiled
-again.
+"""Loads the desired state from its cache if none of its sources has changed, or else compiles it.
 
-Only the cold path imports YAML, pydantic and the rounds; it does so here, behind this door, and nowhere else.
+Only the cold path imports YAML, pydantic and the rounds, and only this module does so.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).parents[1]
 _SPECS = (".yaml", ".yml")
-_COMMITTED, _KEPT = "committed-desired-", 4  # caches of commits: a base, and heads that came lately
-_LARGEST_SPEC = 8 << 20  # bytes; a larger one is refused where it is read
-# Our own code that a compiled state is a function of: a developer's edit counts like a new version.
+_COMMITTED, _KEPT = "committed-desired-", 4  # number of caches kept for commits: a base, and recent heads
+_LARGEST_SPEC = 8 << 20  # bytes; a larger spec is refused when it is read
+# Our own code on which a compiled state depends: editing it counts as a new version.
 _SOURCES = (
     *("spec", "desired", "launch", "loadgen", "rules", "rules/results", "rules/rounds", "resource"),
     *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
@@ -49,19 +48,19 @@ _SOURCES = (
 
 
 class DesiredCache(Struct):
-    """State of a process from one compilation to the next. ``unsaved``: the file that ``last`` belongs into."""
+    """The state of a process between compilations. ``unsaved``: the file to which ``last`` is to be saved."""
 
     last: Compiled | None = None
     reuse: CellCache = field(default_factory=CellCache)
     unsaved: Path | None = None
 
     def save(self) -> None:
-        """For the next process. Costs as much as compiling everything did, so it comes after the plan."""
+        """Save for the next process. It takes as long as compiling everything, so it runs after the plan."""
         if self.unsaved is None or self.last is None:
             return
         from reconciler.storage.leftovers import sweep_folders
 
-        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+        with contextlib.suppress(OSError):  # a read-only checkout keeps its old caches
             sweep_folders((self.unsaved.parent,))
             for old in self.unsaved.parent.glob("desired-*.jsonl"):
                 old.unlink(missing_ok=True)
@@ -70,7 +69,7 @@ class DesiredCache(Struct):
 
 
 def list_spec_paths(paths: RepositoryPaths, names: Sequence[str]) -> list[Path]:
-    """The files and folders named, or ``specs/``."""
+    """List the given files and folders, or ``specs/``."""
     return [Path(name) if Path(name).is_absolute() else paths.root / name for name in names] or [paths.specs]
 
 
@@ -82,13 +81,13 @@ def _files(paths: Iterable[Path]) -> list[Path]:
                 sorted(p for p in walk_files(path) if p.suffix in _SPECS or p.is_symlink()) if path.is_dir() else [path]
             )
         except OSError:
-            found.append(path)  # what is wrong with it is said where specs are read
+            found.append(path)  # problems with it are reported when specs are read
     return found
 
 
 def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
-    """Compute the fingerprint of everything but the environment and the pins: spec bytes and names, and the code that
-    compiles them."""
+    """Compute the fingerprint of everything except the environment and the pins: spec bytes and names, and the code
+    that compiles them."""
     specs = []
     for path in _files(spec_paths):
         try:
@@ -100,7 +99,8 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
 
 @functools.cache
 def _stamp_code() -> list[list[object]]:
-    """Once in a process, which goes on with the code that it has loaded, whatever is installed later."""
+    """Stamp the code once per process, which keeps using the code that it loaded even if another version is installed
+    later."""
     code: list[list[object]] = []
     for source in _SOURCES:
         path = _PACKAGE / source
@@ -127,10 +127,11 @@ def load_desired(
     kept: DesiredCache,
     trial: Trial | None = None,
 ) -> Compiled:
-    """With the settings of a trial, if there is one. Raises SpecError with every problem of the spec."""
+    """Load the desired state, with a trial's settings if there is one. Raises SpecError with every problem of the
+    spec."""
     spec_paths = list_spec_paths(paths, names)
     fingerprint = _fingerprint(paths, spec_paths)
-    if trial is not None:  # its settings are asked for once or twice: no file is worth it
+    if trial is not None:  # its settings are used once or twice, which is not worth a file
         fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
     cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
     same = kept.last is not None and kept.last.fingerprint == fingerprint
@@ -159,7 +160,7 @@ def observe_pins_here(
 
 
 def _is_same_world(known: Compiled) -> bool:
-    """True where variables are set as they were, and the found files are where they were."""
+    """Return True if variables have their earlier values and the same files exist."""
     if known.variables != digest_variables(known.variables):
         return False
     return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110
@@ -174,7 +175,7 @@ def _cold(
     reuse: CellCache,
     trial: Trial | None,
 ) -> Compiled:
-    """From the files themselves: YAML, pydantic and rounds are loaded only here."""
+    """Compile from the files: only this path loads YAML, pydantic and rounds."""
     from reconciler.spec.cell_edit import read_for_trial
     from reconciler.spec.loading import read as read_specs
 
@@ -192,11 +193,11 @@ def load_committed(
     observe: Callable[[Iterable[Pin]], Pins],
     kept: DesiredCache,
 ) -> Compiled:
-    """The desired state of a commit, which names no location of this machine. ``specs``: path → blob id of its files,
-    and what was named of them. ``index``: the folder of caches, None to believe none. Raises SpecError."""
+    """Load the desired state of a commit, without any location on this machine. ``specs``: path → blob id of its files,
+    and the names that were requested. ``index``: the folder of caches, None to use none. Raises SpecError."""
     blobs, names = specs
     code = {"version": __version__, "code": _stamp_code()}
-    found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # not every name is UTF-8
+    found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # names need not be UTF-8
     fingerprint = digest({**code, "blobs": found, "named": [ascii(name) for name in names]})
     cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
     known = kept.last
@@ -215,8 +216,8 @@ def load_committed(
     desired, pins = _derive(declared, ruleset, observe, kept.reuse)
     applied = {file.path: file.blob for file in declared.files}
     kept.last = compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
-    if cache is not None and whole:  # else most details are still to be made, which takes as long as all of this
-        with contextlib.suppress(OSError):  # a read-only checkout keeps what it has
+    if cache is not None and whole:  # otherwise most details are missing, and making them is slow
+        with contextlib.suppress(OSError):  # a read-only checkout keeps its old caches
             for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:
                 old.unlink(missing_ok=True)
         write(cache, compiled)
@@ -233,7 +234,7 @@ def _read_age(path: Path) -> int:
 def compile_sources(
     paths: RepositoryPaths, sources: Sequence[Source], recorded: Recorded, stamps: DigestCache
 ) -> Compiled:
-    """The desired state of specs that are not on disk yet. Raises SpecError."""
+    """Compile the desired state of specs that are not on disk yet. Raises SpecError."""
     from reconciler.spec.loading import read_texts
 
     return _compile(paths, read_texts(sources, paths.root, os.environ), "", recorded, stamps, CellCache())

@@ -1,4 +1,4 @@
-"""The commits that last changed lines of a spec."""
+"""Finds the commits that last changed lines of a spec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.storage.files import RepositoryPaths
 
 
 class LineCommitText(Protocol):
-    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only when there is a line."""
+    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only if there is a line."""
 
     @property
     def commit(self) -> str: ...
@@ -30,7 +30,7 @@ class LineCommitText(Protocol):
 
 
 def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
-    """Who last changed each spec line, as far as git knows. Nothing is imported or asked when there is no line."""
+    """Find who last changed each spec line, as far as git knows. Without lines, git is neither imported nor run."""
     by_file: dict[str, list[Origin]] = {}
     for origin in origins:
         by_file.setdefault(origin.file, []).append(origin)
@@ -44,7 +44,7 @@ def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Orig
 
 
 def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, str]:
-    """Spec line → "3f2c1ab  2 days ago"."""
+    """Return spec line → "3f2c1ab  2 days ago"."""
     now = time.time()
     return {
         origin: f"{commit.commit[:7]}  {show_age(now - commit.when.timestamp())}" if commit.when else "not committed"
@@ -53,7 +53,7 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
 
 
 def show_line_commit(commit: LineCommitText) -> str:
-    """ "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
+    """Return for example "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
     if not commit.committed:
         return "not committed yet"
     when = show_age(time.time() - commit.when.timestamp()) if commit.when else ""

@@ -1,4 +1,4 @@
-"""Read a system's machines and write what was read into the spec."""
+"""Reads a system's machines and writes the results into the spec."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ from reconciler.storage.launch.launcher import NO_PYTHON, Launcher
 from reconciler.storage.launch.nodes import Node, find_differences, probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_siblings
 
-# Contradictions of a machine's NUMA nodes to the guides' advice. Pure.
+# Differences between a machine's NUMA nodes and the guides' advice. Pure.
 #
-# The guides of NVIDIA's submissions (v2.1 and v5.1, "NUMA Configuration of the system") ask for nodes as small as the
-# distance to memory allows, for as much memory and as many lanes in each, and for symmetry.
+# The guides of NVIDIA's submissions (v2.1 and v5.1, "NUMA Configuration of the system") recommend nodes as small as
+# memory distance allows, equal memory and lanes in each, and symmetry.
 
-_QUADRANTS = 4  # of a large EPYC: NPS4 makes each a node
-_UNLIKE = 1.1  # memory of the largest node over that of the smallest
+_QUADRANTS = 4  # of a large EPYC: NPS4 makes each quadrant a node
+_UNLIKE = 1.1  # ratio of the largest node's memory to the smallest's
 
 
 class _Layout(Struct, frozen=True):
-    """``nodes``: those with processors; ``gpus``: the node of each, -1 where the firmware does not say."""
+    """A machine's NUMA layout. ``nodes``: those with processors; ``gpus``: the node of each, -1 if the firmware does
+    not report it."""
 
     sockets: int
     nodes: Sequence[Mapping[str, int]]
     gpus: Sequence[int]
 
     def find_socket(self, node: int) -> int:
-        """Nodes are numbered socket by socket."""
+        """Return a node's socket; nodes are numbered socket by socket."""
         numbers = [each["node"] for each in self.nodes]
         return numbers.index(node) * self.sockets // len(numbers) if node in numbers else -1
 
 
 def find_layout_advice(facts: Mapping[str, Any]) -> list[str]:
-    """``facts``: what a probe read of the hardware. Nothing where the machine says too little of itself."""
+    """Return advice on the layout; none if the machine reports too little. ``facts``: a probe's hardware facts."""
     layout = _Layout(
         int(facts.get("cpu.sockets", 0)),
         [node for node in facts.get("numa.layout", ()) if node["processors"]],
@@ -122,10 +123,10 @@ _NOT_COMPARED = ("system_name", "number_of_nodes")
 
 
 class Detection(Struct, frozen=True):
-    """``path``: the spec file that declares the system, whose text is ``before``; None where there is no spec.
-    ``unlike``: why this machine is not the one that the spec declares. ``described``: the edited spec. ``differences``
-    of the nodes among each other; ``advice``: where the firmware's layout contradicts the guides. ``is_assumed``: the
-    system was chosen among several, by its hardware."""
+    """The result of reading a system's machines. ``path``: the spec file that declares the system, with its text
+    ``before``; None without a spec. ``unlike``: why this machine is not the one that the spec declares. ``described``:
+    the edited spec. ``differences``: between the nodes; ``advice``: conflicts of the firmware's layout with the guides.
+    ``is_assumed``: the system was chosen from several by its hardware."""
 
     system: str
     path: Path | None
@@ -153,9 +154,10 @@ def detect_system(
     write: bool = False,
     overwrite: bool = False,
 ) -> Detection:
-    """Probe each node that the launcher reaches, the declared one by default, and edit the spec if ``write``.
+    """Probe each node that the launcher reaches, by default the declared one, and edit the spec if ``write``.
 
-    ``paths``: None outside a repository; ``specs``: as its root sees them, none for all. Raises ReconcilerError."""
+    ``paths``: None outside a repository; ``specs``: relative to its root, none for all. Raises ReconcilerError.
+    """
     path, text, name, is_assumed = _find_spec(paths, specs, system)
     declared = (list_systems(text).get(name) if path else None) or {}
     through = Launcher(tuple(shlex.split(launcher))) if launcher else _find_launcher(path, name, declared)
@@ -197,8 +199,8 @@ def detect_system(
 def _find_spec(
     paths: RepositoryPaths | None, specs: Sequence[str], system: str | None
 ) -> tuple[Path | None, str, str, bool]:
-    """(path, text, system, whether that is assumed): of the file that declares the system; else, for a new one, of the
-    first that declares any."""
+    """Return (path, text, system, whether that is assumed) for the file that declares the system; for a new system, the
+    first file that declares any."""
     if paths is None or not (specs or (paths.root / "specs").is_dir()):
         return None, "", system or _name_machine(), False
     sources, problems = read_sources(list_spec_paths(paths, list(specs)), paths.root)
@@ -214,8 +216,8 @@ def _find_spec(
 
 
 def _find_own(systems: Mapping[str, object]) -> str:
-    """The one system whose hardware this machine has, if need be by the number of accelerators. Raises
-    ReconcilerError where it is not one."""
+    """Return the one system with this machine's hardware, compared by the number of accelerators if necessary. Raises
+    ReconcilerError unless exactly one matches."""
     declared = {name: hardware for name, each in systems.items() if (hardware := _read_hardware(each)) is not None}
     here = list_accelerators()
     fitting = [
@@ -236,7 +238,7 @@ def _name_machine() -> str:
 
 
 def _find_launcher(path: Path | None, name: str, declared: object) -> Launcher:
-    """The launcher that the spec declares for the system; else this machine is meant."""
+    """Return the launcher that the spec declares for the system, or else this machine."""
     words = declared.get("launcher") if isinstance(declared, dict) else None
     if not words or not isinstance(declared, dict) or declared.get("python") == NO_PYTHON:
         return Launcher()
@@ -246,14 +248,14 @@ def _find_launcher(path: Path | None, name: str, declared: object) -> Launcher:
 
 
 def _explain_unlike(declared: object) -> str:
-    """Why this machine is not the one that the spec declares; "" where nothing contradicts it."""
+    """Explain why this machine is not the one that the spec declares; "" if nothing contradicts it."""
     hardware = _read_hardware(declared)
     found = find_unlike(hardware) if hardware is not None else None
     return found.message if found is not None else ""
 
 
 def _read_hardware(system: object) -> Hardware | None:
-    """The hardware that a system declares; None where it declares none that can be read."""
+    """Return a system's declared hardware; None if it declares none that can be read."""
     declared = system.get("hardware") if isinstance(system, dict) else None
     if not isinstance(declared, dict):
         return None
@@ -266,6 +268,6 @@ def _describe_for_comparison(node: Node) -> Mapping[str, str]:
 
 
 def _list_advice(nodes: Sequence[Node]) -> list[str]:
-    """Advice on the firmware's layout, with the host where there are several."""
+    """List advice on the firmware's layout, with the host's name if there are several."""
     found = [(str(node["hardware"].get("host", "")), find_layout_advice(node["hardware"])) for node in nodes]
     return [f"{host}: {line}" if len(nodes) > 1 else line for host, lines in found for line in lines]

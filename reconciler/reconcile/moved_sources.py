@@ -1,4 +1,4 @@
-"""Models and datasets whose path was changed to one that is not here, while records answer for them."""
+"""Finds models and datasets whose path was changed to a missing file, although records still supply their digests."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from reconciler.resource.pins import MADE_OF_SOURCES
 from reconciler.resource.records import Ended
 from reconciler.storage.escaping import escape_hidden
 
-_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec, where the digest was declared: nothing says what was read
+_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec that declares the digest: the file that was read is unknown
 
 
 def list_moved_sources(seen: PlanResult) -> tuple[MovedSource, ...]:
-    """Nothing is made anew for such a path, and it may be right on another machine, or a slip."""
+    """List such paths. Nothing is remade for them: a path may be right on another machine, or a mistake."""
     found = []
     for pin in seen.recorded_sources:
-        if (seen.paths.root / pin.location).exists():  # it came after the spec was compiled
+        if (seen.paths.root / pin.location).exists():  # it appeared after the spec was compiled
             continue
         address = Address(MADE_OF_SOURCES[pin.name], pin.owner)
         before, now = _find_recorded_location(seen, address), escape_hidden(pin.location)
@@ -33,12 +33,12 @@ def list_moved_sources(seen: PlanResult) -> tuple[MovedSource, ...]:
 
 
 def _is_same_place(root: Path, before: str, spellings: Iterable[str]) -> bool:
-    """True where a path is only written otherwise: with a "./", a variable, or from the root of this clone on."""
+    """Return True if a path is only spelled differently: with "./", a variable, or relative to this clone's root."""
     return os.path.normpath(root / before) in {os.path.normpath(root / spelling) for spelling in spellings}
 
 
 def _find_recorded_location(seen: PlanResult, address: Address) -> str:
-    """Find the place of the source when it was last read; "" where no record knows."""
+    """Return the location of the source when it was last read; "" if no record knows it."""
     summaries = seen.recorded.by_address.get(address, ())
     made = [summary for summary in summaries if summary.ended is Ended.DONE and "source" in dict(summary.pins)]
     if not made:

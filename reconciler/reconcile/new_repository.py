@@ -1,4 +1,4 @@
-"""A new repository: its first spec, the documents that it names, and the folders that git keeps."""
+"""Creates a repository: its first spec, the documents that the spec names, and the folders that git keeps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ An MLPerf Inference submission, kept by `reconcile`.
 - `.reconcile/` holds what can be rebuilt or fetched; it is not committed.
 """)
 
-# For coding assistants, which read this file by its name, and for whoever writes a script.
+# For coding assistants, which read a file of this name, and for authors of scripts.
 _AGENTS = """\
 # For assistants and scripts
 
@@ -84,7 +84,7 @@ the same command again.
 """
 
 WORKFLOW_FILE = ".github/workflows/submission.yml"
-# The verdict goes to the run's own page: what a comment says can leave an embargoed repository by mail.
+# The verdict is shown on the run's own page: a comment can leave an embargoed repository by mail.
 _WORKFLOW = """\
 name: submission
 on: pull_request
@@ -106,8 +106,8 @@ jobs:
 
 @contextmanager
 def explain_unwritable(root: Path, command: str) -> Iterator[None]:
-    """Whatever the file system refuses is the folder's fault: a file in its path, a place where nothing can be made.
-    ``command``: how another folder is chosen."""
+    """Explain a file system error as a problem of the folder: a file in its path, or a place that is not writable.
+    ``command``: how to choose another folder."""
     try:
         yield
     except OSError as error:
@@ -117,7 +117,7 @@ def explain_unwritable(root: Path, command: str) -> Iterator[None]:
 
 
 def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
-    """Write a repository's files; the paths of those to commit. Files that exist stay as they are.
+    """Write a repository's files; return the paths to commit. Existing files are not changed.
 
     ``spec``: the text of specs/``name``.yaml, which is written last, so that an interrupted call can be repeated.
     """
@@ -126,9 +126,9 @@ def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
     replace(root / SCHEMA, read_shipped(SCHEMA))
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
-    # Without a slash at its end: a link to a folder elsewhere is ignored too.
+    # No slash at the end, so that a link to a folder elsewhere is ignored too.
     _line(root / ".gitignore", ".reconcile")
-    # Records and logs go by the digest of their bytes: git must not change a line end.
+    # Records and logs are named by the digest of their bytes: git must not change line ends.
     _line(root / ".gitattributes", "state/** -text")
     texts = {"README.md": _README.substitute(name=name), "AGENTS.md": _AGENTS, WORKFLOW_FILE: _WORKFLOW}
     for path, text in texts.items():
@@ -139,7 +139,7 @@ def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
 
 
 def propose_this_machine() -> Proposal:
-    """As `reconcile detect` reads it; a machine that cannot be read is for the user to describe."""
+    """Describe this machine as `reconcile detect` reads it; the user must describe one that cannot be read."""
     try:
         with open_temporary("probe") as shared:
             (node,) = probe_nodes(ProbeRequest(hardware=True), Launcher(), shared)
@@ -149,7 +149,7 @@ def propose_this_machine() -> Proposal:
 
 
 def _line(path: Path, wanted: str) -> None:
-    """Add a line to a file, unless it is there."""
+    """Add a line to a file unless the file already contains it."""
     line, before = wanted.encode(), read_regular(path, LARGEST_RECORD) if path.exists() else b""
     if line not in before.splitlines():
         joined = before if not before or before.endswith(b"\n") else before + b"\n"
@@ -165,7 +165,7 @@ How each model was quantized, with which data. `reconcile check` asks for this f
 
 
 class SubmissionRequest(Struct, frozen=True, kw_only=True):
-    """A whole submission, as typed. ``benchmarks``: names, or several with commas between them."""
+    """A whole submission, as typed. ``benchmarks``: names, one or several separated by commas."""
 
     round_name: str | None
     division: str
@@ -177,7 +177,7 @@ class SubmissionRequest(Struct, frozen=True, kw_only=True):
 
 
 class NewRepository(Struct, frozen=True):
-    """``spec``: relative to the root. ``wanted``: None for the starter spec."""
+    """A repository that was just created. ``spec``: relative to the root. ``wanted``: None for the starter spec."""
 
     root: Path
     spec: str
@@ -187,9 +187,9 @@ class NewRepository(Struct, frozen=True):
 
 
 def make_repository(root: Path, name: str | None, submitter: str, request: SubmissionRequest | None) -> NewRepository:
-    """Make the folder a repository with a spec for this machine, or of the whole submission that is asked for.
+    """Make the folder a repository with a spec for this machine or for the requested submission.
 
-    Raises ReconcilerError for what the spec cannot say, RepositoryError where there are specs already.
+    Raises ReconcilerError for a request that a spec cannot express, RepositoryError if there are specs already.
     """
     chosen = _name_after(root.name) if name is None else _check_name("--name", name)
     submitter = _check_name("--submitter", submitter)
@@ -211,7 +211,8 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
 
 
 def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -> Wanted:
-    """Raises ReconcilerError for a round, a benchmark or a category that is not to be had."""
+    """Turn a request into the description of a submission. Raises ReconcilerError for an unavailable round, benchmark
+    or category."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
     adapter = _find_adapter(request.harness) if request.harness else None
@@ -255,7 +256,7 @@ def _find_adapter(name: str) -> HarnessAdapter:
 
 
 def _list_adapted(adapter: HarnessAdapter, ruleset: Ruleset, category: str) -> list[str]:
-    """What it runs, of the benchmarks that the round has for such a system."""
+    """List the benchmarks that the adapter runs and that the round has for such a system."""
     own = [name for name in adapter.known.benchmarks if name in ruleset.benchmarks]
     able = [name for name in own if normalise_category(category) in ruleset.benchmarks[name].tables]
     if not able:
@@ -280,7 +281,7 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
 
 
 def _list_documents(wanted: Wanted) -> Mapping[str, str]:
-    """Path → text of the documents that the spec names."""
+    """Return path → text of the documents that the spec names."""
     if not wanted.writes_calibration:
         return {}
     blanks = "\n".join(f"## {rules.name}\n\nNot written yet.\n" for rules in wanted.benchmarks)
@@ -295,7 +296,7 @@ def _check_name(option: str, name: str) -> str:
 
 
 def _name_after(folder: str) -> str:
-    """A folder's name as a name that specs take."""
+    """Turn a folder's name into a valid spec name."""
     return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._")[:100] or "submission"
 
 

@@ -1,6 +1,6 @@
 """One look: desired → observed → diff → plan, the read-only half of a pass.
 
-On a warm cache it imports no YAML library, no pydantic and no git, and nothing that only acting needs.
+With a warm cache it imports no YAML library, no pydantic and no git, and no module that only acting needs.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPL
 
 
 class Options(Struct, frozen=True):
-    """Subject of a pass or a look. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of what to make
-    again anyway, runs unless a kind is named.
+    """The subject of a pass or a look. ``specs`` empty: ``specs/``. ``only``: kinds; ``rerun``: selectors of resources
+    to remake anyway, runs unless a kind is named.
 
     ``deep`` hashes every artifact and opens every record; ``busy`` times runs although others use the machine;
-    ``wait``: seconds to wait for another pass to end; ``wait_idle``: for others to leave the machine to a timed run.
-    ``sign`` False: no record is signed, whatever the spec says.
-    ``jobs``: steps under way at a time on all machines together, 0 for no limit; ``detach``: leave jobs of a queue to
-    it once nothing else is to be done; ``attach``: begin nothing, follow what an earlier pass left.
-    ``trial``: runs with other settings than the spec's, which belong into ``TrialPaths``.
+    ``wait``: seconds to wait for another pass to end; ``wait_idle``: seconds to wait for an idle machine before a timed
+    run. ``sign`` False: no record is signed, whatever the spec says. ``jobs``: steps running at a time on all machines
+    together, 0 for no limit; ``detach``: leave queue jobs running once no other step remains; ``attach``: start
+    nothing, only follow an earlier pass's jobs. ``trial``: runs with other settings than the spec's, stored under
+    ``TrialPaths``.
     """
 
     specs: tuple[str, ...] = ()
@@ -92,16 +92,16 @@ class Options(Struct, frozen=True):
 
 
 def choose_quick(paths: RepositoryPaths, options: Options, seconds: float) -> tuple[TrialPaths, Options]:
-    """Choose where a pass with runs of ``seconds`` looks and records, and its options: no tree, no compliance test."""
+    """Choose the paths and options of a pass with runs of ``seconds``: without a tree or compliance tests."""
     only = options.only or (str(Kind.RUN), str(Kind.SCORE))
     trial = Trial(quick=round(seconds * 1000))
     return TrialPaths(paths.root, paths.apart), replace(options, only=only, sign=False, trial=trial)
 
 
 class PlanResult(Struct, frozen=True):
-    """One look at desired, recorded and observed state, and the plan that follows from it. ``sources``: locations of
-    files and folders whose bytes count, relative to the repository. ``recorded_sources``: those of models and datasets
-    that records alone answered for when the spec was compiled."""
+    """One look at desired, recorded and observed state, and the resulting plan. ``sources``: locations of files and
+    folders whose bytes count, relative to the repository. ``recorded_sources``: locations of models and datasets whose
+    digests came from records alone when the spec was compiled."""
 
     paths: RepositoryPaths
     tree: Path
@@ -118,8 +118,8 @@ class PlanResult(Struct, frozen=True):
 
 
 class PlanCache(Struct):
-    """State of a process that looks again and again, so that a look costs only the changes. Each part is believed only
-    while what it was made from is as it was: a look starts from the world all the same."""
+    """The state of a process that plans repeatedly, so that each plan only costs the changes. Each part is used only
+    while its sources are unchanged: every look still starts from the present state."""
 
     paths: RepositoryPaths
     stamps: DigestCache
@@ -131,7 +131,7 @@ class PlanCache(Struct):
         return cls(paths, DigestCache(paths))
 
     def load_desired(self, options: Options) -> Desired:
-        """The desired state alone. Raises SpecError."""
+        """Load only the desired state. Raises SpecError."""
         self.stamps.refresh()
         recorded = load(self.paths, index=self.index).recorded
         return load_desired(self.paths, options.specs, recorded, self.stamps, self.compilations, options.trial).desired
@@ -141,18 +141,18 @@ class PlanCache(Struct):
         return self.compilations.unsaved is not None
 
     def save(self) -> None:
-        """Write what may be written after the plan is shown: caches, for other processes."""
+        """Write the caches for other processes, once the plan has been shown."""
         self.compilations.save()
 
 
 def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | None = None) -> PlanResult:
-    """desired → observed → diff → plan; writes nothing but disposable caches, and leaves those that are slow to write
-    to who keeps the ``memory``. Raises SpecError."""
+    """Compute desired → observed → diff → plan. It writes nothing but disposable caches, and leaves those that are slow
+    to write to the owner of ``memory``. Raises SpecError."""
     with pause_collector():
         kept = memory or PlanCache.of(paths)
         seen = _look(paths, options, kept)
         if memory is None:
-            with contextlib.suppress(OSError, StorageError):  # as a cache that cannot be written
+            with contextlib.suppress(OSError, StorageError):  # like a cache that cannot be written
                 ignore_work(paths)
             kept.save()
         return seen
@@ -197,7 +197,7 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
 def _judge(
     paths: RepositoryPaths, desired: Desired, recorded: Recorded, also: frozenset[str]
 ) -> Mapping[str, Judgement]:
-    """Judge every record that a desired resource could use, or that has one of the keys ``also``."""
+    """Judge every record that a desired resource could use, or that has one of the keys in ``also``."""
     keys = {resource.key: resource.address for resource in desired.resources}
     keys |= {key: recorded.by_key[key][0].address for key in also if key in recorded.by_key}
     of = hash_bytes(" ".join([desired.digest, recorded.digest, *sorted(also)]).encode())
@@ -224,7 +224,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
         return frozenset()
     found: set[Address] = set()
     for word, selector in zip(options.rerun, parse_repeated(options.rerun).selectors, strict=True):
-        # A compliance test is repeated only when it is named: a new run takes new verdicts, no new tests.
+        # A compliance test is repeated only if it is named: a new run needs new verdicts, not new tests.
         named = selector.names_kind
         known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
         matched = [address for address in known if selector.matches(address)]
@@ -235,7 +235,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
 
 
 def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> ReconcilerError:
-    """That a selection chooses nothing, with what there is to choose."""
+    """Explain that a selection matches nothing, and list the possible values."""
     cells = [r.cell for r in desired.resources if r.kind is Kind.RESULT and r.cell is not None]
     known = [f"{field}: {join_listing(dict.fromkeys(getattr(cell, field) for cell in cells))}" for field in _FIELDS]
     fix = "; ".join([*known, *filter(None, [more])])
@@ -245,7 +245,7 @@ def explain_unfit(words: Sequence[str], desired: Desired, more: str = "") -> Rec
 
 
 def check_values(words: Sequence[str], desired: Desired) -> None:
-    """Raise ReconcilerError where a selection fits cells, but one of the values that a term lists fits none."""
+    """Raise ReconcilerError if a selection matches cells, but one of the values in a term matches none."""
     results = [resource.address for resource in desired.resources if resource.kind is Kind.RESULT]
     for word in words:
         field, _, values = word.partition("=")
@@ -256,7 +256,7 @@ def check_values(words: Sequence[str], desired: Desired) -> None:
 
 
 def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
-    """ "scenario=Server" for "scenario=Servr"; "" where the term fits, or nothing is like it."""
+    """Return "scenario=Server" for "scenario=Servr"; "" if the term matches, or if nothing is similar."""
     name, _, value = word.partition("=")
     if name not in _FIELDS or any(parse([word]).matches(Address(Kind.RESULT, str(cell))) for cell in cells):
         return ""
@@ -279,7 +279,7 @@ def make_plan_of(
     difference: Difference,
     source_digest: Callable[[Path], str | None],
 ) -> Plan:
-    """``source_digest`` of a file or folder on this disk."""
+    """Make the plan for a difference. ``source_digest``: returns the digest of a file or folder on this disk."""
     there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
     carried = cache(read_conf_here)
 
@@ -334,8 +334,8 @@ def make_plan_of(
 def find_changed_files(
     paths: RepositoryPaths, recorded: Recorded, cell: Cell | None, location: str, before: str
 ) -> tuple[str, ...]:
-    """How the folder of a command's code differs from that with the digest ``before``, as a performance run of the cell
-    kept it; nothing where none did, or only hidden files differ."""
+    """List the differences between a command's code folder and the version with the digest ``before``, as a performance
+    run of the cell kept it; empty if no run kept it, or if only hidden files differ."""
     from reconciler.storage.code_archive import list_changed_files, read_code, unpack_code
 
     runs = recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ()) if cell is not None else ()
@@ -355,7 +355,7 @@ def find_changed_files(
 
 
 def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> tuple[InputChange, ...]:
-    """The inputs that differ from the last record of what is to change; none where it cannot be read."""
+    """Return the inputs that differ from the last record of the changed resource; empty if it cannot be read."""
     if not change.previous or change.how is Work.RESTORE:
         return ()
     try:
@@ -366,19 +366,19 @@ def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> 
 
 
 def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
-    """How long steps will take, by what is recorded and by what the harness of each run does."""
+    """Return an estimator of the steps' durations, from the records and the harness of each run."""
     return Expectation(desired, recorded, _predict_run)
 
 
 def _predict_run(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
-    """Predict by what the run's harness does; None where only an earlier run gives it."""
+    """Predict from what the run's harness does; None if only an earlier run can give an estimate."""
     from reconciler.rules.results import durations
 
     return durations.predict_seconds(settings, inputs)
 
 
 def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:
-    """Every declared cell that the options select, in the order of the spec."""
+    """Return every declared cell that the options select, in the spec's order."""
     from reconciler.diff.conditions import summarise_cells
 
     blocked = {step.change.address: step.blocked for step in look.plan.steps if step.blocked}

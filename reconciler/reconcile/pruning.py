@@ -1,4 +1,4 @@
-"""Removal of what no spec declares: what that is, what speaks against it, and the removal itself."""
+"""Removes what no spec declares: finds it, checks for reasons against removal, and removes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reconciler.storage.files import RepositoryPaths, remove
 
 
 def find_prunable(paths: RepositoryPaths, options: Options, *, measured: bool) -> tuple[PlanResult, Prunable]:
-    """Find what neither the specs nor those that a plain pass leaves out declare."""
+    """Find what is declared neither by the specs nor by those that a plain pass leaves out."""
     seen = compute_plan(paths, options)
     rendered = read_rendered(paths)
     cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()
@@ -35,7 +35,7 @@ def find_prunable(paths: RepositoryPaths, options: Options, *, measured: bool) -
 
 
 def find_refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[tuple[str, str]]:
-    """(why, fix) of everything that speaks against removing."""
+    """Return (why, fix) for every reason against removal."""
     if not any(r.kind is Kind.RESULT for r in seen.desired.resources):
         return [("the spec declares no cell", "declare what is to stay; an empty spec prunes nothing")]
     if frozen := find_freeze(None, seen.difference.frozen):
@@ -58,7 +58,7 @@ def _round_up(share: float) -> str:
 
 
 def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
-    """Specs and records that git could not bring back."""
+    """List specs and records that git could not restore."""
     root = seen.paths.root
     head = git.find_head(root)
     known = git.list_files_at(root, head, ["specs", "state/records"]) if head else {}
@@ -72,7 +72,7 @@ def _same(path: Path, blob: str) -> bool:
 
 
 def remove_prunable(seen: PlanResult, found: Prunable) -> None:
-    """Files before the records that name them: what is interrupted is pruned by the next call."""
+    """Remove files before the records that name them, so that the next call completes an interrupted removal."""
     for _, artifact in found.files:
         remove(find_object(seen.paths, artifact.sha256))
     for summary in found.records:

@@ -1,4 +1,4 @@
-"""List what real runs and the submission still need, and install the LoadGen of the round."""
+"""Lists the prerequisites that real runs and the submission still need, and installs the round's LoadGen."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import run_pip
 
-_LIMIT = 1800  # seconds for a package of a few megabytes, or to build it on a slow machine
+_LIMIT = 1800  # seconds to download a package of a few megabytes, or to build it on a slow machine
 
 _BUILDERS = ("setuptools", "wheel", "pybind11")
 
-_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of pip or of a compiler
+_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of output from pip or a compiler
 
-_BENEATH = "beneath.pth"  # site reads it when an interpreter starts
+_BENEATH = "beneath.pth"  # the site module reads it when an interpreter starts
 
 
 def _locate_environment(paths: RepositoryPaths, round_name: str) -> Path:
@@ -60,7 +60,7 @@ def _locate_environment(paths: RepositoryPaths, round_name: str) -> Path:
 
 
 def _find_python(paths: RepositoryPaths, round_name: str) -> Path | None:
-    """The interpreter of a round's environment; None where there is none that carries the round's seeds."""
+    """Return the interpreter of a round's environment; None if none has the round's seeds."""
     environment = _locate_environment(paths, round_name)
     library = find_loadgen_library([str(_locate_packages(environment))])
     fits = library is not None and read_seeds(library) == load_ruleset(round_name).seeds()
@@ -68,9 +68,9 @@ def _find_python(paths: RepositoryPaths, round_name: str) -> Path | None:
 
 
 def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | None = None) -> Path:
-    """The interpreter of the round's environment, made now, of the release that ``RELEASES`` has for the round, or of
-    the wheel or the sources that were ``brought``. ReconcilerError where pip does not install it; nothing is left of an
-    environment that did not get whole."""
+    """Create the round's environment from the release that ``RELEASES`` lists for the round, or from the wheel or
+    sources in ``brought``, and return its interpreter. Raises ReconcilerError if pip cannot install it; an incomplete
+    environment is removed."""
     environment = _locate_environment(paths, round_name)
     _refuse_place(environment)
     wanted = f"mlcommons-loadgen=={RELEASES[round_name]}" if brought is None else str(_find_sources(brought))
@@ -79,7 +79,7 @@ def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | Non
     try:
         venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
         packages = _locate_packages(environment)
-        # First, so that an environment that has LoadGen has everything, wherever this was killed.
+        # First, so that an environment with LoadGen is complete, even after a kill.
         lines = [f"import site; site.addsitedir({folder!r})" for folder in _list_packages_here()]
         (packages / _BENEATH).write_text("\n".join(lines) + "\n")
         with open_temporary("builders") as builders:
@@ -98,7 +98,7 @@ def install_loadgen(paths: RepositoryPaths, round_name: str, brought: Path | Non
 
 
 def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> None:
-    """``more``: variables for what is built, with what is there alone."""
+    """Install packages into a folder with pip. ``more``: variables for a build without isolation."""
     bare = ("--no-build-isolation",) if more else ()
     ended = run_pip(["install", "--quiet", "--no-deps", *bare, "--target", str(folder), *wanted], _LIMIT, more)
     if ended.status:
@@ -109,14 +109,14 @@ def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> No
 
 
 def _bring_builders(folder: Path) -> dict[str, str]:
-    """The variables by which LoadGen's sources find pybind11: those up to 2.1 have its headers in a submodule of their
-    repository, later ones import it, and only some name it for pip."""
+    """Return the variables with which LoadGen's sources find pybind11: those up to 2.1 have its headers in a submodule,
+    later ones import it, and only some declare it for pip."""
     _install(_BUILDERS, folder, {})
     return {"PYTHONPATH": str(folder), "CPLUS_INCLUDE_PATH": str(folder / "pybind11" / "include")}
 
 
 def _find_sources(brought: Path) -> Path:
-    """The wheel, or the folder to build: LoadGen's own, or that of a checkout of mlcommons/inference."""
+    """Return the wheel, or the folder to build: LoadGen's own, or the one in a checkout of mlcommons/inference."""
     if brought.is_file() and brought.suffix == ".whl":
         return brought.absolute()
     for folder in (brought / "loadgen", brought):
@@ -127,7 +127,7 @@ def _find_sources(brought: Path) -> Path:
 
 
 def _find_conf(brought: Path, round_name: str) -> Path | None:
-    """The mlperf.conf of a round that has it apart from LoadGen: in the folder that was brought, or next to it."""
+    """Return a round's mlperf.conf, if it is separate from LoadGen: in the ``brought`` folder or next to it."""
     if (wanted := CONFS.get(round_name)) is None:
         return None
     places = [folder / CONF for folder in (brought, brought.absolute().parent)]
@@ -142,7 +142,7 @@ def _find_conf(brought: Path, round_name: str) -> Path | None:
 
 
 def _refuse_place(environment: Path) -> None:
-    """A link would lead to a folder of somebody else's, which is removed or written into."""
+    """Refuse a link, whose target folder belongs to somebody else and would be removed or written to."""
     for path in (environment.parent, environment):
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             fix = "see who put it there, and move it away; an environment is made in a folder of this repository"
@@ -163,7 +163,7 @@ def _locate_packages(environment: Path) -> Path:
 
 
 def _list_packages_here() -> list[str]:
-    """The folders of packages that this interpreter reads, in its order."""
+    """List the package folders that this interpreter reads, in its order."""
     return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
 
 
@@ -171,8 +171,8 @@ MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
 
 
 class Check(Struct, frozen=True):
-    """``missing``: real runs, or the submission, lack this. ``where``: a place in a file, a cell, or nothing.
-    ``advice``: nothing lacks it, and the guides of submitters advise it."""
+    """The result of one check. ``missing``: real runs, or the submission, need this. ``where``: a place in a file, a
+    cell, or nothing. ``advice``: recommended by submitters' guides but not required."""
 
     topic: str
     text: str
@@ -200,9 +200,9 @@ def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
 
 
 def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = (), brought: Path | None = None) -> None:
-    """The LoadGen of the declared round, where neither this environment nor the round's own has it, or another was
-    ``brought``. ReconcilerError where pip does not install it; nothing is done while a spec cannot be read, or of a
-    round without any."""
+    """Install the LoadGen of the declared round if neither this environment nor the round's own has it, or if another
+    was ``brought``. Raises ReconcilerError if pip cannot install it; does nothing if a spec cannot be read, or for a
+    round without LoadGen."""
     try:
         seen = compute_plan(paths, Options(specs=specs))
     except SpecError:
@@ -227,7 +227,7 @@ def _machine() -> Iterator[Check]:
 def _seeds(seen: PlanResult) -> Iterator[Check]:
     if program := find_program(seen.desired.submission.round):
         yield from _client(seen, program)
-        return  # no LoadGen drives it, and its client gets the seeds
+        return  # LoadGen does not drive it; its client gets the seeds
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
         yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
@@ -248,7 +248,7 @@ def _client(seen: PlanResult, program: str) -> Iterator[Check]:
 
 
 def _find_environment(seen: PlanResult) -> Check | None:
-    """Find a LoadGen that has an environment of its own; true where every system runs there."""
+    """Check for a LoadGen with its own environment, and whether all systems use it; None without one."""
     python = _find_python(seen.paths, seen.desired.submission.round)
     if python is None:
         return None
@@ -259,7 +259,7 @@ def _find_environment(seen: PlanResult) -> Check | None:
 
 
 def _explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tuple[str, bool, str] | None:
-    """(text, missing, fix) where the installed LoadGen carries the seeds of another round; None where it does not."""
+    """Return (text, missing, fix) if the installed LoadGen has another round's seeds, or else None."""
     round_name = seen.desired.submission.round
     if find_program(round_name):
         return None
@@ -275,7 +275,7 @@ def _explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tup
 
 
 def _disk(seen: PlanResult) -> Iterator[Check]:
-    """Check that the files still to be fetched fit where they go."""
+    """Check that the files still to be fetched fit on their disk."""
     try:
         scratch = find_scratch(os.environ)
     except ReconcilerError:
@@ -298,16 +298,16 @@ def _disk(seen: PlanResult) -> Iterator[Check]:
         yield Check(MACHINE, f"{show_size(due)} are still to be brought; {show_size(free)} are free for them")
 
 
-# Advice of submitters' guides: each check reads what it judges on this machine, and says nothing where it cannot.
+# Advice of submitters' guides: each check reads this machine's settings, and says nothing if it cannot.
 
-# Major version of CUDA → the least driver on Linux that runs what is built for it (CUDA compatibility, minor versions).
+# Major version of CUDA → the oldest Linux driver that runs programs built for it (CUDA compatibility, minor versions).
 _LEAST_DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
 _BUILT_FOR = re.compile(r"tensorrt(?:-rtx)?-cu(\d+)(?:-libs|-bindings)?")
 
 _CONNECTING = 2.0  # seconds
 
-_LISTENING = "0.0.0.0 4950"  # of the power kit's server where its configuration does not say
+_LISTENING = "0.0.0.0 4950"  # address of the power kit's server if its configuration has none
 
 
 def _advise(seen: PlanResult) -> Iterator[Check]:
@@ -340,7 +340,7 @@ def _check_scratch() -> Iterator[Check]:
 
 
 def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
-    """Check that the driver runs the CUDA that the TensorRT in use was built for."""
+    """Check that the driver supports the CUDA version for which the TensorRT in use was built."""
     details = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
     used = {each.settings.backend for each in details if each.locations.get("system") in systems}
     driver, installed = read_driver(), list_installed()
@@ -362,7 +362,7 @@ def _split_version(version: str) -> list[int]:
 
 
 def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iterator[Check]:
-    """Check modes and limits of the GPUs, as NVML has them."""
+    """Check modes and limits of the GPUs, as NVML reports them."""
     try:
         (node,) = probe_nodes(ProbeRequest(), Launcher(), seen.paths.work)
     except ReconcilerError:
@@ -389,8 +389,8 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
 
 
 def _check_power(root: Path, name: str, system: SystemSettings) -> Iterator[Check]:
-    """Check that the director of a system's meter answers where the spec has it, and that the configuration of the
-    kit's server on this machine, if there is one, has it there too."""
+    """Check that the director of a system's meter answers at the address in the spec, and that the configuration of the
+    kit's server on this machine, if there is one, has the same address."""
     if not (director := system.get_text(DIRECTOR)):
         return
     host, _, written = director.partition(":")
@@ -451,12 +451,12 @@ def _repository(seen: PlanResult) -> Iterator[Check]:
 
 
 def _marked(seen: PlanResult) -> Iterator[Check]:
-    """Lines that `init` left to the user, and that still say so."""
+    """Check for lines that `init` left to the user and that are still marked."""
     for name in seen.spec:
         try:
             lines = (seen.paths.root / name).read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
-            continue  # what is wrong with a file, loading it has said
+            continue  # problems of a file were reported when it was loaded
         blanks = ((number, line) for number, line in enumerate(lines, 1) if FILL_IN in line)
         numbers = [number for number, line in blanks if not line.startswith("#")]  # the header explains the mark
         if numbers:
@@ -483,7 +483,7 @@ def _runs(seen: PlanResult) -> Iterator[Check]:
     """List the reasons that block steps, each once with the number of steps that wait for it."""
     waiting: dict[tuple[str, str], list[str]] = {}
     for step in seen.plan.steps:
-        if step.blocked and step.fix:  # the others wait for these
+        if step.blocked and step.fix:  # the other steps wait for these
             waiting.setdefault((step.blocked, step.fix), []).append(str(step.change.address))
     for (why, fix), steps in waiting.items():
         yield Check(RUNS, f"{why} ({show_count(len(steps), 'step')} blocked)", True, fix, steps[0])

@@ -1,4 +1,4 @@
-"""The round's rules over the rendered tree, with the facts that only its own repository has."""
+"""Checks the rendered tree by the round's rules, with facts that only its repository has."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from reconciler.tree.findings import TreeReport
 
 
 def find_contradicted(seen: PlanResult) -> tuple[Finding, ...]:
-    """Why cells are left out of the rendered tree whose kept logs contradict themselves."""
+    """Return findings for cells left out of the rendered tree because their kept logs contradict themselves."""
     return tuple(finding for finding in seen.plan.findings if finding.kind == CONTRADICTED)
 
 
 def check_rendered(seen: PlanResult) -> TreeReport:
-    """The rendered tree, with what only its own repository knows of it."""
+    """Check the rendered tree, with the facts that only its repository has."""
     checked = check_tree(
         seen.tree, round_name=read_round(seen), original=find_stored_logs(seen), origin=trace_cells(seen)
     )
@@ -35,8 +35,8 @@ def read_round(seen: PlanResult) -> str:
 
 
 def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
-    """Untruncated accuracy logs are in storage under their own digest. None where some are elsewhere, as in a
-    clone: then a log that is not found here proves nothing."""
+    """Return a lookup of untruncated accuracy logs, stored under their own digests. None if some are stored elsewhere,
+    as in a clone: a missing log then proves nothing."""
 
     def find(digest: str) -> Path | None:
         paths = (find_artifact(seen.paths, place, digest) for place in ("logs", "objects"))
@@ -51,7 +51,8 @@ def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
 
 
 def trace_cells(seen: PlanResult) -> Callable[[str], str]:
-    """Cell of a tree, or the beginning of one → the spec line that declares the cell, its benchmark or its system."""
+    """Return a function that maps a cell of a tree, or a prefix of its name, to the spec line that declares the cell,
+    its benchmark or its system."""
     found: dict[str, str] = {}
     for resource in seen.desired.resources:
         inputs = seen.desired.detail(resource.address).inputs
@@ -75,13 +76,13 @@ def trace_cells(seen: PlanResult) -> Callable[[str], str]:
 
 
 def _name_in_tree(seen: PlanResult, cell: Cell) -> tuple[Cell, ...]:
-    """Name a cell as the spec does and as its folder may be named, which is the round's name of the benchmark."""
+    """Return the cell's name in the spec and in its folder, which may use the round's name of the benchmark."""
     inputs = seen.desired.detail(Address(Kind.RESULT, str(cell))).inputs
     official = next((str(item.value) for item in inputs if item.name == "benchmark.official"), cell.benchmark)
     return cell, replace(cell, benchmark=official)
 
 
-# Rule → the setting of a spec that it is about.
+# Rule → the spec setting that it concerns.
 _SETTINGS = {
     "run.target-latency": keys.TARGET_LATENCY,
     "run.duration": keys.MIN_DURATION,
@@ -92,7 +93,7 @@ _SETTINGS = {
 
 
 def point_to_settings(report: TreeReport, seen: PlanResult) -> TreeReport:
-    """Point each finding that a setting of the spec leads to at the line of that setting."""
+    """Move each finding caused by a setting to that setting's line in the spec."""
     lines: dict[tuple[str, str], str] = {}
     for resource in seen.desired.resources:
         if resource.address.mode == PERFORMANCE and resource.cell is not None:

@@ -1,6 +1,5 @@
-"""One whole pass: look, plan, execute, record and render, under the lock of the repository. It is level-based: it
-starts from the world as it is, whatever an earlier pass left.
-"""
+"""One whole pass: plan, execute, record and render, under the repository's lock. It is level-based: it starts from the
+present state, whatever an earlier pass left."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
 from reconciler.storage.storage_errors import convert_storage_errors
 
-# Planning of a pass: looks at the world, each with the plan that follows from it.
+# Planning of a pass: observations of the world, each with the plan that follows from it.
 
 
 class Planner(Struct):
-    """``waited``: seconds that probes of machines took."""
+    """Plans a pass. ``waited``: seconds spent on probing machines."""
 
     paths: RepositoryPaths
     options: Options
@@ -44,13 +43,12 @@ class Planner(Struct):
         return self._compute(self.options)
 
     def look_again(self) -> PlanResult:
-        """Without the deep tier (this pass has hashed everything once) and without what was asked to be repeated
-        (it was)."""
+        """Plan again without the deep tier (this pass has hashed everything once) and without the requested reruns
+        (they are done)."""
         return self._compute(replace(self.options, deep=False, rerun=()))
 
     def look_at_machines(self, result: PlanResult) -> PlanResult:
-        """Look again after a probe of the machines where something is to be done, if only that can show what they
-        are."""
+        """Plan again after probing the machines on which steps are due, if only a probe can identify them."""
         due = {cell.system for s in result.plan.steps if s.change.how is Work.MAKE and (cell := s.change.address.cell)}
         began = time.monotonic()
         systems = result.desired.submission.systems
@@ -60,17 +58,17 @@ class Planner(Struct):
 
     def _compute(self, options: Options) -> PlanResult:
         result = compute_plan(self.paths, options, self.memory)
-        self.memory.save()  # a pass may last for days, and other plans are made during it
+        self.memory.save()  # a pass may last for days, and other processes plan during it
         return result
 
 
-# Journal of a pass: its events to the caller, and each as a line of the pass's own log.
+# Journal of a pass: passes its events to the caller, and writes each as a line of the pass's own log.
 
 log = logging.getLogger(__name__)
 
 
 class Journal(Struct):
-    """``id`` of the pass, which every line carries."""
+    """Journal of a pass. ``id``: the pass's id, included in every line."""
 
     id: str
     to: Callable[[Event], None]
@@ -108,7 +106,7 @@ class Journal(Struct):
 
 @contextlib.contextmanager
 def open_journal(paths: RepositoryPaths, report: Callable[[Event], None]) -> Iterator[Journal]:
-    """A file for each pass."""
+    """Open a log file for this pass."""
     with open_log(paths.log, RECONCILING) as identity:
         yield Journal(identity, report)
 
@@ -119,14 +117,14 @@ def _name(step: Step) -> dict[str, str]:
     return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}
 
 
-_LOOKS = 40  # of one pass; each but the last has done something, so the bound only guards against a bug of ours
+_LOOKS = 40  # per pass; each look but the last has done something, so the limit only guards against a bug here
 
 
 class PassReport(Struct, frozen=True):
-    """``after``: how the world is after the pass. ``own_seconds`` is the pass's own time, ``child_seconds`` that of its
-    child processes. ``rendered``: files of the tree, 0 when it was not rendered. ``not_committed``: why git took
-    nothing. ``id``: in the log. ``left``: jobs of a queue that go on without this pass.
-    ``seconds``: from its beginning to its end, ``waited_seconds`` of them for machines that others used."""
+    """The report of a pass. ``after``: the state after the pass. ``own_seconds``: the pass's own time,
+    ``child_seconds``: that of its child processes. ``rendered``: files of the tree, 0 if it was not rendered.
+    ``not_committed``: why nothing was committed. ``id``: in the log. ``left``: queue jobs that continue without this
+    pass. ``seconds``: total time, of which ``waited_seconds`` were spent waiting for machines that others used."""
 
     after: PlanResult
     outcomes: tuple[Outcome, ...]
@@ -152,11 +150,11 @@ def run_pass(
     memory: PlanCache | None = None,
     check: Check = skip_check,
 ) -> PassReport:
-    """Make recorded and observed state match the desired one, as far as selected. ``memory``: of earlier looks of this
-    process. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and what ``check``
-    raises.
+    """Make recorded and observed state match the desired one, as far as selected. ``memory``: from this process's
+    earlier plans. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and any
+    exception that ``check`` raises.
 
-    KeyboardInterrupt passes through: every finished attempt is recorded by then, and the child has ended.
+    KeyboardInterrupt propagates: every finished attempt is recorded by then, and the child has ended.
     """
     lock = Lock(paths.pass_lock, purpose="pass over this repository")
     with (
@@ -172,7 +170,7 @@ def run_pass(
 
 
 class Pass(Struct):
-    """One pass: ``planner`` decides, ``worker`` does, ``recorder`` keeps, ``journal`` reports."""
+    """One pass: ``planner`` decides, ``worker`` acts, ``recorder`` stores, ``journal`` reports."""
 
     paths: RepositoryPaths
     options: Options
@@ -198,7 +196,7 @@ class Pass(Struct):
         sweep(result.tree)
         if result.damaged:
             self.recorder.repair_records(result)
-            result = self.planner.look()  # what a restored record says need not be done again
+            result = self.planner.look()  # steps that a restored record satisfies need not run again
         if self.worker.take_up_refused(result):
             result = self.planner.look()
         with self.worker.services as services:

@@ -1,4 +1,4 @@
-"""Work of a pass: it takes over what earlier passes left, restores, builds, runs and renders."""
+"""The work of a pass: takes over the remains of earlier passes, restores, builds, runs and renders."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ from reconciler.storage.storage_errors import convert_storage_errors, refuse_sto
 
 
 def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
-    """Key → the attempt of an earlier pass that an executor still runs, or is to."""
+    """Return key → an earlier pass's attempt that an executor is still running or has queued."""
     going = (entry for entry in sorted(folder.glob("*")) if executors.is_still_running(read_handle(entry)))
     return {attempt.intent.key: attempt for attempt in map(read, going) if attempt is not None}
 
 
 def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] = ()) -> Iterator[Finished]:
-    """Oldest first, without the ``spared`` folders. Run it under the pass lock, so that no attempt here is another's in
-    flight."""
+    """Yield finished attempts, oldest first, without the ``spared`` folders. Requires the pass lock, so that no attempt
+    here is still running in another pass."""
     for entry in sorted(folder.glob("*")):
         if entry in spared:
             continue
@@ -86,15 +86,15 @@ def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] 
         yield Finished(attempt, record, kept)
 
 
-# Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and the
-# rules of today record them. Each becomes an attempt again, as if it had just ended, so that nothing is run.
+# Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and today's
+# rules record them. Each becomes an attempt again, as if it had just ended, so that nothing is rerun.
 
-_REFUSED = frozenset({"contradiction", "clock"})  # classes of problems
-_LOGS = "mlperf_log_"  # begins the names of LoadGen's files
+_REFUSED = frozenset({"contradiction", "clock"})  # problem classes
+_LOGS = "mlperf_log_"  # prefix of the names of LoadGen's files
 
 
 def take_up_refused(paths: RepositoryPaths, seen: PlanResult, store: Callable[[Finished], object]) -> Iterator[str]:
-    """Records what is due and what such a run answers; gives the addresses."""
+    """Record due steps that such a run satisfies; yield the addresses."""
     written = seen.recorded.find_written()
     for step in seen.plan.steps:
         for record, identity in _find_refused(paths, seen, step):
@@ -107,7 +107,7 @@ def take_up_refused(paths: RepositoryPaths, seen: PlanResult, store: Callable[[F
 
 
 def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Iterator[tuple[Record, str]]:
-    """Newest first, each with its id; none that was taken up already."""
+    """Yield refused runs with their ids, newest first, without those already taken up."""
     change = step.change
     runs = change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.how is Work.MAKE
     if not runs or change.reason is Reason.FORCED or seen.plan.withholds(step):
@@ -127,8 +127,8 @@ def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Itera
 def _judge_again(
     paths: RepositoryPaths, record: Record, identity: str, detail: Detail, written: Mapping[str, Collection[str]]
 ) -> Finished | None:
-    """None where the logs are not here as recorded, or are no whole run of what is asked. Where its power was measured
-    the session of the meters is needed, too, which older versions did not keep."""
+    """Judge a refused run again. Return None if its logs are not here as recorded, or are not a complete run of the
+    requested kind. If its power was measured, the meters' session is needed too, which older versions did not keep."""
     files = {
         item.name: (item, find_readable(paths, item))
         for item in record.artifacts
@@ -170,9 +170,9 @@ TOOL = f"mlperf-reconciler {__version__}"
 
 
 class Tries(Struct):
-    """Tries of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: those that a
-    queue ended; ``lost``: addresses whose logs are gone; ``child_seconds`` that child processes took, ``waited`` that
-    it waited for others, ``probed`` that it looked at machines; ``patience``: how long it still would."""
+    """Counts of one pass. ``failures`` and ``made``: key → failed and successful attempts, ``interrupted``: attempts
+    that a queue ended; ``lost``: addresses whose logs are gone; seconds spent in child processes (``child_seconds``),
+    waiting for others (``waited``) and examining machines (``probed``); ``patience``: remaining time for waiting."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     failures: dict[str, int] = field(default_factory=dict)
@@ -186,9 +186,9 @@ class Tries(Struct):
 
 
 class Worker(Struct, dict=True):
-    """``under_way``: key → the attempt of an earlier pass that still runs somewhere. ``began`` is monotonic, ``wall``
-    the time of day then; ``keep_open``: the lock of this pass, which children hold as well. ``left``: what is under way
-    was left to its queue."""
+    """Carries out the steps of a pass. ``under_way``: key → an earlier pass's attempt that is still running. ``began``
+    is monotonic, ``wall`` the time of day then; ``keep_open``: this pass's lock, which children keep open too.
+    ``left``: running jobs were left to their queue."""
 
     paths: RepositoryPaths
     options: Options
@@ -220,7 +220,7 @@ class Worker(Struct, dict=True):
         return taken
 
     def take_up_refused(self, result: PlanResult) -> int:
-        """Runs that an older version refused, judged by the rules of today."""
+        """Judge runs that an older version refused by today's rules; return their number."""
         taken = 0
         for address in take_up_refused(self.paths, result, self.recorder.store):
             self.report(Message(f"{address}: took up the run that an older version refused, from its kept logs"))
@@ -228,12 +228,12 @@ class Worker(Struct, dict=True):
         return taken
 
     def list_left(self) -> list[Attempt]:
-        """List what goes on in a queue without this pass."""
+        """List the attempts that continue in a queue without this pass."""
         going = find_under_way(self.paths.attempts, self.executors) if self.left or self.under_way else {}
         return list(going.values())
 
     def end_unasked(self, result: PlanResult) -> None:
-        """End what an earlier pass started, and that still runs, for what no spec asks for any more."""
+        """End running attempts of earlier passes that no spec needs any more."""
         asked = {step.change.key for step in result.plan.steps}
         for key in self.under_way.keys() - asked:
             attempt = self.under_way.pop(key)
@@ -241,7 +241,7 @@ class Worker(Struct, dict=True):
             remove(attempt.folder)
 
     def execute(self, result: PlanResult, saved: Plan | None) -> bool:
-        """Execute a plan; true where anything was done, so that another look is worth it."""
+        """Execute a plan; return True if any step ran, so that the caller plans again."""
         plan = result.plan
         if saved is not None:
             keys = {step.change.key for step in saved.steps}
@@ -264,7 +264,7 @@ class Worker(Struct, dict=True):
                 did |= outcome.record is not None
         except Detached:
             self.left = True
-        if side_by_side is not None:  # some child runs at any moment, and mostly several
+        if side_by_side is not None:  # some child runs at any moment, usually several
             self.tries.child_seconds += time.monotonic() - began
         self.tries.waited += executor.turns.waited
         self.tries.probed += executor.turns.probed
@@ -316,7 +316,7 @@ class Worker(Struct, dict=True):
         )
 
     def restore(self, step: Step, tree: Path) -> bool:
-        """Bring logs back; where no copy is left, people decide whether to repeat the attempt that wrote them."""
+        """Restore logs. If no copy is left, the user decides whether to repeat the attempt that wrote them."""
         address = step.change.address
         if address in self.tries.lost:
             return False
@@ -342,8 +342,8 @@ class Worker(Struct, dict=True):
         return all(good)
 
     def render(self, result: PlanResult) -> int | None:
-        """How many files were written, None where none had to be: the tree is rendered again when anything in it would
-        differ, or when it is not there at all."""
+        """Render the tree if any of its files would differ or if it does not exist. Return the number of files written,
+        None if it was up to date."""
         due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
         waiting = {c.address for c in result.difference.changes if c.how is Work.MAKE} | self.tries.lost
         from reconciler.publish.rendered_tree import is_publishable, publish
@@ -359,14 +359,14 @@ class Worker(Struct, dict=True):
         return len(written)
 
     def drop_lost(self, difference: Difference) -> Difference:
-        """A cell whose logs are gone cannot be rendered."""
+        """Drop cells whose logs are gone, which cannot be rendered."""
         lost = {address.cell for address in self.tries.lost}
         kept = {cell: records for cell, records in difference.chosen.items() if cell not in lost}
         return replace(difference, chosen=kept)
 
 
 def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, MachineFacts]:
-    """System → what the record of its runs says of the nodes that its launcher reached."""
+    """Return system → the facts for records of its runs about the nodes that its launcher reached."""
     facts_of_machines = {}
     for name, system in systems.items():
         found = reached.get(name_nodes(system)) if not (system.runs_here or system.is_queued) else None
@@ -376,13 +376,14 @@ def collect_node_facts(systems: Mapping[str, SystemSettings], reached: ProbedNod
     return facts_of_machines
 
 
-# Records of a pass: stored with what they name, signed and committed; damaged ones are repaired.
+# Records of a pass: stored with the files that they name, signed and committed; damaged ones are repaired.
 
 Sign = Callable[[str], None]
 
 
 class Recorder(Struct):
-    """``sign`` signs a record, once a signer is known; until then records wait in ``unsigned``."""
+    """Stores the records of a pass. ``sign`` signs a record, once a signer is known; until then, records wait in
+    ``unsigned``."""
 
     paths: RepositoryPaths
     report: Callable[[Event], None]
@@ -391,7 +392,7 @@ class Recorder(Struct):
     not_committed: RepositoryError | None = None
 
     def require_git(self) -> None:
-        """Committing at the end needs a repository: better known before hours of runs than after."""
+        """Require a repository for the final commit, before hours of runs rather than after."""
         from reconciler.storage import git
 
         if git.find_root(self.paths.root) is None:
@@ -400,14 +401,14 @@ class Recorder(Struct):
             )
 
     def end_killed_commits(self) -> None:
-        """End the remains of killed commits in .git, where that is a folder here: only then is git loaded."""
+        """Clean up after killed commits in .git, if that is a folder here: only then is git loaded."""
         if any((self.paths.root / ".git").glob("reconcile-commit-*")):
             from reconciler.storage.git_index import end_killed_commits
 
             end_killed_commits(self.paths.root)
 
     def prepare_signing(self, result: PlanResult) -> None:
-        """A key that cannot sign is better known before hours of runs than after."""
+        """Test the signing key before hours of runs rather than after."""
         due = self.unsigned or any(step.change.how is Work.MAKE for step in result.plan.steps)
         if due and result.desired.submission.get("signing.sign"):
             from reconciler.record.signing import find_signer, sign_record
@@ -425,8 +426,8 @@ class Recorder(Struct):
                 sign(identity)
 
     def store(self, finished: Finished) -> Summary:
-        """Files first, then the record that names them, then the attempt's folder goes: a kill in between repeats
-        nothing."""
+        """Store the files first, then the record that names them, then remove the attempt's folder: a kill in between
+        repeats nothing."""
         for item in finished.kept:
             keep(self.paths, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.paths, finished.record)
@@ -455,13 +456,13 @@ class Recorder(Struct):
         from reconciler.storage import git
 
         paths = [str(p.relative_to(self.paths.root)) for p in (self.paths.records, self.paths.logs) if p.exists()]
-        # Uncommitted records of earlier passes are in the commit, too.
+        # The commit includes uncommitted records of earlier passes.
         done = sum(1 for outcome in outcomes if outcome.record is not None)
         new = git.count_new_files(self.paths.root, [path for path in paths if path.endswith("records")])
         message = f"Record {show_count(max(done, new), 'outcome')}"
         try:
             identity = git.commit(self.paths.root, paths, message)
         except RepositoryError as error:
-            self.not_committed = error  # reported after the pass's work, which is recorded all the same
+            self.not_committed = error  # reported after the pass's work, which is recorded anyway
             return ""
         return identity

@@ -1,6 +1,6 @@
-"""Records, their disposable index and signatures, the object store here and its copies elsewhere: what earlier passes
-leave for later ones.
+"""Records, their disposable index and signatures, and the object store with its remote copies: the results that earlier
+passes leave for later ones.
 
-One immutable file per outcome under ``state/records``; its name ends in the digest of its bytes, so a damaged
-record is known by its name alone and two labs' records never collide.
+Each outcome is one immutable file under ``state/records``, whose name ends in the digest of its bytes: so a damaged
+record is recognised by its name alone, and two labs' records never collide.
 """

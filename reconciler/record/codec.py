@@ -1,7 +1,7 @@
-"""Records as bytes, and back; the file format and its upgrades.
+"""Converts records to bytes and back; the file format and its upgrades.
 
-The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that
-harvesting one attempt twice writes one record.
+The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that harvesting
+one attempt twice writes one record.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
 
-# Limits of a record's outcome. It may come from anybody's branch: a value of another shape, or of a size that nothing
-# measured has, would end every command that shows it, and so it makes the record a damaged one.
+# Limits of a record's outcome. Records may come from any branch: a value of the wrong type, or beyond any
+# measured size, would crash every command that shows it, so such a record counts as damaged.
 
 _LONGEST = 1e9  # seconds, thirty years
 _LARGEST = 1 << 62  # bytes
@@ -74,7 +74,7 @@ class _Imported(msgspec.Struct):
 
 
 class _Values(msgspec.Struct):
-    """Values that are shown or compared; the rest of a record is never read."""
+    """The values that are shown or compared; the rest of a record is never read."""
 
     validity: str = ""
     reasons: list[str] = []
@@ -91,7 +91,7 @@ class _Values(msgspec.Struct):
 
 
 def check_plausible(record: Record) -> None:
-    """ValueError for what no pass has recorded."""
+    """Raise ValueError for values that no pass records."""
     if not (math.isfinite(record.seconds) and 0 <= record.seconds < _LONGEST):
         raise ValueError("seconds is not a duration")
     for item in record.artifacts:
@@ -100,7 +100,7 @@ def check_plausible(record: Record) -> None:
     for name, given in record.inputs.items():
         if type(given.value) not in _KEYED and not _is_keyed(given.value):
             raise ValueError(f"input {name!r} has a value that no key was made of")
-    if not record.values:  # of whatever was built, and of accuracy runs
+    if not record.values:  # of built resources, and of accuracy runs
         return
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)
@@ -109,7 +109,7 @@ def check_plausible(record: Record) -> None:
 
 
 def _is_keyed(value: Any) -> bool:
-    """Text, whole numbers, yes and no, and what is made of them."""
+    """Return True for text, integers, booleans, and containers of them."""
     if type(value) in _KEYED:
         return True
     parts = value.values() if isinstance(value, dict) else value
@@ -117,7 +117,7 @@ def _is_keyed(value: Any) -> bool:
 
 
 def _list_numbers(values: _Values) -> Iterator[tuple[str, str]]:
-    """Name and text of each number that people are shown. An empty text is none."""
+    """Yield the name and text of each number that people are shown. An empty text is not a number."""
     measured = (values.metric, values.power.efficiency if values.power else None, *values.inferred.values())
     found = [("value", item.value) for item in measured if item is not None]
     for margin in values.margins:
@@ -129,7 +129,7 @@ def _list_numbers(values: _Values) -> Iterator[tuple[str, str]]:
     yield from (item for item in found if item[1])
 
 
-# format → a pure function that turns a document of it into one of the next format.
+# format → a pure function that converts its documents to the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 _NAMES = Record.__struct_fields__
 _REQUIRED = frozenset(_NAMES) - Record.LEFT_OUT
@@ -138,8 +138,7 @@ _take_all = attrgetter(*_NAMES)
 
 @cache
 def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Make a decoder of the fields of a record, with addresses as their texts. An optional field makes no plain
-    record."""
+    """Make a decoder of a record's fields, with addresses as text. Records with an optional field are not plain."""
     types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
     plain = msgspec.defstruct(
         "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True
@@ -147,7 +146,7 @@ def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(plain)
 
 
-# Inputs that a later pass falls back on, where this machine cannot answer.
+# Inputs that a later pass takes from the record if this machine does not have them.
 _PINS = ("source", "version", "engine.backend", "benchmark.code")
 _COMMAND_PINS = (
     *(f"harness.{part}{name}" for part in ("", "service.", "build.") for name in ("code.sha256", "config.")),
@@ -160,24 +159,24 @@ def encode(record: Record) -> bytes:
 
 
 def record_id(address: Address, key: str, data: bytes) -> str:
-    """``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``: also the path below ``state/records``, less
-    ``.json``."""
+    """Return ``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``, which is also the path below ``state/records``
+    without ``.json``."""
     return compose_record_id(address, key, hash_bytes(data))
 
 
 def compose_record_id(address: Address, key: str, sha256: str) -> str:
-    """The same of bytes whose digest is known."""
+    """Return the id of a record whose digest is known."""
     return f"{address.kind}/{key[:12]}-{sha256[:20]}"
 
 
 def decode(data: bytes, where: str) -> Record:
-    """Raises RecordError when the bytes are not a record of a format that is known."""
+    """Decode a record. Raises RecordError if the bytes are not a record of a known format."""
     return _decode_plain(data) or _decode_any(data, where)
 
 
 def _decode_plain(data: bytes) -> Record | None:
-    """In one step what nearly every record is: of this format, in plain characters and without a field that is
-    not known. None for anything else, and for what is wrong in any way."""
+    """Decode in one step nearly every record: of this format, in plain characters and without unknown fields. Return
+    None for any other or invalid record."""
     if b"\\" in data or not data.isascii():
         return None
     try:
@@ -196,7 +195,7 @@ def _decode_plain(data: bytes) -> Record | None:
 def _decode_any(data: bytes, where: str) -> Record:
     try:
         document = parse_json(data)
-        if b"\\ud" in data:  # perhaps half a character, which no file could hold
+        if b"\\ud" in data:  # possibly half a character, which no file can contain
             encode_canonical(document)
         version = document["format"]
         while version in UPGRADES:
@@ -220,8 +219,8 @@ _PLACES = frozenset({"logs", "objects"})
 
 
 def _check_artifacts(record: Record) -> None:
-    """A record may come from anybody's branch: a digest is never a path, and no two files of an outcome share a name,
-    for one of them would be judged and the other published."""
+    """Check the artifacts, since a record may come from any branch: a digest is never a path, and no two files of
+    an outcome share a name, or one would be judged and the other published."""
     names = []
     for name, sha256, _, place in record.artifacts:
         if not _is_digest(sha256) or place not in _PLACES:
@@ -236,7 +235,7 @@ def _check_artifacts(record: Record) -> None:
 
 @lru_cache(maxsize=4096)
 def _is_below(name: str) -> bool:
-    """Thousands of records have the same few names."""
+    """Cached, since thousands of records have the same few names."""
     path = PurePosixPath(name)
     return not path.is_absolute() and ".." not in path.parts and bool(path.parts) and "\0" not in name
 
@@ -246,7 +245,7 @@ _TOLD = ("machine.host", "machine.kernel")
 
 
 def summarize(record: Record, identity: str) -> Summary:
-    """Raises RecordError when its values are not of the types that a record has."""
+    """Summarise a record. Raises RecordError if its values do not have the types of a record."""
     try:
         return _summarize(record, identity)
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError, OverflowError) as error:
@@ -296,18 +295,18 @@ def _find_efficiency(power: Any) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=4096)
 def _show_text(value: str) -> str:
-    """Thousands of records name the same versions and digests."""
+    """Cached, since thousands of records contain the same versions and digests."""
     return _SORTED.encode(value)
 
 
 def _failing(values: Mapping[str, Any]) -> str:
-    """Why a compliance test's verdict fails."""
+    """Explain why a compliance test's verdict fails."""
     where = f" ({values['where']})" if "where" in values else ""
     return "" if values.get("passed", True) else f"{'; '.join(values['reasons'])}{where}"
 
 
 def _below(values: Mapping[str, Any]) -> str:
-    """Which accuracy bars a score misses, where the division holds it to them."""
+    """List the accuracy bars that a score misses, if the division enforces them."""
     if values.get("accuracy_met", True):
         return ""
     missed = (bar for bar in values.get("bars", ()) if not bar["met"])
@@ -316,7 +315,8 @@ def _below(values: Mapping[str, Any]) -> str:
 
 
 def _invalid(values: Mapping[str, Any]) -> str:
-    """Why a run is INVALID: LoadGen's reasons, the constraints it missed with their margins, what to try instead."""
+    """Explain why a run is INVALID: LoadGen's reasons, the missed constraints with their margins, and the suggested
+    change."""
     if values.get("validity") != "INVALID":
         return ""
     missed = [m for m in values.get("margins", ()) if not m["met"]]

@@ -1,4 +1,4 @@
-"""The files of decisions, below ``state/``: one each, named by the digest of its bytes."""
+"""The files of decisions below ``state/``, each named by the digest of its bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read(paths: RepositoryPaths, today: date) -> Decisions:
 
 
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
-    """From path → bytes. A file that was edited counts for nothing, and says so: a decision is made again, not bent."""
+    """Parse path → bytes. An edited file does not count, and is reported: a decision must be made again, not edited."""
     damaged: dict[str, str] = {}
     acceptances = _decoded(files, ACCEPTED, Acceptance, damaged)
     freezes, amendments = _decoded(files, FROZEN, Freeze, damaged), _decoded(files, AMENDED, Amendment, damaged)
@@ -53,7 +53,7 @@ def is_decision(path: str) -> bool:
 
 
 def write(paths: RepositoryPaths, decision: Acceptance | Freeze | Amendment) -> str:
-    """Gives the path of its file, relative to the repository."""
+    """Write the file and return its path, relative to the repository."""
     from reconciler.storage.leftovers import sweep_folders
 
     folder = {Acceptance: ACCEPTED, Freeze: FROZEN, Amendment: AMENDED}[type(decision)]

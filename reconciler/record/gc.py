@@ -1,5 +1,5 @@
-"""Removes stored files that no record names, in the work tree or in any local branch or tag, and attempts that were
-lost; never one that a queue may still carry out."""
+"""Removes stored files that no record names, in the work tree or in any local branch or tag, and lost attempts, except
+those that a queue may still run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 class GcReport(Struct, frozen=True):
-    """``objects``: how many stored files went (or would go), ``bytes`` their size; ``attempts``: folders of lost
-    attempts; ``trials``: how many records of trials."""
+    """The result of a collection. ``objects``: number of stored files removed (or to be removed), ``bytes``: their
+    size; ``attempts``: folders of lost attempts; ``trials``: number of trials' records."""
 
     objects: int
     bytes: int
@@ -32,7 +32,7 @@ class GcReport(Struct, frozen=True):
 
 
 def list_named_objects(records: Iterable[bytes]) -> set[str]:
-    """Digests that records name. A record that cannot be read could name anything, so it stops the collection."""
+    """Return the digests that records name. An unreadable record could name any file, so it stops the collection."""
     named: set[str] = set()
     for data in records:
         record: Record = decode(data, "a record")
@@ -48,9 +48,9 @@ def collect(
     dry_run: bool = False,
     trials: bool = False,
 ) -> GcReport:
-    """``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that a queue may still
-    carry out. ``trials``: trials go, with what only they name; else they are kept like results. Run it under the pass
-    lock. Raises RecordError for a damaged record."""
+    """Remove unused files. ``elsewhere``: the bytes of every record in local refs. ``spared``: folders of attempts that
+    a queue may still run. ``trials``: remove trials with the files that only they name; otherwise they are kept like
+    results. Requires the pass lock. Raises RecordError for a damaged record."""
     trial_paths = TrialPaths(paths.root, paths.apart)
     tried = list(trial_paths.records.glob("*/*.json"))
     try:
@@ -73,7 +73,7 @@ def collect(
 
 
 def _list_trials(trial_paths: TrialPaths, spared: Collection[Path]) -> list[Path]:
-    """All that is there of trials, but for what a queue may still carry out."""
+    """List all files of trials, except those that a queue may still use."""
     if not any(folder.parent == trial_paths.attempts for folder in spared):
         return [trial_paths.trials] if trial_paths.trials.exists() else []
     ended = [folder for folder in trial_paths.attempts.glob("*") if folder not in spared]
@@ -88,7 +88,7 @@ def _read(path: Path) -> bytes:
 
 
 def _record_in(report: Path) -> bytes:
-    """The record of a repeated measurement, which is in the report of its audit."""
+    """Read the record of a repeated measurement from its audit's report."""
     try:
         return json.dumps(parse_json(_read(report))["record"]).encode()
     except (ValueError, KeyError, TypeError) as error:

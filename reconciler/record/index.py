@@ -1,7 +1,8 @@
-"""All records of a repository as summaries, through an index that is believed only as far as each file's size and time.
+"""Loads all records of a repository as summaries, through an index that is used only for files of unchanged size and
+time.
 
-Records never change, so a file that is as the index knew it is not opened. An index that is missing, damaged or of
-another version is made anew.
+Records never change, so a file that matches the index is not opened. An index that is missing, damaged or of another
+version is rebuilt.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
-# Code that makes a summary of a record, and how it is written: an edit of it counts like a new version.
+# Code that makes and writes a record's summary: editing it counts as a new version.
 _WRITERS = ("resource/codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
 
 class Damaged(Struct, frozen=True):
-    """A record file whose bytes are not what its name says: path relative to the repository, and why."""
+    """A record file whose bytes do not match its name: path relative to the repository, and the reason."""
 
     path: str
     why: str
@@ -42,7 +43,7 @@ class Loaded(Struct, frozen=True):
 
 
 class Index(Struct):
-    """The summaries that this process knows already: as good as the index on disk, while that is the one it saw."""
+    """The summaries that this process has loaded: equivalent to the index on disk, while that is unchanged."""
 
     file: object = None
     entries: dict[str, tuple[Stamp, Summary]] = field(default_factory=dict)
@@ -54,7 +55,7 @@ def record_path(paths: RepositoryPaths, identity: str) -> Path:
 
 
 def load_record(paths: RepositoryPaths, identity: str) -> Record:
-    """Raises RecordError when it is not there or damaged."""
+    """Load a record. Raises RecordError if it is missing or damaged."""
     path = record_path(paths, identity)
     try:
         data = read_regular(path, LARGEST_RECORD)
@@ -90,8 +91,8 @@ def _scan(paths: RepositoryPaths) -> Iterator[tuple[str, Stamp]]:
 
 
 def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = None) -> Loaded:
-    """Summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time say.
-    ``index``: kept by a process that loads again and again."""
+    """Load summaries of every record in the work tree. ``deep`` opens and checks each, whatever its size and time.
+    ``index``: kept by a process that loads repeatedly."""
     path = paths.index / "records.msgpack"
     index = index or Index()
     if index.file != read_version(path):
@@ -122,7 +123,7 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
 
 
 def _drop_duplicates(summaries: list[Summary]) -> list[Summary]:
-    """Without what a later import of the same logs says better: the one with the fewest unknown inputs counts."""
+    """Drop records that a later import of the same logs improves: the one with the fewest unknown inputs counts."""
     best: dict[object, tuple[int, str]] = {}
     for s in summaries:
         if IMPORTED in s.marks:
@@ -133,8 +134,8 @@ def _drop_duplicates(summaries: list[Summary]) -> list[Summary]:
 
 
 def group_records(summaries: Iterable[Summary], *, trials: bool = False) -> Recorded:
-    """All records as one value, oldest first. ``trials``: with those of trials, which count nowhere else, wherever
-    somebody may have put them."""
+    """Return all records as one value, oldest first. ``trials``: include trials' records, which count nowhere else,
+    wherever somebody may have put them."""
     summaries = (s for s in summaries if trials or TRIAL not in s.marks)
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}

@@ -1,5 +1,5 @@
-"""Judges what records keep by the rules of today: derived from the files, and remembered in a cache that may be
-deleted. So a newer version judges every run anew, and repeats none."""
+"""Judges the files that records keep by today's rules, and caches the judgements, which can always be derived again. So
+a newer version judges every run anew, without rerunning any."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from reconciler.resource.records import (
 from reconciler.storage.files import RepositoryPaths, hash_file, read_checked, write_cache
 from reconciler.storage.storage_errors import refuse_storage_error
 
-JUDGED_BY = 4  # version of the rules: one more after an edit by which they find more or less
+JUDGED_BY = 4  # version of the rules: increment it after an edit that changes the findings
 _JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
 _NOTHING = Judgement()
 
 
 class _Cache(Struct, frozen=True):
-    """``of``: all that was looked at the last time. ``clean``: ids of records of which there is nothing to say.
-    ``waits``: of those whose file was not here as recorded that file, and its size and time then."""
+    """The cached result of the last judgement. ``of``: digest of everything that was examined last. ``clean``: ids of
+    records without findings. ``waits``: records whose file was not here as recorded, with that file and its size and
+    time then."""
 
     by: int
     of: str = ""
@@ -56,8 +57,8 @@ def judge_records(
     of: str,
     find_metrics: Callable[[Address], tuple[str, ...]],
 ) -> Mapping[str, Judgement]:
-    """Record id → its judgement, of each outcome with one of these keys of which there is anything to say. ``of``
-    is the digest of ``recorded`` and ``keys``; ``find_metrics`` gives those of the bars of a score."""
+    """Return record id → judgement for each outcome with one of these keys that has any findings. ``of``: digest of
+    ``recorded`` and ``keys``; ``find_metrics``: returns the metrics of a score's bars."""
     path = paths.index / "judgements.msgpack"
     cache = _read(path)
     back = {identity for identity, (item, stamp) in cache.waits.items() if _stamp(paths, item) != stamp}
@@ -105,7 +106,8 @@ def _is_judged(summary: Summary) -> bool:
 
 
 def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None) -> Judgement:
-    """From the files that are here as recorded. Pure but for reading: seconds for a repository of hundreds of runs."""
+    """Judge by the files that are here as recorded. Pure except for reading: takes seconds for a repository of hundreds
+    of runs."""
     from reconciler.rules.results.format import Kept
     from reconciler.rules.results.table import find_recorded_format
 
@@ -138,14 +140,14 @@ def _sort(items: Iterable[LogFinding]) -> Judgement:
 
 
 def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact]:
-    """List the artifacts of a score and of its accuracy run, which says how many samples there were."""
+    """List the artifacts of a score and of its accuracy run, which has the number of samples."""
     run = record.upstream.get("run") if record.address.kind is Kind.SCORE else None
     of_run = [item for item in load_record(paths, run).artifacts if item.name == DETAIL] if run else []
     return (*of_run, *record.artifacts)
 
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
-    """Find the files that are here, byte by byte as recorded: an edited log would be judged in the name of the
-    other."""
+    """Return the files that are here exactly as recorded: otherwise an edited log would be judged in place of the
+    original."""
     wanted = [(i, find_readable(paths, i)) for i in artifacts if any(fnmatchcase(i.name, name) for name in names)]
     return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

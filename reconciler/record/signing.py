@@ -1,8 +1,8 @@
-"""Signatures of records by the user's own key, made and checked by the programs that git is configured with.
+"""Signs records with the user's own key, and checks signatures, with the programs that git is configured with.
 
 A signature is a file next to its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
-record write two files, so that branches merge without conflict. An SSH signature names a namespace of its own, and so
-never passes for that of a commit.
+record write two files, so that branches merge without conflict. An SSH signature has a separate namespace, so it never
+passes for a commit's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reconciler.storage.process import ChildEnd, describe_end
 NAMESPACE = "mlperf-reconciler-record"
 SUFFIX = ".sig"
 _SSH, _PGP = "ssh", "openpgp"
-_LIMIT = 60.0  # seconds; a key on a token may want to be touched
+_LIMIT = 60.0  # seconds; a hardware key may require a touch
 _NO_PROGRAM = 127
 _TRUSTED = {"TRUST_FULLY", "TRUST_ULTIMATE"}
 _KEYGEN = ("ssh-keygen", "-Y")
@@ -34,15 +34,14 @@ _HEAD = {b"-----BEGIN SSH SIGNATURE-----": _SSH, b"-----BEGIN PGP SIGNATURE-----
 
 
 class Signer(Struct, frozen=True):
-    """Signing program that git is configured with: ``kind`` ssh or openpgp, the program, and the key as git names
-    it."""
+    """The signing program configured in git: ``kind`` ssh or openpgp, the program, and the key in git's notation."""
 
     kind: str
     program: str
     key: str
 
     def sign(self, data: bytes) -> bytes:
-        """An armored signature. Raises RepositoryError with what the program said."""
+        """Return an armored signature. Raises RepositoryError with the program's message."""
         if self.kind == _PGP:
             words = [*_words(self.program), "--batch", "--detach-sign", "--armor"]
             return _signature(describe_end([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
@@ -76,7 +75,7 @@ def identify_signature(signature: bytes) -> str | None:
 
 
 def find_signer(root: Path) -> Signer:
-    """As git is configured, and tried out. Raises RepositoryError when it cannot sign."""
+    """Return git's configured signer after a trial signature. Raises RepositoryError if it cannot sign."""
     kind, key = _config(root, "gpg.format") or _PGP, _config(root, "user.signingkey")
     programs = {_SSH: ("gpg.ssh.program", "ssh-keygen"), _PGP: ("gpg.program", "gpg")}
     if kind not in programs:
@@ -97,14 +96,14 @@ def _config(root: Path, name: str) -> str:
 
 
 def read_allowed_signers(root: Path) -> Path | None:
-    """The file that git itself is configured with; None where there is none."""
+    """Return git's configured file of allowed signers; None without one."""
     named = _config(root, "gpg.ssh.allowedSignersFile")
     return (root / Path(named).expanduser()) if named else None
 
 
 def read_revoked_keys(root: Path) -> Path | None:
-    """The file of revoked keys that git itself is configured with. Raises RepositoryError when it is not there:
-    otherwise a revoked key would count."""
+    """Return git's configured file of revoked keys. Raises RepositoryError if it is missing: otherwise a revoked key
+    would count."""
     named = _config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():
@@ -119,7 +118,8 @@ def list_signature_paths(paths: RepositoryPaths, identity: str) -> list[Path]:
 
 
 def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
-    """Raises RepositoryError, and RecordError for a record that is not what its name says: that must not be signed."""
+    """Sign a record and return the signature's path. Raises RepositoryError, and RecordError for a record that does not
+    match its name, which must not be signed."""
     path = record_path(paths, identity)
     data = path.read_bytes()
     if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
@@ -131,7 +131,7 @@ def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
 
 
 class SignatureStatus(StrEnum):
-    """Validity of a signature. UNKNOWN: it fits the bytes, but it is not known here whose key it is."""
+    """The validity of a signature. UNKNOWN: it matches the bytes, but the key's owner is unknown here."""
 
     GOOD = "good"
     UNKNOWN = "unknown"
@@ -139,7 +139,8 @@ class SignatureStatus(StrEnum):
 
 
 class Checked(Struct, frozen=True):
-    """``who``: the signer as the allowed signers, or the keyring, call them; the key where they do not."""
+    """The result of checking a signature. ``who``: the signer's name in the allowed signers or the keyring; otherwise
+    the key."""
 
     signature_status: SignatureStatus
     who: str = ""
@@ -147,8 +148,9 @@ class Checked(Struct, frozen=True):
 
 
 def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoked: Path | None = None) -> Checked:
-    """``signers``: a file of allowed signers as ssh-keygen(1) describes it, for SSH; ``revoked``: likewise of keys that
-    count no more, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have been valid."""
+    """Check a signature. ``signers``: a file of allowed signers in the format of ssh-keygen(1), for SSH; ``revoked``: a
+    file of keys that no longer count, whenever they signed. ``when``: UTC, ISO 8601, the time at which a key must have
+    been valid."""
     kind = identify_signature(signature)
     if kind is None:
         return Checked(SignatureStatus.BAD, why="it is not an SSH or OpenPGP signature")
@@ -185,12 +187,12 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
 
 
 def _local(when: str) -> str:
-    """As ssh-keygen reads a time: in the zone of this machine; a Z behind it is news to older ones."""
+    """Return a time in ssh-keygen's format: in this machine's zone, since older versions do not accept a final Z."""
     return datetime.fromisoformat(when).astimezone().strftime("%Y%m%d%H%M%S")
 
 
 def _check_pgp(data: bytes, signature: Path) -> Checked:
-    # A signature may name the server that has its key: it is not asked.
+    # A signature may name a key server, which is not contacted.
     words = ["gpg", "--batch", "--no-auto-key-retrieve", "--status-fd", "1", "--verify", str(signature), "-"]
     checked = describe_end(words, data, _LIMIT)
     if checked.status == _NO_PROGRAM:
@@ -200,7 +202,7 @@ def _check_pgp(data: bytes, signature: Path) -> Checked:
         who = rows["GOODSIG"].partition(" ")[2]
         if _TRUSTED & rows.keys():
             return Checked(SignatureStatus.GOOD, who)
-        # Anybody can make a key with any name, and keyrings fill up by themselves.
+        # Anybody can make a key with any name, and keyrings fill up automatically.
         return Checked(
             SignatureStatus.UNKNOWN, who, "the keyring here does not trust that key (gpg --edit-key … trust)"
         )

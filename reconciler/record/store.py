@@ -1,4 +1,5 @@
-"""The object store and the logs in git: files by their SHA-256, verified on the way in, never changed in place."""
+"""The object store and the logs in git: files named by their SHA-256, verified on the way in, never changed in
+place."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ def find_artifact(paths: RepositoryPaths, place: str, sha256: str) -> Path:
 
 
 def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = False) -> Artifact:
-    """Store a file by its digest; ``in_git`` puts a copy under ``state/logs`` too, when it is small enough.
+    """Store a file by its digest; ``in_git`` also puts a copy under ``state/logs`` if it is small enough.
 
-    The object is a second name of the same file, so nothing is moved away: a pass that is killed now finds the
-    attempt whole.
+    The object is a second name of the same file, so nothing is moved away: a pass that is killed now leaves the attempt
+    complete.
     """
     sha256, size = hash_file(source), source.stat().st_size
     put_object(paths, source, sha256)
@@ -38,7 +39,7 @@ def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = Fals
 
 
 def put_object(paths: RepositoryPaths, source: Path, sha256: str) -> None:
-    """Give a file whose digest was verified its name in the object store, also over what has that name: it may be
+    """Link a file with a verified digest into the object store; it replaces an existing file of that name, which may be
     damaged."""
     if find_object(paths, sha256).is_dir():
         discard(paths, "objects", sha256)
@@ -46,7 +47,8 @@ def put_object(paths: RepositoryPaths, source: Path, sha256: str) -> None:
 
 
 def write_record(paths: RepositoryPaths, record: Record) -> str:
-    """Write a record, last of all an attempt leaves: whatever it names is on disk already. Gives its id."""
+    """Write a record and return its id. It is the last file that an attempt leaves: all files that it names are on disk
+    by then."""
     data = encode(record)
     identity = record_id(record.address, record.key, data)
     replace(record_path(paths, identity), data)
@@ -54,7 +56,7 @@ def write_record(paths: RepositoryPaths, record: Record) -> str:
 
 
 def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
-    """Bring a missing or damaged file back from its other copy here; False when there is no good one."""
+    """Restore a missing or damaged file from its other copy here; return False if there is no good one."""
     path = find_artifact(paths, place, sha256)
     other = find_object(paths, sha256) if place == "logs" else paths.logs / sha256
     if not other.is_file() or hash_file(other) != sha256:
@@ -64,34 +66,34 @@ def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
 
 
 def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
-    """Move a damaged file out of the way: kept for a look, never believed."""
+    """Move a damaged file out of the way: kept for inspection, never used."""
     path = find_artifact(paths, place, sha256)
     if path.exists():
         quarantine(paths, path, f"{place}-{sha256}")
 
 
 def quarantine(paths: RepositoryPaths, path: Path, name: str) -> Path:
-    """Move a damaged file, or a folder in its place, to where ``name`` is free or holds an earlier one. Gives where."""
+    """Move a damaged file, or a folder in its place, to ``name``, replacing an earlier one. Return the new path."""
     paths.quarantine.mkdir(parents=True, exist_ok=True)
     kept = paths.quarantine / name
-    remove(kept)  # a folder is not replaced by a file, nor a file by a folder
+    remove(kept)  # a file cannot replace a folder, nor a folder a file
     return path.replace(kept)
 
 
 def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:
-    """Find an artifact's bytes: a log has two places."""
+    """Return the path of an artifact's bytes: a log has two places."""
     first = find_artifact(paths, artifact.place, artifact.sha256)
     return first if first.exists() else find_artifact(paths, "objects", artifact.sha256)
 
 
-# Brings damaged or missing records and logs back: from their other copy here, else from git.
+# Restores damaged or missing records and logs: from their other copy here, or else from git.
 
 HeadFile = Callable[[str], bytes | None]
 Copies = Callable[[str], Iterable[Path]]
 
 
 def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str:
-    """Repair a damaged record file (``path`` relative to the repository), and say what was done, in words."""
+    """Repair a damaged record file (``path`` relative to the repository), and return a description of the repair."""
     committed = head_file(path)
     full = paths.root / path
     digest = full.stem.rpartition("-")[2]
@@ -104,15 +106,16 @@ def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str
 
 
 def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:
-    """True where a log or object is good again, or may be forgotten. A log that is in no copy is lost: False.
+    """Return True if a log or object is good again, or may be forgotten; False for a log without any copy, which is
+    lost.
 
-    ``copies`` gives further files that should have these bytes: the rendered tree's.
+    ``copies``: returns further files that should have these bytes, from the rendered tree.
     """
     discard(paths, place, sha256)
     if restore(paths, place, sha256):
         return True
     if place != "logs":
-        return True  # nothing needs it until an action reads it, and then it is made again
+        return True  # nothing needs it until an action reads it, and it is remade then
     committed = head_file(f"state/logs/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
         replace(find_artifact(paths, place, sha256), committed)

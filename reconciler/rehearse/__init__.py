@@ -1,1 +1,1 @@
-"""Rehearsals: a submission of generated data and networks, driven like any other."""
+"""Rehearsals: a submission of generated data and networks, processed like any other."""

@@ -1,4 +1,4 @@
-"""Parts of a machine that the project itself could not try, tried with short runs of generated data."""
+"""Try parts of a machine that the project itself could not, with short runs of generated data."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _LIMIT = 1800.0  # seconds that one step may take
 _SHORT = 60.0
 _SAMPLES = 32
 _QUERIES = 256
-_SAID = 4000  # characters of what a failing step said last
+_SAID = 4000  # final characters of a failing step's output
 _OFFLINE, _LANGUAGE, _IMAGES = "Offline", "llama3.1-8b", "resnet50"
 _SHOWN = ("cell", "ready", "metric", "accuracy", "validity", "efficiency", "marks")
-# What other packages than the backends' own versions say of a machine.
+# Machine facts from packages other than the backends' own versions.
 _NAMED = re.compile(
     r"tensorrt|cuda|nvidia|torch|onnxruntime|openvino|vllm|loadgen|transformers|nvidia-ml-py", re.IGNORECASE
 )
 
 
 class Given(Struct, frozen=True):
-    """What only the user knows."""
+    """Facts that only the user knows."""
 
     image: str = ""
     director: str = ""
@@ -54,7 +54,7 @@ class Given(Struct, frozen=True):
 
 
 class Tried(Struct, frozen=True):
-    """``result``: worked, failed, or not tried. ``why``: what is missing, or what went wrong."""
+    """``result``: worked, failed, or not tried. ``why``: the missing requirement, or the problem."""
 
     part: str
     result: str
@@ -65,7 +65,7 @@ class Tried(Struct, frozen=True):
 
 
 class FailedError(Exception):
-    """A step that did not do what it should."""
+    """A step that did not work as it should."""
 
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
@@ -73,7 +73,8 @@ class FailedError(Exception):
 
 
 class MachinePart(Struct, frozen=True):
-    """``tries``: in words. ``find_missing``: what this machine lacks for it, "" where it can be tried."""
+    """``tries``: a description. ``find_missing`` returns a missing requirement of this machine, "" if it can be
+    tried."""
 
     tries: str
     find_missing: Callable[[Given], str]
@@ -81,7 +82,7 @@ class MachinePart(Struct, frozen=True):
 
 
 def _reconcile(root: Path, *words: str, codes: Sequence[int] = (IN_SYNC,)) -> Any:
-    """What a command of this program reports, as a child. Raises FailedError for another exit code."""
+    """Run a command of this program as a child and return its report. Raises FailedError for another exit code."""
     ended = ask([sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(root), *words, "--json"], _LIMIT)
     out = ended.out.decode(errors="replace")
     if ended.status not in codes:
@@ -101,7 +102,8 @@ def _find_missing_packages(name: str, *distributions: str) -> str:
 
 
 def _prepare(root: Path, name: str, edits: Mapping[str, New], system: Mapping[str, New]) -> None:
-    """A rehearsal with few samples. ``edits``: of the benchmark's entry; ``system``: of this machine's."""
+    """Prepare a rehearsal with few samples. ``edits``: those of the benchmark's entry; ``system``: of this
+    machine's."""
     item = _find_benchmark(name)
 
     def change(text: str) -> str:
@@ -116,7 +118,7 @@ def _prepare(root: Path, name: str, edits: Mapping[str, New], system: Mapping[st
 
 
 def _run(root: Path) -> dict[str, Any]:
-    """Its Offline runs. Raises FailedError for a step that fails or cannot be made."""
+    """Run its Offline runs. Raises FailedError for a step that fails or cannot be made."""
     seen = _reconcile(root, f"scenario={_OFFLINE}", codes=(IN_SYNC, NOT_IN_SYNC))
     unhappy = [outcome for outcome in seen["outcomes"] if outcome["status"] != "Done"]
     if unhappy:
@@ -144,7 +146,7 @@ def _try_tensorrt_llm(_: Given, root: Path) -> dict[str, Any]:
 
 
 def _try_container(given: Given, root: Path) -> dict[str, Any]:
-    """As a pass starts a harness in an image: what it writes must be ours, and it must end when asked."""
+    """Start a harness in an image like a pass: its files must be ours, and it must end on request."""
     root.mkdir(parents=True, exist_ok=True)
     program, mark = _find_container_program(), root / "written"
     gpus = ("--gpus", "all") if list_accelerators() and program == "docker" else ()
@@ -165,11 +167,11 @@ def _try_container(given: Given, root: Path) -> dict[str, Any]:
     return {"image": ended.out.decode(errors="replace").splitlines()}
 
 
-_LATE = 124  # of ``ask``: not ended in time
+_LATE = 124  # exit status of ``ask``: not ended in time
 
 
 def _try_mig(given: Given, root: Path) -> dict[str, Any]:
-    """Whatever becomes of the run, the GPUs are joined again."""
+    """Whatever the outcome of the run, the slices are removed again."""
     slices = {"profile": given.profile or _list_profiles()[0], "count": 1}
     edits: dict[str, New] = {"engine.backend": "tensorrt", "engine.precision": "fp16"}
     if _find_missing_packages(_IMAGES, "tensorrt"):
@@ -183,7 +185,7 @@ def _try_mig(given: Given, root: Path) -> dict[str, Any]:
 
 
 def _list_profiles() -> list[str]:
-    """Names of the slices that a GPU here can be cut into, the smallest first."""
+    """List the names of the slices into which a local GPU can be partitioned, smallest first."""
     listed = ask(["nvidia-smi", "mig", "-lgip"], _SHORT).out.decode(errors="replace")
     return list(dict.fromkeys(re.findall(r"MIG (\d+g\.\d+gb)\b", listed)))
 
@@ -271,7 +273,7 @@ def _try_part(name: str, given: Given, folder: Path) -> Tried:
 
 
 def describe_here() -> dict[str, Any]:
-    """Versions and hardware, nothing that says whose machine it is."""
+    """Describe versions and hardware, without anything that identifies the owner of the machine."""
     driver = ask(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], _SHORT)
     return {
         "python": platform.python_version(),
@@ -285,7 +287,7 @@ def describe_here() -> dict[str, Any]:
 
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|KEY|CREDENTIAL", re.IGNORECASE)
-_LEAST = 4  # characters of a name or a secret: shorter ones are in ordinary words
+_LEAST = 4  # characters of a name or a secret: shorter ones occur in ordinary words
 _PATTERNS = (
     (r"[\w.+-]+@[\w-]+\.[\w.-]+", "[address]"),
     (r"(?i)\b([\w-]*(?:token|secret|passw\w*|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',}]+", r"\1[secret]"),
@@ -297,7 +299,7 @@ _FOUR = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 
 
 def redact(value: Any, given: Given, environment: Mapping[str, str]) -> Any:
-    """A document without names, addresses and secrets. Versions of packages that look like addresses stay."""
+    """Remove names, addresses and secrets from a document. Package versions that look like addresses remain."""
     if isinstance(value, dict):
         return {name: redact(item, given, environment) for name, item in value.items()}
     if isinstance(value, list):
@@ -321,7 +323,7 @@ def _redact(text: str, given: Given, environment: Mapping[str, str]) -> str:
 
 
 def try_parts(names: Sequence[str], given: Given) -> list[Tried]:
-    """Try ``names``, or every part but ``mig``, which cuts a GPU and has to be named."""
+    """Try ``names``, or every part except ``mig``, which partitions a GPU and must be requested by name."""
     with open_temporary("prove") as folder:
         if names:
             return [_try_part(name, given, folder) for name in names]

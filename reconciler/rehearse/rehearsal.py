@@ -40,7 +40,7 @@ from reconciler.storage import git
 from reconciler.storage.files import replace
 from reconciler.tree.findings import TreeReport
 
-# A rehearsal has neither the round's durations nor its number of samples, nor answers as long as those of its model.
+# A rehearsal has neither the round's durations and sample counts, nor answers as long as those of the real model.
 SHORT = frozenset(
     {
         "run.duration",
@@ -55,8 +55,8 @@ SHORT = frozenset(
 
 
 class RehearsalCheck(Struct, frozen=True):
-    """``expected``: rule → how often it was broken, by nature. ``unexpected``: the report without those. ``refused``:
-    why it cannot be packed, as far as that is because it is a rehearsal."""
+    """``expected``: rule → number of violations inherent to a rehearsal. ``unexpected``: the report without those.
+    ``refused``: the reasons against packaging that follow from its being a rehearsal."""
 
     expected: Mapping[str, int]
     unexpected: TreeReport
@@ -64,7 +64,7 @@ class RehearsalCheck(Struct, frozen=True):
 
 
 def judge_rehearsal(report: TreeReport, refusals: Iterable[Refusal], *, earlier: bool) -> RehearsalCheck:
-    """``earlier``: it has benchmarks that the round has no more, as it says when it plans."""
+    """Judge the check. ``earlier``: it has benchmarks that the round no longer has, as its plan reports."""
     natural = SHORT | {"benchmark.known"} if earlier else SHORT
     short = Counter(finding.rule.id for finding in report.findings if finding.rule.id in natural)
     others = tuple(finding for finding in report.findings if finding.rule.id not in natural)
@@ -84,9 +84,10 @@ class ChosenBenchmarks(Struct, frozen=True):
 
 
 def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
-    """By any name of the benchmarks; where none is named, all that have a rehearsal and what it needs here.
+    """Choose benchmarks by any of their names; without names, all that have a rehearsal and its requirements here.
 
-    Raises ReconcilerError where packages of a named one are missing, or those of all."""
+    Raises ReconcilerError if packages are missing for a named one, or for all of them.
+    """
     facts = [
         found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
     ]
@@ -105,7 +106,7 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
 
 
 def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Code of a benchmark → its packages that are not here; nothing of one that has all."""
+    """Map the code of each benchmark to its missing packages, omitting benchmarks that have all."""
     return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
 
 
@@ -115,7 +116,7 @@ def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequenc
 
 
 def _install(missing: Mapping[str, Sequence[str]]) -> str:
-    """Install the missing packages of a benchmark, and of the backend that it is rehearsed with."""
+    """Return the command that installs the missing packages of benchmarks, and of their rehearsal backends."""
     extras: list[str] = []
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]
@@ -131,7 +132,7 @@ def _find_backend(facts: BenchmarkFacts) -> str:
 
 
 def _find_missing(facts: BenchmarkFacts, installed: Mapping[str, str]) -> list[str]:
-    """Packages that its rehearsal needs and this interpreter does not have, each by its usual name."""
+    """List the packages that its rehearsal needs and this interpreter does not have, each by its usual name."""
     backend = _find_backend(facts)
     missing = find_missing_libraries(BENCHMARKS[facts.code], installed)
     if find_backend_version(backend, installed) is None:
@@ -151,7 +152,7 @@ class RehearsalRequest(Struct, frozen=True, kw_only=True):
 
 
 class Rehearsal(Struct, frozen=True):
-    """``has_earlier``: the round has one of the benchmarks no more."""
+    """``has_earlier``: the round no longer has one of the benchmarks."""
 
     round_name: str
     has_earlier: bool
@@ -161,8 +162,8 @@ class Rehearsal(Struct, frozen=True):
 def prepare_rehearsal(
     root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved, change: Callable[[str], str] = str
 ) -> Rehearsal:
-    """Generate the data and make the repository, with its spec as a commit of its own. What is there is kept.
-    ``change``: of the spec's text."""
+    """Generate the data and create the repository, committing its spec. Existing files are kept. ``change``: edits the
+    spec's text."""
     round_name = load_ruleset(asked.round_name or choose_round(chosen)).round  # before anything is generated
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The spec of a rehearsal: every scenario of the round, short enough for minutes, marked for ever.
+"""The spec of a rehearsal: every scenario of the round, with runs of minutes, permanently marked as a rehearsal.
 
-What a benchmark has of its own, such as its batch size and its streams in Offline, is in its ``benchmark.yaml``.
-Benchmarks that the round has no more are rehearsed in the open division, which takes them still.
+Settings of a benchmark, such as its batch size and its Offline streams, are in its ``benchmark.yaml``. Benchmarks that
+the round no longer has are rehearsed in the open division, which still accepts them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ _FRAMEWORKS = {
     "vllm": "vLLM",
     "openai": "a server that speaks OpenAI's protocol",
 }
-_ATTEMPTS = 6  # of runs and tests, in turn: a machine that rehearses does other things at the same time
+_ATTEMPTS = 6  # of runs and tests, in turn: a rehearsing machine is also used for other work
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
-    """A benchmark under the name that the user gave it; ``official``: that of rounds, and of its folder in the tree."""
+    """A benchmark under the name that the user chose; ``official``: its name in rounds, and of its folder in the
+    tree."""
 
     name: str
     facts: BenchmarkFacts
@@ -59,7 +60,7 @@ class Rehearsed(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> str:
-        """Its name in the spec; its own where rounds mean another benchmark by the official one."""
+        """Return its name in the spec; its own if rounds use the official one for another benchmark."""
         return self.name if self.facts.until else self.official
 
     @property
@@ -69,7 +70,7 @@ class Rehearsed(Struct, frozen=True, kw_only=True):
 
 
 def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
-    """Raises ReconcilerError that names the nearest where there is no such benchmark."""
+    """Find a benchmark by name. Raises ReconcilerError that suggests the nearest name if there is none."""
     found = next((item for item in facts if name in item.names), None)
     if found is None:
         known = [known for item in facts for known in item.names]
@@ -79,8 +80,8 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
 
 
 def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
-    """The newest round, whose seeds are LoadGen's own; benchmarks that only earlier ones had are open's. Raises
-    ReconcilerError where no round has all of them."""
+    """Choose the newest round that has all benchmarks, in open if only earlier rounds had them. Its seeds are LoadGen's
+    own. Raises ReconcilerError if there is none."""
     officials = {item.official for item in benchmarks}
     for name in reversed(list_rounds()):
         ruleset = load_ruleset(name)
@@ -91,13 +92,13 @@ def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
 
 
 def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
-    """True where the round has one of them no more."""
+    """Return True if the round no longer has one of them."""
     ruleset = load_ruleset(round_name)
     return any(ruleset.find_benchmark(item.official) is None for item in benchmarks)
 
 
 def choose_division(ruleset: Ruleset, item: Rehearsed, asked: str) -> str:
-    """The division that was asked for, or open where the round has no such benchmark, or another by its name, or a
+    """Return the requested division, or open if the round has no such benchmark, has another by that name, or has a
     compliance test that generated answers cannot pass."""
     closed = ruleset.find_benchmark(item.official) and not item.facts.until and not item.rehearsal.tests
     return asked if closed else OPEN
@@ -114,7 +115,7 @@ def list_scenarios(ruleset: Ruleset, official: str, category: str = CATEGORY) ->
 
 
 def choose_category(ruleset: Ruleset, official: str, asked: str) -> str:
-    """The one that was asked for; where the round lets no system of it enter the benchmark, one that may."""
+    """Return the requested category, or one for which the round allows the benchmark."""
     rules = ruleset.find_rules(OPEN, official)
     known = list(rules.tables) if rules is not None else []
     if asked in known or not known:
@@ -131,7 +132,7 @@ def render_rehearsal_spec(
     generated: Mapping[str, Generated],
     machine: Proposal,
 ) -> str:
-    """A spec that loads as it is; ``generated`` by the code's name of each benchmark."""
+    """Render a spec that loads unchanged. ``generated``: by the code name of each benchmark."""
     ruleset = load_ruleset(round_name)
     blocks: list[str] = []
     cells: dict[str, dict[str, list[str]]] = {}
@@ -175,13 +176,14 @@ def render_rehearsal_spec(
 
 
 def _name_systems(categories: Sequence[str]) -> dict[str, str]:
-    """This machine, in the category that was asked for; where benchmarks need it in others, once more for each."""
+    """Map each category to a system: this machine in the requested category, and again in each other one that
+    benchmarks need."""
     names = (category.replace(",", "+") for category in categories)
     return dict(zip(categories, [SYSTEM, *(f"{SYSTEM}-{name}" for name in [*names][1:])], strict=True))
 
 
 def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:
-    """``entered``: the benchmarks of this system, by whose backends its framework is named."""
+    """``entered``: the benchmarks of this system, whose backends name its framework."""
     backends = dict.fromkeys(str(item.rehearsal.benchmark["engine"]["backend"]) for item in entered)
     framework = ", ".join(_FRAMEWORKS.get(backend, backend) for backend in backends)
     described = replace(machine, description={**machine.description, "framework": framework})
@@ -207,7 +209,7 @@ def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> d
 
 
 def _fill(said: Any, data: str) -> Any:
-    """With the place of the generated data, and the interpreter that has this project."""
+    """Insert the path of the generated data, and the interpreter that has this project."""
     if isinstance(said, Mapping):
         return {name: _fill(value, data) for name, value in said.items()}
     if isinstance(said, Sequence) and not isinstance(said, str):
@@ -233,7 +235,7 @@ def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[
 
 
 def _flow(value: Any) -> str:
-    """YAML on one line, which JSON is."""
+    """Render YAML on one line, as JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -258,7 +260,8 @@ class Generated(Struct, frozen=True, kw_only=True):
 
 
 def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, samples: int, moved: Moved) -> Generated:
-    """Raises ReconcilerError with the child's fix. What is there as asked for is taken; other data is replaced."""
+    """Generate data and model; matching data is reused, other data is replaced. Raises ReconcilerError with the child's
+    fix."""
     assert facts.rehearsal is not None, f"{facts.code} has no rehearsal"
     count = samples or facts.rehearsal.samples
     asked = {"benchmark": facts.code, "count": count, "seed": seed, "size": size}

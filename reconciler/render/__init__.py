@@ -1,1 +1,2 @@
-"""Views of one value: text for people, JSON for programs. Takes what stages made; decides, reads, writes nothing."""
+"""Render values as text for people and JSON for programs. Takes the results of stages; decides, reads and writes
+nothing."""

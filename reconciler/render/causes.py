@@ -1,4 +1,4 @@
-"""Why a step is planned, in a few words; and where the spec says so."""
+"""Summarise why a step is planned, and which spec line caused it."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.wording import show_change
 
-# A step that waits for another, and one that only such steps need: see ``plan.builder``.
+# A step that waits for another, or that only such steps need: see ``plan.builder``.
 _WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
-_FILES = 4  # of a code that changed, by name
+_FILES = 4  # changed code files listed by name
 _LABELS = {"Run performance": "Run perf"}
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
 
 
 def label(address: Address) -> str:
-    """Label of the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
+    """Return the label of the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
     return _LABELS.get(address.label, address.label)
 
 
 def choose_action_word(step: Step) -> str:
-    """ "replace", "create"; or "restore" and "render" where nothing runs again."""
+    """Return "replace" or "create"; or "restore" and "render" if nothing runs again."""
     if step.change.how is not Work.MAKE:
         return str(step.change.how)
     return step.change.action.value.lower()
 
 
 def word_reason(name: str) -> str:
-    """A reason by its name in JSON, in words."""
+    """Describe a reason, given its name in JSON."""
     return REASON_WORDS[Reason(name)]
 
 
 def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
-    """The first changed input old → new, else the reason with what it is about.
+    """Describe the first changed input as old → new, else the reason with its subject.
 
-    ``actions``: what the plan does to the resources it is made from.
+    ``actions``: those of the plan for the resource's inputs.
     """
     change = step.change
     shown = _shown_changes(step)
@@ -61,14 +61,14 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
 
 
 def _show_input(changed: InputChange, kind: Kind) -> str:
-    """A change of code by its files, where they are known."""
+    """Describe a change of code by its files, if they are known."""
     if changed.files:
         return f"{changed.name.removesuffix('.sha256')}: {join_listing(changed.files, most=_FILES)}"
     return show_change(changed.name, changed.before, changed.after, kind)
 
 
 def _noun(address: Address) -> str:
-    """Mid-sentence: "engine", "accuracy run", but "TEST01"."""
+    """Return the name for mid-sentence use: "engine", "accuracy run", but "TEST01"."""
     if address.label.startswith("Run "):
         return f"{address.label.removeprefix('Run ')} run"
     words = address.label.split()
@@ -76,26 +76,26 @@ def _noun(address: Address) -> str:
 
 
 def describe_origin(step: Step) -> Origin | None:
-    """The spec line behind the first changed input; None when no line of a spec is the cause."""
+    """Return the spec line behind the first changed input; None if no line of a spec is the cause."""
     shown = _shown_changes(step)
     return shown[0].origin if shown and shown[0].origin.line else None
 
 
 def _shown_changes(step: Step) -> tuple[InputChange, ...]:
-    """Select the changed inputs that show the cause: the key of something in this very plan says less than "engine
-    replaced"."""
+    """Select the changed inputs that show the cause: "engine replaced" is clearer than the key of a resource in the
+    same plan."""
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
         return ()
     return tuple(change for change in step.explained if change.upstream not in step.because)
 
 
 def find_obstacle(blocked: str) -> str:
-    """Find the cause for which a step is blocked that waits for another, or that only such steps need."""
+    """Return the original obstacle of a step that waits for a blocked one, or that only such steps need."""
     while waiting := _WAITING.fullmatch(blocked):
         blocked = waiting[1]
     return blocked
 
 
 def describe_sharing(step: Step) -> str:
-    """ "also for 3 more cells" for a step whose outcome satisfies others too."""
+    """Return "also for 3 more cells" for a step whose outcome satisfies others too."""
     return f"also for {show_count(len(step.shared), 'more cell')}" if step.shared else ""

@@ -22,7 +22,7 @@ _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 
 
 class ShownFile(Struct, frozen=True):
-    """``path`` relative to the repository where it is in it; ``bytes`` as recorded."""
+    """``path``: relative to the repository for files inside it; ``bytes``: as recorded."""
 
     name: str
     bytes: int
@@ -31,7 +31,7 @@ class ShownFile(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """A resource: the record that satisfies it, what a pass would do, its files, and ids of its other records."""
+    """A resource: the record that satisfies it, its action in a pass, its files, and the IDs of its other records."""
 
     address: Address
     key: str
@@ -42,7 +42,8 @@ class Shown(Struct, frozen=True):
 
 
 class ShownCode(Struct, frozen=True):
-    """A folder or file of a command's code: what of it is in the keys of its runs, and what is not, with why."""
+    """A folder or file of a command's code: its files that enter the keys of its runs, and the others with the
+    reason."""
 
     location: str
     counts: tuple[str, ...]
@@ -59,7 +60,7 @@ class Showing(Struct, frozen=True):
 
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
-    """Left-out files by folder, for a build leaves many files."""
+    """List left-out files by folder, since a build leaves many."""
     lines = [paint(str(cell).replace("/", " / "), Tone.HEADING)]
     lines += [] if parts else ["  no command: the harness of this project runs it"]
     for part in parts:
@@ -93,7 +94,7 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
 
 
 def render_file_row(file: ShownFile, paint: Paint) -> tuple[str, ...]:
-    """Its digest is shortened where columns are few."""
+    """Shorten the digest if columns are few."""
     path = file.path if paint.width is None else _DIGEST.sub(r"\1…", file.path)
     return file.name, show_size(file.bytes), path + ("" if file.present else "  (not here)")
 

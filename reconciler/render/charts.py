@@ -20,8 +20,8 @@ class Stroke(StrEnum):
 
 
 class Curve(Struct, frozen=True):
-    """``tone``: which colour it has, where that is not its place's or its stroke's: curves that belong together.
-    ``notes``: for each point, what is shown on pointing at it."""
+    """``tone``: its colour, if not that of its position or stroke, for curves that belong together. ``notes``: the
+    tooltip of each point."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -31,8 +31,8 @@ class Curve(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """``name`` is that of its file. ``ticks``: labels at 0, 1, 2 … of an axis that has no numbers. ``summary``: a
-    sentence about the plot. ``marks``: places across at which something changed, each with its words."""
+    """``name``: that of its file. ``ticks``: labels at 0, 1, 2 … of an axis without numbers. ``summary``: a sentence
+    about the plot. ``marks``: positions on the x axis at which something changed, each with a text."""
 
     name: str
     title: str
@@ -47,40 +47,41 @@ class Chart(Struct, frozen=True):
 
     @property
     def has_course(self) -> bool:
-        """False where it has one point at most, so that its summary says all."""
+        """Return False if it has at most one point, so that its summary says everything."""
         return len({x for curve in self.curves for x, _ in curve.points}) > 1
 
 
 class ProgramPage(Protocol):
-    """Curves of another program than MLPerf Inference for the page. ``document``: of the matrix."""
+    """Page views for the curves of a program other than MLPerf Inference. ``document``: that of the matrix."""
 
     CHARTS: tuple[str, ...]
 
     def read_template(self) -> str:
-        """The template of a curve's view."""
+        """Return the template of a curve's view."""
 
     def arrange_curve(self, document: Document, name: str) -> Document:
-        """The variables of that template."""
+        """Return the variables of that template."""
 
     def draw_curve(self, curve: Document) -> tuple[Chart, ...]:
-        """Its charts; none where no point is measured."""
+        """Return the curve's charts; none if no point is measured."""
 
     def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
-        """Its row of the matrix. ``rows``: of its points."""
+        """Return the curve's row of the matrix. ``rows``: those of its points."""
 
 
 class ProgramPlots(Protocol):
-    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: of the chart, None for the usual."""
+    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: that of the chart, None for the
+    default."""
 
     def chart_folder(self, folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-        """Every curve of the submissions in a folder."""
+        """Chart every curve of the submissions in a folder."""
 
     def chart_declared(self, matrix: Document, curve: str, others: tuple[str, ...], name: str | None) -> Chart:
-        """A curve of the spec, from the document of the page's matrix."""
+        """Chart a curve of the spec, from the document of the page's matrix."""
 
 
 def find_curve(document: Document, name: str) -> Document:
-    """``document``: of the matrix. Raises ReconcilerError for a name that no curve has."""
+    """Find a curve in ``document``, that of the matrix. Raises ReconcilerError if no curve has this name."""
     curves: list[Document] = document["curves"]
     found = next((curve for curve in curves if curve["curve"] == name), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""Colour and width of a view, which is the same text with and without them."""
+"""Colour and width of a view; its text is the same with and without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reconciler.storage.escaping import seal_style
 
 
 class Tone(Enum):
-    """Meaning of a piece of text, not its look."""
+    """The meaning of a piece of text, not its look."""
 
     HEADING = "heading"
     GOOD = "good"
@@ -22,13 +22,13 @@ _CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", 
 
 
 class Paint(NamedTuple):
-    """How a view is shown: with colours or without, and in how many columns; None: as many as it needs."""
+    """How a view is shown: with or without colours, and in how many columns (None: unlimited)."""
 
     is_coloured: bool = False
     width: int | None = None
 
     def __call__(self, text: str, tone: Tone) -> str:
-        """For ``escape_output``, which makes a terminal's colours of it."""
+        """Mark text for ``escape_output``, which inserts a terminal's colours."""
         return seal_style(text, _CODES[tone]) if self.is_coloured else text
 
 

@@ -1,4 +1,4 @@
-"""Plan up to a deadline, machine by machine."""
+"""Render the plan up to a deadline, machine by machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports as JSON documents: plain values, each with a version and every cell that was looked at, clean ones too."""
+"""Reports as JSON documents: plain values, each with a version and every cell considered, including clean ones."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Document = dict[str, Any]
 
 
 def render_document(kind: str, **parts: Any) -> dict[str, Any]:
-    """A versioned report; every part as JSON would have it."""
+    """Return a versioned report; every part as JSON values."""
     return {"version": VERSION, "report": kind, **{name: convert_plain_value(part) for name, part in parts.items()}}
 
 
 def convert_plain_value(value: Any) -> Any:
-    """Values of ours as JSON: addresses, cells and origins as the text people know, structs field by field."""
-    if type(value) in _PLAIN:  # no class of them is an enumeration
+    """Convert our values to JSON: addresses, cells and origins as their usual text, structs field by field."""
+    if type(value) in _PLAIN:  # no enumeration is among these classes
         return value
     if isinstance(value, (Address, Cell, Origin, Path)):
         return str(value)
@@ -49,7 +49,7 @@ def convert_plain_value(value: Any) -> Any:
 
 
 def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None) -> list[dict[str, Any]]:
-    """One entry per cell: conditions, what was measured, and how many steps are planned for it (0: clean)."""
+    """Return one entry per cell: conditions, measurements, and the number of planned steps (0: clean)."""
     steps: dict[Cell | None, int] = {}
     for step in plan.steps if plan else ():
         for address in {step.change.address, *step.shared}:
@@ -76,7 +76,7 @@ def render_measured(metric: tuple[str, str] | None) -> dict[str, float | str] | 
 
 
 def _read_number(text: str) -> float | str:
-    """A number as JSON has it; text that JSON takes for none stays as it is."""
+    """Return a number for JSON; text that is not a JSON number stays text."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Why a cell's resources are, or are not, out of date: one value, as text and as JSON."""
+"""Why a cell's resources are or are not out of date: one value, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from reconciler.resource.wording import (
 
 
 class Reasoned(Struct, frozen=True):
-    """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for what is rendered, not recorded).
+    """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for one that is rendered, not recorded).
 
-    ``inputs``: what was compared. ``made``: when the record was made, for people. ``accepted``: the record has other
-    inputs, and counts by decision.
+    ``inputs``: the compared inputs. ``made``: when the record was made, for people. ``accepted``: the record has other
+    inputs, but counts by decision.
     """
 
     resource: Resource
@@ -59,7 +59,7 @@ class Explanation(Struct, frozen=True):
 
 
 def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
-    """The changed resources that hang on no other change of this cell: where the story begins. A lost file is made
+    """Return the changed resources that depend on no other change of this cell: the origins. A lost file is remade
     because something else needs it."""
     due = [part for part in explanation.parts if part.step is not None]
     causes = [p for p in due if p.step and p.step.change.reason is not Reason.ARTIFACT_MISSING] or due
@@ -68,7 +68,7 @@ def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
 
 
 def trace_chain(explanation: Explanation) -> str:
-    """ "Engine → Run accuracy, Run perf → Score → Result": what runs again, by how far it is from the cause."""
+    """Return "Engine → Run accuracy, Run perf → Score → Result": what runs again, by distance from the cause."""
     depth: dict[Address, int] = {}
     for part in explanation.parts:
         if part.step is not None:
@@ -81,7 +81,7 @@ def trace_chain(explanation: Explanation) -> str:
 
 
 def collect_origins(explanation: Explanation) -> tuple[Origin, ...]:
-    """The spec lines behind changed inputs, worth asking git about."""
+    """Collect the spec lines behind changed inputs, to look up in git."""
     changes = (c for part in explanation.parts if part.step for c in part.step.explained)
     return tuple(dict.fromkeys(change.origin for change in changes if change.origin.line))
 
@@ -147,7 +147,7 @@ def _matched(part: Reasoned, paint: Paint) -> list[str]:
 
 
 def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:
-    """For the JSON report."""
+    """Return the explanation for the JSON report."""
     return {
         "cell": str(explanation.cell),
         "in_sync": explanation.in_sync,
@@ -193,11 +193,12 @@ def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> I
         }
 
 
-# From the submission down to the model: what each step was made from, by which commit, and the line behind it.
+# From the submission down to the model: the inputs of each step, the commit that recorded it, and the spec line behind
+# it.
 
 
 class By(Struct, frozen=True):
-    """A commit, as far as git knows it. ``age`` for people: "2 days ago"; ``older``: a shallow clone ends here."""
+    """A commit, as far as git knows it. ``age``: for people, "2 days ago"; ``older``: a shallow clone ends here."""
 
     commit: str
     author: str
@@ -212,9 +213,9 @@ class By(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """One step. ``record`` "" for what is rendered or not there; ``metric``: (value, unit); ``due``: why it is to be
-    made, so that the record, if any, is the last one. ``brought``: the commit that brought the record, if any.
-    ``line``: of its own inputs that a spec line sets, the one that changed last, and by whom."""
+    """One step. ``record``: "" if it is rendered or missing; ``metric``: (value, unit); ``due``: why it must be made,
+    so that the record, if any, is the last one. ``brought``: the commit that added the record, if any. ``line``: among
+    its own inputs set by a spec line, the one changed last, and by whom."""
 
     address: Address
     key: str
@@ -245,7 +246,7 @@ def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[
 
 
 def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
-    """For the JSON report."""
+    """Return the chain for the JSON report."""
     return [
         {
             "address": str(link.address),

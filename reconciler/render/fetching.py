@@ -1,4 +1,4 @@
-"""A fetch as text and JSON."""
+"""Render a fetch as text and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TONES = {
 
 
 class FetchReport(Struct, frozen=True):
-    """``free``: bytes free in the scratch space before anything came."""
+    """``free``: bytes free in the scratch space before the fetch."""
 
     scratch: Scratch
     ended: Sequence[FetchResult]
@@ -33,7 +33,7 @@ class FetchReport(Struct, frozen=True):
 
 
 def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
-    """A row for each file, then what is to be done by hand and what went wrong, each with its fix; then the counts."""
+    """Render a row per file, then the manual tasks and the problems, each with its fix; then the counts."""
     head, *rows = render_table(
         [("benchmark", "file", "size", "", "licence"), *map(_row, report.ended)], width=paint.width
     )

@@ -1,4 +1,4 @@
-"""The findings about a tree as text and as JSON: grouped by submitter and kind, worst first."""
+"""Findings about a tree as text and JSON: grouped by submitter and kind, worst first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_line, escape_markdown, quote_code
 from reconciler.tree.findings import Gap, OfficialRun, TreeFinding, TreeReport
 
-# Causes before lines: what most likely happened, whose cells share it, and what could not be compared.
+# Causes before lines: the most likely cause, the cells that share it, and the files that could not be compared.
 
-_CELLS = 4  # cells of one submitter that a cause lists
+_CELLS = 4  # cells of one submitter listed per cause
 TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}
 
 
 def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint: Paint = show_plain) -> list[str]:
-    """A heading per cause, worst first; under it each submitter with its cells and one finding as evidence."""
+    """Render a heading per cause, worst first; below it each submitter with its cells and one finding as evidence."""
     groups = group_by_cause(report.findings, report.facts)
     lines: list[str] = []
     for number, members in enumerate(_by_cause(groups), start=1):
@@ -64,7 +64,8 @@ def _names(cells: Sequence[FoldedCell]) -> str:
 
 
 def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str]:
-    """How many results could not be compared, per reason: their silence says nothing."""
+    """Render the number of results that could not be compared, per reason: the absence of findings for them means
+    nothing."""
     if not gaps:
         return []
     blind = {(gap.submitter, gap.cell) for gap in gaps if gap.blind}
@@ -78,7 +79,7 @@ def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str
 
 
 def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
-    """For JSON: each cause of each submitter, worst first, with its cells as they are folded."""
+    """For JSON: each cause of each submitter, worst first, with its cells folded."""
     return [
         {
             "cause": group.cause.id,
@@ -96,7 +97,7 @@ def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
 
 
 def render_gaps_part(gaps: Sequence[Gap]) -> dict[str, Any]:
-    """For JSON: the number of files per reason, and each file."""
+    """For JSON: the number of files per reason, and the individual files."""
     return {
         "reasons": dict(Counter(gap.reason for gap in gaps).most_common()),
         "files": [
@@ -113,7 +114,7 @@ def render_gaps_part(gaps: Sequence[Gap]) -> dict[str, Any]:
     }
 
 
-LIMIT = 20  # findings of one kind that are shown of a submitter
+LIMIT = 20  # findings of one kind shown per submitter
 SEVERITIES = tuple(Severity)
 _ORDERS: dict[str, Callable[[TreeFinding], Any]] = {
     "submitter": lambda f: (f.submitter.lower(), f.rule.kind, SEVERITIES.index(f.severity)),
@@ -125,12 +126,13 @@ ORDERS = tuple(_ORDERS)
 
 
 def sort_findings(findings: Sequence[TreeFinding], by: str = "submitter") -> list[TreeFinding]:
-    """Sorted by one of ORDERS; findings that are equal there stay in the order in which they were found."""
+    """Sort by one of ORDERS; equal findings stay in the order in which they were found."""
     return sorted(findings, key=_ORDERS[by])
 
 
 def render_verified_text(report: TreeReport, *, by: str, every: bool = False, paint: Paint = show_plain) -> str:
-    """Causes first, then what could not be compared. ``every``: all cells of each cause, and all findings below."""
+    """Render causes first, then what could not be compared. ``every``: all cells of each cause, and all findings
+    below."""
     lines = render_causes_text(report, limit=None, paint=paint) if every else render_causes_text(report, paint=paint)
     lines += render_gaps_text(report.gaps, paint)
     if every and report.findings:
@@ -149,7 +151,7 @@ def render_findings_text(
     notes: bool = True,
     paint: Paint = show_plain,
 ) -> str:
-    """A heading per group, each finding with its place, and the counts. ``limit``: findings shown of each group."""
+    """Render a heading per group, each finding with its place, and the counts. ``limit``: findings shown per group."""
     shown = [f for f in sort_findings(report.findings, by) if notes or f.severity is not Severity.NOTE]
     lines: list[str] = []
     for heading, group in _groups(shown, by):
@@ -222,7 +224,7 @@ def _counts(findings: Sequence[TreeFinding]) -> str:
 
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
-    """For ``document``: every result that was looked at, clean ones too, and every finding."""
+    """For ``document``: every result considered, including clean ones, and every finding."""
     found = Counter(
         (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
     )
@@ -256,7 +258,7 @@ def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str,
 
 
 def render_finding_part(finding: TreeFinding) -> dict[str, Any]:
-    """``members``: the findings that a question sums up, each as it would be alone."""
+    """Return a finding for JSON. ``members``: the individual findings that a question summarises."""
     complaint = finding.complaint
     return {
         "cause_id": find_cause(finding).id,
@@ -285,14 +287,14 @@ _COLUMNS = (
     *("cause_id", "cause_title", "submitter", "cell", "severity", "rule", "title", "file", "line", "found", "wanted"),
     *("other", "cause", "doubt", "fix", "sources", "origin"),
 )
-# A spreadsheet takes a cell that begins so for a formula.
+# A spreadsheet interprets a cell with this prefix as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four are full-width
-_LONGEST_NAME = 100  # of a file; disks take 255 bytes with what is added
+_LONGEST_NAME = 100  # characters of a file name; file systems allow 255 bytes with the suffix
 
 
 def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
-    """A row per finding, those of one cause together, worst first; ``by`` orders them within their cause. What a tree's
-    author could have written into it is not a formula for a spreadsheet."""
+    """Render a row per finding, grouped by cause, worst first; ``by`` orders them within their cause. Text from a tree
+    never becomes a spreadsheet formula."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -313,9 +315,9 @@ def _cell(value: object) -> object:
 
 
 def render_objections(report: TreeReport, by: str = "") -> Mapping[str, str]:
-    """{file name: Markdown} with a section per cause of errors and warnings, for submitters that have any. ``by``: who
-    objects, which is tagged as the submission rules ask (filing objections); submitters do not object to their own
-    results."""
+    """Return {file name: Markdown} with a section per cause of errors and warnings, for each submitter with any.
+    ``by``: the objector, tagged as the submission rules require (filing objections); submitters do not object to their
+    own results."""
     groups: dict[str, list[CauseGroup]] = {}
     for group in group_by_cause(report.findings, report.facts):
         if group.severity is not Severity.NOTE and group.submitter and group.submitter != by:
@@ -339,7 +341,7 @@ def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup],
 
 
 def _section(group: CauseGroup) -> list[str]:
-    """One paragraph that can be sent as it is, and the lines of every cell below it."""
+    """Render one paragraph that can be sent unchanged, and the lines of every cell below it."""
     complaint = group.findings[0].complaint
     other = f" ({quote_code(str(complaint.other))})" if complaint.other else ""
     cells = ", ".join(escape_markdown(cell.shown or "the tree") for cell in group.cells)
@@ -359,7 +361,7 @@ def _section(group: CauseGroup) -> list[str]:
 
 
 def _begin(title: str) -> str:
-    """A file keeps its name."""
+    """Capitalise a title, unless it begins with a file name."""
     return title if "." in title.partition(" ")[0] else title[:1].upper() + title[1:]
 
 
@@ -376,8 +378,8 @@ def _item(finding: TreeFinding) -> list[str]:
 
 
 def _name_files(submitters: Iterable[str]) -> dict[str, str]:
-    """Each its own, also where a disk takes upper and lower case for the same: nobody's name hides what is objected to
-    another. Whose name is one of a file keeps it."""
+    """Give each submitter a separate file, also on case-insensitive file systems, so that no name hides another's
+    objections. A submitter whose name is a valid file name keeps it."""
     files: dict[str, str] = {}
     taken: set[str] = set()
     for submitter in sorted(submitters, key=lambda name: (_file_name(name) != name, name)):

@@ -1,4 +1,4 @@
-"""The findings about a tree as one standalone HTML page: plots, a table per submitter, no script."""
+"""Findings about a tree as one standalone HTML page: plots, a table per submitter, no script."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_hidden
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
-_MOST = 40  # bars of a plot
+_MOST = 40  # bars per plot
 _AGREE = 0.002
 _RATES = ("Server", "Interactive", "Offline")  # the scenarios whose target is a rate
 _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5, 2.0)
 
 
 def render_findings_page(report: TreeReport, title: str, by: str = "severity") -> str:
-    """A whole page, UTF-8. Everything that comes out of a tree is escaped."""
+    """Render a complete page in UTF-8. All text from a tree is escaped."""
     style = (read_static("page.css") + read_static("report.css")).decode()
     groups = group_by_cause(report.findings, report.facts)
     page = (
@@ -133,7 +133,7 @@ def _by_kind(report: TreeReport) -> str:
 
 
 def _draw_counts(found: Iterable[tuple[str, Severity]], title: str) -> str:
-    """Bars of the names with the most findings; equal ones by name, so that a report always has the same bytes."""
+    """Draw bars of the names with the most findings, ties by name, so that a report always has the same bytes."""
     counted = Counter(found)
     totals = Counter({name: sum(counted[name, s] for s in SEVERITIES) for name, _ in counted})
     names = sorted(totals, key=lambda name: (-totals[name], name))[:_MOST]

@@ -1,6 +1,5 @@
-"""The events of a pass on a terminal: finished steps scroll by; below them how far the pass is, and a bar for each step
-under way.
-"""
+"""The events of a pass on a terminal: finished steps scroll by; below them are the pass's progress, and a bar for each
+running step."""
 
 from __future__ import annotations
 
@@ -45,11 +44,11 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
 
-# One bar for work that is counted.
+# A progress bar for countable work.
 
 
 class ProgressBar:
-    """A context manager; on standard error, so that a report on standard output stays clean."""
+    """A context manager; writes to standard error, so that a report on standard output stays clean."""
 
     def __init__(self, *, colour: bool = True) -> None:
         console = Console(stderr=True, no_color=not colour, highlight=False)
@@ -68,13 +67,13 @@ class ProgressBar:
         self._bars.update(self._task, completed=done, total=total, description=name)
 
 
-# How far a transfer is: a bar on a terminal, else a line now and then; on standard error, so that a report on standard
-# output stays clean.
+# The progress of a transfer: a bar on a terminal, else an occasional line; on standard error, so that a report on
+# standard output stays clean.
 
 
 @contextlib.contextmanager
 def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Gives what is to be called with the bytes that passed, of ``total``. ``quiet``: nothing is shown."""
+    """Yield a function to call with the number of bytes so far, of ``total``. ``quiet``: show nothing."""
     if quiet:
         yield lambda _: None
         return
@@ -107,7 +106,7 @@ _WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
 
 
 class Live:
-    """A context manager with the one method that a pass calls. Leaving it by an exception leaves the terminal whole."""
+    """A context manager with the one method that a pass calls. It restores the terminal if an exception occurs."""
 
     def __init__(self, *, colour: bool = True) -> None:
         self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # the region draws in a thread
@@ -119,7 +118,7 @@ class Live:
             BarColumn(bar),
             TextColumn("{task.fields[now]}", markup=False),
         )
-        self._taken = bar + 2  # and a blank on both sides
+        self._taken = bar + 2  # including a blank on both sides
         self._bars = Bars(*columns, console=self._console, auto_refresh=False)
         self._region = Region(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
         self._tasks: dict[Address, TaskID] = {}

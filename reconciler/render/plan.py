@@ -1,4 +1,4 @@
-"""A plan as text: steps by cell with reason, what is blocked and why, drift, findings, the sum and its time."""
+"""A plan as text: steps by cell with reasons, obstacles, drift, findings, the totals and the expected time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from reconciler.resource.wording import shorten_value, show_acceptance
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT}
 _WIDEST = 72
-_NAME = 12  # columns of the names of resources at least
-_FEW = 4  # lines of one sort shown each by itself: drift, and what steps are blocked on
-_LONG = 12  # headings of a plan that is shown whole; a longer one shows what is alike once
-_NAMED = 6  # cells that are alike, by name
+_NAME = 12  # minimum columns for resource names
+_FEW = 4  # lines of one kind shown individually: drift, and obstacles
+_LONG = 12  # headings of a plan shown in full; a longer one shows identical cells once
+_NAMED = 6  # identical cells listed by name
 
 
 class _StepRow(NamedTuple):
@@ -40,7 +40,7 @@ class _StepRow(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The steps below one heading. ``alike``: other headings whose steps are the same, for the same reasons."""
+    """The steps below one heading. ``alike``: other headings with the same steps, for the same reasons."""
 
     name: str
     steps: list[Step]
@@ -48,7 +48,7 @@ class _Group(NamedTuple):
 
 
 def render_heading(address: Address) -> str:
-    """ "closed / h200x8 / 3d-unet-99 / Offline", or the name of what several cells share."""
+    """Return "closed / h200x8 / 3d-unet-99 / Offline", or the name of a resource that several cells share."""
     cell = address.cell
     return str(cell).replace("/", " / ") if cell else address.name
 
@@ -61,7 +61,7 @@ def group_steps(steps: Iterable[Step]) -> dict[str, list[Step]]:
 
 
 def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin, ...]:
-    """The spec lines that the text will show: worth looking up who changed them."""
+    """Return the spec lines that the text will show, to look up who changed them."""
     found = (describe_origin(step) for group in _fold_groups(plan, limit)[:limit] for step in group.steps)
     return tuple(dict.fromkeys(o for o in found if o is not None))
 
@@ -69,8 +69,8 @@ def collect_shown_origins(plan: Plan, limit: int | None = LIMIT) -> tuple[Origin
 def render_plan_text(
     plan: Plan, *, commits: Mapping[Origin, str] | None = None, limit: int | None = LIMIT, paint: Paint = show_plain
 ) -> str:
-    """The steps by cell, then what many are blocked on, drift, findings and what is not declared, and one line that
-    sums up. A long plan shows cells with the same steps once; ``limit`` None shows every cell."""
+    """Render the steps by cell, then shared obstacles, drift, findings and undeclared resources, and one summary line.
+    A long plan shows cells with the same steps once; ``limit`` None shows every cell."""
     groups = _fold_groups(plan, limit)
     obstacles = _fold_obstacles(plan)
     actions = {step.change.address: step.change.action for step in plan.steps}
@@ -99,8 +99,7 @@ def render_plan_text(
 
 
 def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
-    """A line for each path that the spec leaves to the scratch space, of what is to be made: nothing is found
-    silently."""
+    """Render a line for each path of the steps that comes from the scratch space, since nothing is found silently."""
     lines = []
     for step in plan.steps:
         address = step.change.address
@@ -115,7 +114,7 @@ def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
 
 
 def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
-    """By heading; of a long plan, those that differ in their names alone are one."""
+    """Group steps by heading; in a long plan, merge groups that differ only in names."""
     groups = group_steps(plan.steps)
     if limit is None or len(groups) <= _LONG:
         return [_Group(name, steps) for name, steps in groups.items()]
@@ -127,14 +126,14 @@ def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
 
 
 def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
-    """Describe a step, but for who changed its line."""
+    """Describe a step without who changed its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
     return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
 
 
 class _Obstacle(NamedTuple):
-    """``number``: "(2)", "" where there is but one. ``steps`` are blocked on it, or wait for what is."""
+    """``number``: "(2)", or "" if there is only one. ``steps``: those blocked on it, directly or not."""
 
     number: str
     fix: str
@@ -142,7 +141,7 @@ class _Obstacle(NamedTuple):
 
 
 def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
-    """Fold obstacles that block more than a few steps, by their words."""
+    """Fold obstacles that block more than a few steps, by their text."""
     fixes = {step.blocked: step.fix for step in reversed(plan.steps) if step.blocked}
     counts = Counter(find_obstacle(step.blocked) for step in plan.steps if step.blocked)
     many = [(cause, count) for cause, count in counts.items() if count > _FEW]
@@ -162,7 +161,7 @@ def _row(
     names: int,
     paint: Paint,
 ) -> _StepRow:
-    """``names``: columns of the names of resources."""
+    """``names``: columns for the resource names."""
     where = describe_origin(step)
     reason = shorten_value(describe_cause(step, actions), _WIDEST)
     if describe_sharing(step):
@@ -203,7 +202,7 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
 
 
 def _render_acceptances(plan: Plan) -> Iterator[str]:
-    """Each with its cell. What is not needed any more goes without saying."""
+    """Render each acceptance with its cell; those no longer needed are omitted."""
     for _, item, status in plan.acceptances:
         if status is not AcceptanceStatus.MEASURED:
             yield f"{item.cell}: {show_acceptance(item, status)}"
@@ -216,7 +215,7 @@ def _limited(lines: list[str], limit: int | None) -> list[str]:
 
 
 def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
-    """ "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
+    """Return "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
     left_out = f" {show_count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
     if not plan.steps:
         findings = f"{show_count(len(plan.findings), 'finding')} that no step can fix" if plan.findings else ""
@@ -238,12 +237,12 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
 
 
 def _expected(steps: Iterable[Step]) -> list[str]:
-    """How long the unblocked steps take on their systems, as far as they have a prediction."""
+    """Render how long the unblocked steps with a prediction take on their systems."""
     due = [step for step in steps if not step.blocked]
     known = [step.seconds for step in due if step.seconds is not None]
     if not known:
         return []
-    # Rendering has no prediction and no weight; only what a child process makes counts as unknown.
+    # Rendering has no prediction and takes no time; only steps with a child process count as unknown.
     unknown = sum(1 for step in due if step.seconds is None and step.change.how == "make")
     cells = (step.change.address.cell for step in due)
     systems = list(dict.fromkeys(cell.system for cell in cells if cell))
@@ -255,13 +254,13 @@ def _expected(steps: Iterable[Step]) -> list[str]:
 
 
 def show_least_time(seconds: float, unknown: int, where: str = "") -> str:
-    """The time of steps of which ``unknown`` have no prediction; the others' is left out where it is below a second."""
+    """Render the predicted time, with ``unknown`` steps that have no prediction; times below a second are omitted."""
     others = f"{show_count(unknown, 'step')} without a prediction"
     return others if seconds < 1 else f"at least {show_duration(seconds)}{where} ({others})"
 
 
 def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
-    """One line each; many of one sort, as in a fresh clone, in one line that counts them."""
+    """Render one line each; many of one kind, as in a fresh clone, in one line that counts them."""
     sorts: dict[tuple[str, str], list[Drift]] = {}
     for drift in drifts:
         sorts.setdefault((drift.presence, drift.repair), []).append(drift)

@@ -1,4 +1,4 @@
-"""A pass and a step under way, in numbers that both event views share."""
+"""The progress of a pass and its steps, in numbers that both event views share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVERY = 10.0  # seconds between two progress lines of one step
 
 
 class Lines:
-    """A line when a step begins and ends, and at most one each ``EVERY`` seconds between."""
+    """Print a line when a step begins and ends, and at most one every ``EVERY`` seconds in between."""
 
     def __init__(
         self, write: Callable[[str], None], *, paint: Paint = show_plain, clock: Callable[[], float] = time.monotonic
@@ -50,7 +50,7 @@ class Lines:
                 began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
                 self._write(f"{name_step(step)}: {began}")
             case StepProgress(progress=progress) if progress.stage == "done":
-                pass  # its outcome follows, with what it measured
+                pass  # its outcome follows, with the measurements
             case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
@@ -65,14 +65,14 @@ class Lines:
 
 
 class Failures(Lines):
-    """Failures of a quiet pass: only the steps that failed or could not be made."""
+    """Print only the failures of a quiet pass: steps that failed or could not be made."""
 
     def report(self, event: Event) -> None:
         if isinstance(event, Outcome) and event.status in (Status.FAILED, Status.BLOCKED):
             super().report(event)
 
 
-# Events and progress of a pass, as JSON documents. A plan, which did nothing, loads none of this.
+# Events and progress of a pass as JSON documents. A plan, which did nothing, loads none of this.
 
 
 def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 
 def render_event_part(event: Event) -> dict[str, Any]:
-    """One event of a pass, for a stream of JSON lines."""
+    """Return one event of a pass, for a stream of JSON lines."""
     match event:
         case StepsDue(steps=steps):
             return {"event": "due", "steps": [str(step.change.address) for step in steps]}
@@ -114,13 +114,13 @@ _COUNTED = re.compile(
     r"(?<![\d.,/])(?P<done>\d[\d,]*)(?:/(?P<of>)| of )(?P<expected>\d[\d,]*)"
     r"(?: \[(?P<began>[\d:]+)<| (?:samples|queries|requests|prompts)|(?(of)(?!)))"
 )
-_LEFT_OUT = ("text", "pace", "done", "stage")  # on a narrow terminal, in this order
+_LEFT_OUT = ("text", "pace", "done", "stage")  # omitted on a narrow terminal, in this order
 _LEAST_NAME = 24  # characters
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
 
 class Pace(Struct, frozen=True):
-    """``per_second`` and ``left`` (seconds) are None while it is unknown. ``fraction`` in 0..1."""
+    """``per_second`` and ``left`` (seconds) are None while unknown. ``fraction`` in 0..1."""
 
     fraction: float | None
     per_second: float | None
@@ -128,10 +128,10 @@ class Pace(Struct, frozen=True):
 
 
 def measure_pace(progress: Progress, minimum: float = 0.0, predicted: float = 0.0) -> Pace:
-    """How fast, and how long still: the samples left at this rate, but at least what LoadGen's minimum duration leaves.
-    Where neither is known, ``predicted``: the seconds that it has left by earlier attempts, 0 where there is none.
+    """Measure the rate, and the time left: the remaining samples at this rate, but at least LoadGen's minimum duration.
+    If neither is known, use ``predicted``: seconds left according to earlier attempts, 0 if there are none.
 
-    ``minimum`` in seconds. Until it is over LoadGen may issue more samples than expected, so the later end counts.
+    ``minimum`` in seconds. Before it has passed LoadGen may issue more samples than expected, so the later end counts.
     """
     counted = count_samples(progress)
     per_second = counted.done / counted.seconds if counted.done and counted.seconds > 0 else None
@@ -145,7 +145,7 @@ def measure_pace(progress: Progress, minimum: float = 0.0, predicted: float = 0.
 
 
 def count_samples(progress: Progress) -> Progress:
-    """Progress of a command that counts for itself: by the line that it printed last, as progress bars have it."""
+    """Return the progress of a command that counts its own work, from the progress bar in its last line."""
     found = None if progress.expected or progress.stage != "running" else _COUNTED.search(progress.text)
     if found is None:
         return progress
@@ -164,9 +164,9 @@ def _fraction(progress: Progress, left: float | None) -> float | None:
 
 
 class PassProgress(Struct):
-    """How far a pass has come. ``due``: steps that have not ended, in their order; ``began``: those under way, and
-    ``left`` what they say to have left, in seconds; ``ended``: how many have. ``waiting``: steps that do not begin,
-    with for what and since when. All times are monotonic."""
+    """Progress of a pass. ``due``: steps that have not ended, in order; ``began``: running steps, and ``left`` their
+    reported seconds left; ``ended``: number of ended steps. ``waiting``: steps that cannot begin, with the reason and
+    since when. All times are monotonic."""
 
     start: float
     due: dict[Address, Step] = field(default_factory=dict)
@@ -198,11 +198,12 @@ class PassProgress(Struct):
                     self.ended += 1
 
     def predict(self, step: Step, now: float) -> float:
-        """Predict the seconds that a step under way has left, by earlier attempts; 0 where it takes longer."""
+        """Predict the seconds left of a running step from earlier attempts; 0 once it exceeds them."""
         return max(0.0, (step.seconds or 0.0) - (now - self.began.get(step.change.address, now)))
 
     def measure_left(self, now: float) -> tuple[float, int]:
-        """Seconds that all machines take, which work side by side; and how many steps have no prediction."""
+        """Return the seconds until all machines, working in parallel, are done; and the number of steps without a
+        prediction."""
         machines: dict[str, float] = {}
         unknown = 0
         for address, step in self.due.items():
@@ -214,12 +215,12 @@ class PassProgress(Struct):
         return shared + max(machines.values(), default=0.0), unknown
 
     def count(self) -> str:
-        """ "step 3 of 12" for the one that begins now; "" where it is none of a pass."""
+        """Return "step 3 of 12" for the step that begins now; "" if it does not belong to a pass."""
         total = self.ended + len(self.due)
         return f"step {self.ended + max(1, len(self.began))} of {total}" if self.due else ""
 
     def render(self, now: float) -> str:
-        """ "3 of 12 steps in 4 min, about 35 min left"."""
+        """Return "3 of 12 steps in 4 min, about 35 min left"."""
         total = show_count(self.ended + len(self.due), "step")
         parts = [f"{self.ended} of {total} in {show_duration(now - self.start)}"]
         seconds, unknown = self.measure_left(now)
@@ -234,13 +235,13 @@ class PassProgress(Struct):
         ]
 
     def find_next(self) -> Step | None:
-        """Find the step that this pass makes next, behind those that are under way or wait."""
+        """Find the step that this pass makes next, after those that run or wait."""
         begun = {*self.began, *self.waiting}
         return next((step for address, step in self.due.items() if address not in begun), None)
 
 
 def name_step(step: Step) -> str:
-    """ "open / box / digits / Offline  Run perf"; of what two benchmarks share, both."""
+    """Return "open / box / digits / Offline Run perf"; both benchmarks of a shared step."""
     address = step.change.address
     others = [a for a in step.shared if a.cell is None and a.kind is address.kind] if address.cell is None else []
     heading = ", ".join(dict.fromkeys(map(render_heading, (address, *others))))
@@ -248,7 +249,7 @@ def name_step(step: Step) -> str:
 
 
 def render_progress_text(moved: StepProgress, width: int | None = None, predicted: float = 0.0) -> str:
-    """ "running, 1,200 of 5,000, 107/s, 36 s left". Where it has to fit into ``width``, the time left stays longest."""
+    """Return "running, 1,200 of 5,000, 107/s, 36 s left". If ``width`` is too small, the time left is dropped last."""
     return render_progress_of(moved.progress, moved.minimum, width, predicted)
 
 
@@ -273,7 +274,7 @@ def render_progress_of(
 
 
 def _show_left(seconds: float | None, progress: Progress) -> str:
-    """The last samples are out, or LoadGen goes on after its minimum, for an unknown time."""
+    """Describe the end: the last samples are out, or LoadGen continues after its minimum for an unknown time."""
     if seconds is None:
         return ""
     if seconds > 0:
@@ -282,7 +283,7 @@ def _show_left(seconds: float | None, progress: Progress) -> str:
 
 
 def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 0.0) -> tuple[str, str]:
-    """Name and progress of a step, on one line of ``width`` together. The name keeps its end, which distinguishes runs
+    """Fit a step's name and progress into one line of ``width``. The name keeps its end, which distinguishes the runs
     of one cell."""
     now = render_progress_text(moved, width - min(len(name), _LEAST_NAME), predicted)
     return fit_name(name, width - len(now)), now
@@ -301,7 +302,7 @@ def render_started_text(step: Step, attempt: int) -> str:
 
 
 def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
-    """ "done in 36 s, 107 samples/s, VALID"; for what went wrong the message, the fix and the log."""
+    """Return "done in 36 s, 107 samples/s, VALID"; for a failure the message, the fix and the log."""
     head = paint(outcome.status.value.lower(), _TONES[outcome.status])
     if outcome.status is Status.DONE:
         took = [f"in {show_duration(outcome.seconds)}"] if outcome.seconds else []
@@ -315,6 +316,6 @@ def render_outcome_text(outcome: Outcome, paint: Paint = show_plain) -> str:
 
 
 def count_outcomes(outcomes: tuple[Outcome, ...]) -> str:
-    """ "5 done, 1 failed, 2 blocked"."""
+    """Return "5 done, 1 failed, 2 blocked"."""
     words = [outcome.status for outcome in outcomes]
     return ", ".join(f"{words.count(s):,} {s.value.lower()}" for s in Status if s in words) or show_count(0, "step")

@@ -24,7 +24,7 @@ _TONES = {
 
 
 def describe_verdict(impact: Impact) -> str:
-    """One line: what merging means. "Nothing" is said only of two states that were compared whole."""
+    """Summarise in one line what merging changes. "Nothing" is stated only if both sides were compared completely."""
     if impact.errors:
         return f"{show_count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
     if not impact.work:
@@ -79,7 +79,7 @@ def _remark(remark: Remark) -> str:
 
 
 def render_markdown(impact: Impact, *, limit: int = LIMIT) -> str:
-    """A comment: the verdict first, then what it rests on."""
+    """Render a comment: the verdict first, then the evidence."""
     lines = [f"**{describe_verdict(impact)}**", "", f"Base `{impact.base[:10]}`, head `{impact.head[:10]}`.", ""]
     shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
     if shown:
@@ -108,8 +108,8 @@ def _row(cell: CellEffect) -> str:
 
 
 def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
-    """GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``: where
-    our repository is below git's top, from which GitHub counts."""
+    """Yield GitHub workflow commands: each remark, and each cause at the line that makes something stale. ``prefix``:
+    the path of our repository below git's root, to which GitHub's paths are relative."""
     for remark in impact.remarks:
         said = remark.message + (f"\nfix: {remark.fix}" if remark.fix else "")
         yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, said, remark.column)
@@ -135,7 +135,7 @@ def _annotation(level: str, file: str, line: int, message: str, column: int = 0)
 
 
 def _escaped(text: str) -> str:
-    """No text of a spec or a file's name becomes a command of the workflow."""
+    """Escape text, so that no text of a spec or file name becomes a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -1,4 +1,4 @@
-"""Rounds and benchmarks as text and JSON: their values with sources, where sources differ, what changed between two."""
+"""Rounds and benchmarks as text and JSON: values with sources, differences between sources and between two rounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST = 100
 
 
 def render_rule_text(name: str, value: Any) -> str:
-    """A ruled value as a person would write it, by the name of its rule."""
+    """Render a ruled value for people, by the name of its rule."""
     if value is None:
         return "nothing"
     if name == CATEGORIES:
@@ -42,7 +42,7 @@ def render_rule_text(name: str, value: Any) -> str:
 
 
 def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:
-    """ "datacenter: Offline and (Interactive or Server); edge: none"."""
+    """Return "datacenter: Offline and (Interactive or Server); edge: none"."""
     tables = {category: ScenarioTable(**entry) for category, entry in value.items()}
     return "; ".join(f"{category}: {_table_text(found)}" for category, found in tables.items()) or "none"
 
@@ -55,7 +55,7 @@ def _table_text(found: ScenarioTable) -> str:
 
 
 def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
-    """One line per benchmark, then what holds for all of them."""
+    """Render one line per benchmark, then the values that apply to all of them."""
     heading = f"{ruleset.round}: {show_count(len(ruleset.benchmarks), 'benchmark')}, layout {ruleset.layout}"
     rows = [("benchmark", "tests", "scenarios")]
     for rules in ruleset.benchmarks.values():
@@ -88,7 +88,7 @@ def _cut(text: str) -> str:
 
 
 def render_benchmark_rows(rules: BenchmarkRules) -> dict[str, dict[str, RuledValue]]:
-    """Every value that holds: "" for all scenarios, then what each scenario that may be entered has of its own."""
+    """Return every applicable value: "" for all scenarios, then the specific values of each allowed scenario."""
     entered = {s: None for found in rules.tables.values() for s in (*found.required, *found.optional)}
     rows = {"": _of(rules, "", rules.list_names())}
     for scenario in rules.levels:
@@ -99,7 +99,7 @@ def render_benchmark_rows(rules: BenchmarkRules) -> dict[str, dict[str, RuledVal
 
 
 def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[str, RuledValue]:
-    """The tests last, without those that the benchmark does not need."""
+    """Put the tests last, without those that the benchmark does not need."""
     shown = (n for n in names if not n.startswith("tests.") or n.split(".")[1] in rules.compliance_tests)
     ordered = sorted(shown, key=lambda name: name.split(".")[:2] if name.startswith("tests.") else [])
     return {name: found for name in ordered if (found := rules.find_ruled_value(name, scenario)) is not None}
@@ -127,7 +127,7 @@ def render_benchmark_part(rules: BenchmarkRules) -> dict[str, Any]:
 
 
 def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = show_plain) -> str:
-    """Every statement under its value: the one that counts first."""
+    """Render every statement below its value, the one that counts first."""
     if not found:
         return f"{name}: the sources agree about every value."
     lines = [paint(f"{name}: sources differ about {show_count(len(found), 'value')}", Tone.HEADING)]
@@ -187,7 +187,7 @@ def _place_part(place: RulePlace) -> dict[str, Any]:
 # Views of the built-in benchmarks: the list, and the page of one.
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
-_PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as is
+_PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as a plain string
 _NARROW = 5  # columns of the list on a terminal
 _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
@@ -195,8 +195,8 @@ _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 def render_benchmark_list(
     found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], here: Mapping[str, Sequence[Found]], paint: Paint
 ) -> str:
-    """A row for each: names in a spec, rounds that have it, size of its data, what is missing of its files on this
-    machine, and what it is. Where there is room: what works here, and the licence of the data."""
+    """Render a row per benchmark: names in a spec, rounds that have it, size of its data, files missing on this
+    machine, and a description; if there is room, its support here, and the licence of the data."""
     heading = ("benchmark", "rounds", "data", "missing here", "what it is", "what works here", "licence of the data")
     rows = [
         (
@@ -216,12 +216,12 @@ def render_benchmark_list(
 
 
 def _list_official_names(facts: BenchmarkFacts) -> list[str]:
-    """List the names that a spec and a round share; where there is none, those of a spec."""
+    """List the names that specs and rounds share; if there are none, those of specs."""
     return [name for name, official in facts.names.items() if name == official] or list(facts.names)
 
 
 def _show_support(facts: BenchmarkFacts) -> str:
-    """Show whether it can be rehearsed, what scores it, and how it runs."""
+    """Describe whether it can be rehearsed, what scores it, and how it runs."""
     scorer = "scored by the official script" if facts.support.script else "scored here"
     if facts.support.runs:
         return f"works in rehearsal, {scorer}" if facts.rehearsal else f"runs, {scorer}"
@@ -238,7 +238,7 @@ def _show_missing(here: Sequence[Found]) -> str:
 
 
 def render_files_part(here: Sequence[Found]) -> list[dict[str, Any]]:
-    """A file each, as ``benchmarks --json`` has it."""
+    """Return an entry per file, as in ``benchmarks --json``."""
     return [
         {
             "path": found.file.path,
@@ -257,7 +257,7 @@ def render_files_part(here: Sequence[Found]) -> list[dict[str, Any]]:
 def render_benchmark_page(
     facts: BenchmarkFacts, rounds: Rounds, here: Sequence[Found], paint: Paint = show_plain
 ) -> str:
-    """Everything about one benchmark, in the order in which a user needs it."""
+    """Render everything about one benchmark, in the order in which a user needs it."""
     needed = "dataset: {path: …}, model: {path: …}" + ("" if facts.backends else ", engine: {backend: …}")
     if not facts.support.runs:
         needed = "harness: {command: […], …}"
@@ -295,7 +295,7 @@ def _show_backends(facts: BenchmarkFacts) -> str:
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:
-    """Why something of it does not work here, and what does that instead."""
+    """Explain why a part of it does not work here, and what to use instead."""
     support = facts.support
     if not support.because:
         return []
@@ -326,7 +326,7 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
 
 
 def _show_digest(file: SourceFile) -> str:
-    """That of an archive is of nothing that lies on disk later."""
+    """An archive's digest is not that of any file on disk later."""
     if file.digest is None:
         return "no digest published"
     of = f" of {file.archive}" if file.is_archive else ""

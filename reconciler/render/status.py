@@ -1,4 +1,4 @@
-"""Cells x conditions as a table that reads without colour: ok, no, ?."""
+"""Cells x conditions as a table that is readable without colour: ok, no, ?."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MARKS = {
 def render_status_text(
     standings: Sequence[CellStatus], *, limit: int | None = LIMIT, reasons: bool = True, paint: Paint = show_plain
 ) -> str:
-    """The matrix; then, where nothing else shows them, the first of the ``reasons`` for which a cell is not ready. In a
+    """Render the matrix; then, if nothing else shows them, the first of the ``reasons`` why a cell is not ready. In a
     long list those cells come first."""
     if not standings:
         return "No cell is declared."
@@ -43,7 +43,7 @@ def render_status_text(
 
 
 def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
-    """A column for each condition; where that is too wide, one column for all of them."""
+    """Draw a column per condition; if that is too wide, one column for all of them."""
     columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
     rows = [
         (
@@ -67,7 +67,7 @@ def _describe_result(item: CellStatus) -> str:
 
 
 def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
-    """ "  open/box/resnet/Offline  Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
+    """Return " open/box/resnet/Offline Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
     lines = []
     for step in steps:
         far = [f"{step.done:,} of {step.expected:,}"] if step.expected else [f"{step.done:,} done"] if step.done else []
@@ -80,7 +80,7 @@ def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:
 
 
 def render_metric_text(metric: tuple[str, str] | None) -> str:
-    """ "107 samples/s"; "-" where nothing is measured."""
+    """Return "107 samples/s"; "-" if nothing is measured."""
     if metric is None:
         return "-"
     value, unit = metric
@@ -95,7 +95,7 @@ def _mark(condition: Condition, paint: Paint) -> str:
 
 
 def _mark_first(item: CellStatus, paint: Paint) -> str:
-    """ "ok"; else "no: Valid" or "?: Built", the first condition that is not met."""
+    """Return "ok"; else "no: Valid" or "?: Built" for the first condition that is not met."""
     first = _find_first(item)
     return _mark(item.conditions[-1], paint) if first is None else f"{_mark(first, paint)}: {first.type}"
 
@@ -115,7 +115,7 @@ def _reasons(standings: Sequence[CellStatus]) -> list[str]:
 
 
 def _explain(condition: Condition) -> str:
-    """ "not built: input changed"."""
+    """Return "not built: input changed"."""
     word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
     reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
     said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]

@@ -1,4 +1,4 @@
-"""Small plots as SVG for a report of one file, whose style sheet colours them: no script, no font from elsewhere."""
+"""Small plots as SVG for a one-file report, whose style sheet colours them: no script, no external font."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WIDTH = 720
 
 
 class Bars(Struct, frozen=True):
-    """``parts``: for each row the lengths of its parts, by the classes that colour them."""
+    """``parts``: for each row the lengths of its parts, by the classes that define their colours."""
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]
 
 
 def draw_bars(plot: Bars, title: str) -> str:
-    """Horizontal bars of counts, a row for each name, with the total at the end."""
+    """Draw horizontal bars of counts, a row per name, with the total at the end."""
     left, height = 190, 22
     longest = max((sum(n for _, n in row) for row in plot.parts), default=0) or 1
     scale = (WIDTH - left - 60) / longest
@@ -36,7 +36,7 @@ def draw_bars(plot: Bars, title: str) -> str:
 
 
 def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
-    """Points (x, y, class, words) on logarithmic axes with the diagonal of equal values."""
+    """Draw points (x, y, class, words) on logarithmic axes with the diagonal of equal values."""
     chosen = [point for point in points if point[0] > 0 and point[1] > 0]
     if not chosen:
         return ""
@@ -74,7 +74,7 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
 
 
 def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
-    """Counts between edges; what is outside counts in the first or last column."""
+    """Draw counts between edges; values outside count in the first or last column."""
     counts = [0] * (len(edges) - 1)
     for value in values:
         index = next((i for i in range(len(counts)) if value < edges[i + 1]), len(counts) - 1)

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 
 _STYLE = re.compile(r"\x1b\[[0-9a-f:;]*m")
 _GAP = 2  # blanks between columns
-_NARROWEST = 16  # columns of text that is folded
-_LONG = 24  # columns of a word that is cut where a column folds it
-_BELOW = 4  # blanks before what moved to a line of its own
+_NARROWEST = 16  # minimum columns of folded text
+_LONG = 24  # columns from which a word is split when a column is folded
+_BELOW = 4  # blanks before columns that moved to a separate line
 
 
 def measure(text: str) -> int:
-    """The columns of a terminal that the text takes; colours take none."""
+    """Return the columns that the text takes on a terminal, not counting colours."""
     shown = _STYLE.sub("", text) if "\x1b" in text else text
     if shown.isascii():
         return len(shown)
@@ -28,15 +28,15 @@ def _measure_character(character: str) -> int:
 
 
 def fold(text: str, width: int | None) -> str:
-    """Text whose lines have at most ``width`` columns; all of them where it is None."""
+    """Fold text into lines of at most ``width`` columns; None means unlimited."""
     if width is None:
         return text
     return "\n".join(part for line in text.split("\n") for part in fold_line(line, width))
 
 
 def fold_line(line: str, width: int, hang: int | None = None) -> list[str]:
-    """Fold a line at blanks. ``hang``: blanks before each further part; by default these begin below the last column
-    of the left half. A word that is too long stays whole, so that it can be copied."""
+    """Fold a line at blanks. ``hang``: blanks before each further part; by default these begin below the last column of
+    the left half. A word that is too long is not split, so that it can be copied."""
     if measure(line) <= width:
         return [line]
     return _join(re.findall(r" *[^ ]+", line), width, _find_hang(line, width) if hang is None else hang)
@@ -55,7 +55,7 @@ def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut a text where a column may fold it: at blanks, and a long path behind a slash."""
+    """Split a text where a column may fold it: at blanks, and long paths after a slash."""
     words = re.findall(r" *[^ ]+", text)
     return [part for word in words for part in (re.findall(r"[^/]*/|[^/]+", word) if len(word) > _LONG else [word])]
 
@@ -70,8 +70,8 @@ def _find_hang(line: str, width: int) -> int:
 def render_table(
     rows: Iterable[Sequence[str]], indent: int = 0, *, width: int | None = None, right: Collection[int] = ()
 ) -> list[str]:
-    """Lines of rows whose columns are as wide as they need to be; the last is not padded. ``right``: the columns of
-    numbers. Where the rows are wider than ``width``, columns fold, and the last ones move below the others."""
+    """Return rows as lines with columns as wide as needed; the last is not padded. ``right``: numeric columns. If the
+    rows are wider than ``width``, columns fold, and the last ones move below the others."""
     return [line for lines in lay_out(rows, indent, width=width, right=right) for line in lines]
 
 
@@ -83,8 +83,8 @@ def lay_out(
     right: Collection[int] = (),
     first: int = 0,
 ) -> list[list[str]]:
-    """``render_table`` with the lines of each row apart. ``first``: the columns that stay together on a line where not
-    all fit; 0 for as many as do."""
+    """Like ``render_table``, with the lines of each row separate. ``first``: columns that stay together on a line if
+    not all fit; 0 for as many as fit."""
     table = list(rows)
     if not table:
         return []
@@ -116,7 +116,7 @@ def _find_least(column: Iterable[str]) -> int:
 
 
 def _shrink(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Take from the widest columns."""
+    """Shrink the widest columns."""
     shrunk = list(widths)
     while _add_up(shrunk, 0) > room:
         can = [column for column, width in enumerate(shrunk) if width > least[column]]

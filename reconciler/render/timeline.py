@@ -23,11 +23,11 @@ from reconciler.resource.quantities import join_listing, show_count, show_rate
 from reconciler.resource.wording import shorten_value, show_value
 
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
-_LABELS = 40  # columns of what is written on both sides of it
+_LABELS = 40  # columns of the labels on both sides
 
 
 class Point(NamedTuple):
-    """``good`` false: shown, but no result to publish."""
+    """``good`` False: shown, but not publishable."""
 
     value: float
     good: bool
@@ -73,7 +73,7 @@ def _by(written: Written) -> str:
 
 
 def _show_change(cause: ChangeCause) -> str:
-    """Show the change of two lists of words, such as commands: only those that one of them has."""
+    """Show the change between two lists of words, such as commands: only words in one of them."""
     before, after = cause.before, cause.after
     if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
@@ -134,7 +134,7 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
 
 
 def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
-    """The most of each, and which points of each the other is better than on both axes."""
+    """Compare curves: the maximum of each, and the points of each that the other beats on both axes."""
     yield f"Curve {' / '.join(dict.fromkeys(pair.curves))}:"
     before, after = (show_rate(float(peak)) for peak in pair.peaks)
     yield f"  at most {before} tokens/s → {after} tokens/s ({_ratio(pair.ratio)})"
@@ -169,7 +169,7 @@ def _ratio(ratio: float | None) -> str:
 
 
 def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> str:
-    """One column for each of the newest points: o for a good one, x for another. Empty for fewer than two."""
+    """Plot one column per recent point: o for a good one, x for another. Empty for fewer than two."""
     most = _MOST if width is None else min(_MOST, (width - _LABELS) // 2)
     shown = points[-most:]
     if len(shown) < 2:
@@ -187,7 +187,7 @@ def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> s
 
 
 def report_comparison(found: ResultComparison) -> dict[str, Any]:
-    """For ``--json`` and for the page."""
+    """Return the comparison for ``--json`` and for the page."""
     pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
     curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
     return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)

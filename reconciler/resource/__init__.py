@@ -1,1 +1,1 @@
-"""The nouns that every stage shares: kinds, addresses, cells, inputs, keys, conditions. No I/O, no clock."""
+"""Concepts shared by all stages: kinds, addresses, cells, inputs, keys, conditions. No I/O, no clock."""

@@ -1,4 +1,4 @@
-"""Canonical JSON and digests: one text for one meaning, so that equal inputs have equal keys.
+"""Canonical JSON and digests: equal values have equal texts, so equal inputs have equal keys.
 
 Quantities are integers in base units, decimals are strings without trailing zeros, floats are refused, mappings are
 sorted.
@@ -27,14 +27,14 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def show_decimal(value: Decimal | int | str) -> str:
-    """``54``, ``54.0`` and ``5.4e1`` are one number: "54"."""
+    """Return one text for equal numbers: "54" for ``54``, ``54.0`` and ``5.4e1``."""
     number = Decimal(value)
     text = format(number.normalize(), "f")
     return "0" if number == 0 else text
 
 
 def canonicalise(value: Any) -> Any:
-    """The JSON-able normal form. Raises TypeError on floats and on anything that is not a value."""
+    """Return the normal form for JSON. Raises TypeError for floats and anything that is not a value."""
     if type(value) in _AS_THEY_ARE:  # nearly every value: asked first, since a large spec has a hundred thousand
         return value
     if isinstance(value, Decimal):
@@ -51,8 +51,8 @@ def canonicalise(value: Any) -> Any:
 
 
 def encode_canonical_json(value: Any) -> bytes:
-    """A key is made of each resource of each look: msgspec writes the same bytes in a fraction of the time, wherever no
-    character needs an escape and no integer more than 64 bits."""
+    """Encode canonical JSON. Each planning pass makes a key for every resource; msgspec writes the same bytes in a
+    fraction of the time, provided that no character needs an escape and no integer exceeds 64 bits."""
     try:
         data = _FAST.encode(_simplify(value))
     except (OverflowError, UnicodeEncodeError, RecursionError):
@@ -61,7 +61,7 @@ def encode_canonical_json(value: Any) -> bytes:
 
 
 def _simplify(value: Any) -> Any:
-    """The normal form, but for the order of names, which the encoder sees to."""
+    """Return the normal form without sorting names, which the encoder does."""
     if type(value) is dict and _TEXT.issuperset(map(type, value)):
         if _AS_THEY_ARE.issuperset(map(type, value.values())):
             return value
@@ -74,10 +74,10 @@ def _simplify(value: Any) -> Any:
 
 
 def is_digest(value: object) -> bool:
-    """True for a SHA-256 as ``digest`` writes it."""
+    """Return True for a SHA-256 as written by ``digest``."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def digest(value: Any) -> str:
-    """SHA-256, in hexadecimal, of the canonical JSON."""
+    """Return the SHA-256 of the canonical JSON, in hexadecimal."""
     return hashlib.sha256(encode_canonical_json(value)).hexdigest()

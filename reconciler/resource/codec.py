@@ -1,9 +1,8 @@
-"""Structs as JSON and back: the one codec of everything that is stored.
+"""Convert structs to JSON and back: the only codec for stored data.
 
-A stored thing is a frozen struct, and its fields are its format: a new field with a default changes neither reader nor
-writer, and is named in the class's ``LEFT_OUT``. There are two forms. Records, attempts and decisions, which people
-read and git keeps, spell an address as its text; caches, which only this program reads again, are written and read by
-msgspec alone.
+Every stored item is a frozen struct whose fields define its format: a new field with a default requires no change to
+reader or writer, and is listed in the class's ``LEFT_OUT``. There are two forms. Records, attempts and decisions, which
+people read and git stores, contain addresses as text; caches, which only this program reads, use msgspec directly.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ _TEXTS = (Address, Cell)  # types with ``parse`` and ``str``
 
 
 class CodecError(ValueError):
-    """A document that is not what its type says."""
+    """A document does not match its type."""
 
 
 def encode_canonical(document: Any) -> bytes:
-    """One text for one document: sorted names, fixed indentation."""
+    """Encode with sorted names and fixed indentation, so that equal documents have equal texts."""
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False).encode()
 
 
 def make_document(value: Any) -> Any:
-    """The JSON values of a struct, and of whatever it holds."""
+    """Return the JSON values of a struct and its nested structs."""
     if isinstance(value, _TEXTS):
         return str(value)
     if isinstance(value, Struct):
@@ -59,13 +58,13 @@ def make_document(value: Any) -> Any:
 
 
 def make_versioned(version: int, value: Any) -> dict[str, Any]:
-    """The JSON values of a struct behind the number of their format."""
+    """Return the JSON values of a struct after its format number."""
     return {"format": version, **make_document(value)}
 
 
 @cache
 def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
-    """A field that came later is left out at its default, so that what was written before keeps its bytes."""
+    """Find fields added later that have their defaults: they are omitted, so that older documents keep their bytes."""
     later = getattr(of, "LEFT_OUT", ())
     return {
         item.name: item.default if item.default_factory is NODEFAULT else item.default_factory()
@@ -75,7 +74,7 @@ def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
 
 
 def read_document(document: Any, of: type[T]) -> T:
-    """Raises CodecError, naming the place in the document."""
+    """Read a document. Raises CodecError with the place in the document."""
     try:
         return msgspec.convert(_with_addresses(document, of), of)
     except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -83,7 +82,7 @@ def read_document(document: Any, of: type[T]) -> T:
 
 
 def _with_addresses(document: Any, of: Any) -> Any:
-    """The document with its addresses parsed, wherever the type has one."""
+    """Parse the addresses in a document wherever the type has one."""
     if of in _TEXTS:
         if not isinstance(document, str):
             raise TypeError(f"{document!r} is not an address")
@@ -119,7 +118,7 @@ def _holds_addresses(of: Hashable) -> bool:
 
 
 def encode_json(value: Any) -> bytes:
-    """For a cache, on one line. Raises CodecError for a path or variable whose bytes are not text."""
+    """Encode for a cache, on one line. Raises CodecError for a path or variable whose bytes are not text."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError as error:
@@ -127,7 +126,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def decode_json(data: bytes, of: Any) -> Any:
-    """Raises CodecError."""
+    """Decode JSON. Raises CodecError."""
     try:
         return msgspec.json.decode(data, type=of)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -135,12 +134,12 @@ def decode_json(data: bytes, of: Any) -> Any:
 
 
 def encode_packed(value: Any) -> bytes:
-    """For a large cache: as MessagePack, which is read twice as fast as JSON and holds no integer above 64 bits."""
+    """Encode a large cache as MessagePack, which is read twice as fast as JSON; integers are limited to 64 bits."""
     return msgspec.msgpack.encode(value)
 
 
 def decode_packed(data: bytes, of: type[T]) -> T:
-    """Raises CodecError."""
+    """Decode MessagePack. Raises CodecError."""
     try:
         return msgspec.msgpack.decode(data, type=of)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Conditions of a cell, derived from records and never stored; and the worst-of rule that sums them up."""
+"""Conditions of a cell, derived from records and never stored, and the worst-of rule that summarises them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
 
 
 class CellStatus(Struct, frozen=True):
-    """A cell at a glance. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal, synthetic.
-    ``notes``: doubts about its kept logs, which change nothing."""
+    """Status summary of a cell. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal,
+    synthetic. ``notes``: doubts about its kept logs, without effect on the status."""
 
     cell: Cell
     conditions: tuple[Condition, ...]

@@ -1,8 +1,8 @@
-"""Decisions of people about cells: results that count although inputs differ, and cells that are left alone.
+"""Users' decisions about cells: accepting results although inputs differ, and freezing cells.
 
-Each decision is one file in git that never changes, says who, when and why, and is read like a record: the fields of
-these classes, in their order, are its format. One that comes later gets a default and ``LEFT_OUT`` (``records.py``), so
-that files keep their bytes. Whether a decision holds today is asked in each pass; none enters a key.
+Each decision is one immutable file in git that records who made it, when and why. It is read like a record: the fields
+of these classes, in order, define its format. Fields added later get a default and ``LEFT_OUT`` (``records.py``), so
+that files keep their bytes. Each pass checks whether a decision is in force; none enters a key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 class AcceptedInput(Struct, frozen=True):
-    """An input that differs: as it was recorded, and as it is asked for. ``origin``: the line that asks."""
+    """Input that differs: its recorded and its requested value. ``origin``: the line that requests it."""
 
     before: Any
     after: Any
@@ -29,14 +29,15 @@ class AcceptedInput(Struct, frozen=True):
 
 
 class KeyChange(Struct, frozen=True):
-    """The key of the record that counts, and the one that it counts for."""
+    """Key of the record that counts, and the key for which it counts."""
 
     before: str
     after: str
 
 
 class AcceptedKey(Struct, frozen=True):
-    """A resource whose record with the key before counts for the key after. ``inputs``: its own that differ."""
+    """Resource for which the record with the key before counts for the key after. ``inputs``: its own inputs that
+    differ."""
 
     address: Address
     key: KeyChange
@@ -44,8 +45,8 @@ class AcceptedKey(Struct, frozen=True):
 
 
 class Acceptance(Struct, frozen=True):
-    """``by``: name and address as git knows them; ``made``: UTC, ISO 8601; ``until``: the first day on which it no
-    longer holds; ``commit``: HEAD when it was made, "" for none."""
+    """Acceptance of results. ``by``: name and address from git; ``made``: UTC, ISO 8601; ``until``: the first day on
+    which it is no longer valid; ``commit``: HEAD at that time, "" for none."""
 
     cell: Cell
     reason: str
@@ -57,7 +58,7 @@ class Acceptance(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[tuple[Address, str, AcceptedInput], ...]:
-        """Each input once, by name: what several resources read is named for the first."""
+        """Return each input once, by name; an input of several resources is listed for the first."""
         found: dict[tuple[str, str], tuple[Address, str, AcceptedInput]] = {}
         for key in self.accepted:
             for name, item in key.inputs.items():
@@ -66,7 +67,7 @@ class Acceptance(Struct, frozen=True):
 
 
 class Freeze(Struct, frozen=True):
-    """``cell`` None: the whole submission. ``until`` None: until somebody ends it."""
+    """Freeze of a cell. ``cell`` None: the entire submission. ``until`` None: no end date."""
 
     cell: Cell | None
     reason: str
@@ -85,10 +86,9 @@ class Freeze(Struct, frozen=True):
 
 
 class Amendment(Struct, frozen=True):
-    """A result that was corrected after it was submitted. ``objection``: where it was filed, or its text; ``commit``:
-    the one that was submitted. ``result``: digests of the result then and as corrected; ``repeated``: the runs, scores
-    and tests that were made again; ``metric``: then and now, as text, "" where there is none. ``inputs``: by the
-    resource and name."""
+    """Correction of a submitted result. ``objection``: where it was filed, or its text; ``commit``: the submitted
+    commit. ``result``: digests of the result before and after; ``repeated``: the runs, scores and tests that were
+    repeated; ``metric``: before and after, as text, "" if there is none. ``inputs``: by resource and name."""
 
     cell: Cell
     objection: str
@@ -103,8 +103,8 @@ class Amendment(Struct, frozen=True):
 
 
 class AcceptanceStatus(StrEnum):
-    """Status of an acceptance today. CHANGED: other inputs are asked for than those that were accepted, or its records
-    are gone. MEASURED: the inputs were measured since."""
+    """Status of an acceptance today. CHANGED: the requested inputs differ from the accepted ones, or its records are
+    gone. MEASURED: the inputs were measured later."""
 
     IN_FORCE = "in force"
     EXPIRED = "expired"
@@ -113,7 +113,7 @@ class AcceptanceStatus(StrEnum):
 
 
 class Decisions(Struct, frozen=True):
-    """By the path of their files. ``damaged``: path → why it has no effect. ``today``: a day in UTC."""
+    """Decisions by file path. ``damaged``: path → why it has no effect. ``today``: a day in UTC."""
 
     acceptances: Mapping[str, Acceptance]
     freezes: Mapping[str, Freeze]
@@ -128,7 +128,7 @@ class Decisions(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the decisions that can change a plan; "" without any."""
+        """Return the digest of the decisions that can change a plan; "" if there are none."""
         active = [p for p, a in self.acceptances.items() if self.today < a.until]
         active += [p for p, f in self.freezes.items() if f in self.frozen]
         return digest(sorted(active)) if active else ""
@@ -138,6 +138,7 @@ NONE = Decisions({}, {}, {}, date.min)
 
 
 def find_freeze(cell: Cell | None, freezes: Iterable[Freeze]) -> Freeze | None:
-    """The freeze that holds for a cell, or for what no cell owns; one of the whole submission goes first."""
+    """Find the freeze in force for a cell, or for resources without a cell; one of the entire submission takes
+    precedence."""
     found = [freeze for freeze in freezes if freeze.covers(cell)]
     return min(found, key=lambda freeze: freeze.cell is not None, default=None)

@@ -1,7 +1,7 @@
-"""Embargo on results before they are public: one answer for every exit. Pure; denied by default.
+"""Embargo on unpublished results, with one check for every exit. Pure; denied by default.
 
-An exit has an address: where git pushes to, the URL of an object store, the page of a pull request, ``exec:COMMAND``
-for a hook. Files on this machine are no exit.
+An exit has an address: the target of a git push, the URL of an object store, the page of a pull request,
+``exec:COMMAND`` for a hook. Files on this machine are not an exit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ HOOK = "exec:"  # begins the address of a program that is handed events
 
 
 class Embargo(Struct, frozen=True):
-    """``until``: the day on which the results are public, None for one without an end. ``allow``: patterns of addresses
-    that are known to be private."""
+    """Embargo on results. ``until``: the day on which they are public, None for no end. ``allow``: patterns of private
+    addresses."""
 
     until: date | None
     allow: tuple[str, ...] = ()
@@ -29,8 +29,8 @@ class Embargo(Struct, frozen=True):
         return self.until is None or today < self.until
 
     def allows(self, address: str) -> bool:
-        """By the address as it is written, or by host and path alone: ``git@host:acme/*`` and ``https://host/acme/*``
-        are one place."""
+        """Match the address as written, or by host and path only: ``git@host:acme/*`` and ``https://host/acme/*`` are
+        equivalent."""
         if not address or ".." in _place(address).split("/"):
             return False
         return any(
@@ -42,7 +42,7 @@ class Embargo(Struct, frozen=True):
 
 
 def make_embargo(settings: SubmissionSettings) -> Embargo | None:
-    """``settings``: the submission's. None where the spec declares no embargo."""
+    """Make the embargo from the submission's ``settings``; None if the spec declares none."""
     until, allow = settings.embargo_until, settings.embargo_allow
     if not until and not allow:
         return None
@@ -57,7 +57,7 @@ def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
     ``exec:COMMAND``. The submission's own settings give the embargo:
 
         settings = desired.detail(submission.address).settings
-        why = refusal(embargo_of(settings), "s3://acme-private/objects", datetime.now(UTC).date())
+        why = explain_refusal(make_embargo(settings), "s3://acme-private/objects", datetime.now(UTC).date())
     """
     if embargo is None or not embargo.is_in_force(today) or embargo.allows(address):
         return ""
@@ -65,7 +65,7 @@ def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
 
 
 def show_embargo(address: str) -> str:
-    """Without the password or token that an address may carry."""
+    """Return the address without any password or token."""
     scheme, sign, rest = address.partition("://")
     if not sign:
         return address
@@ -74,8 +74,8 @@ def show_embargo(address: str) -> str:
 
 
 def _place(address: str) -> str:
-    """Host and path: of https://user@host/path, ssh://user@host:port/path and user@host:path alike. A path on disk, a
-    pattern without a host and a hook stay as they are."""
+    """Return host and path, the same for https://user@host/path, ssh://user@host:port/path and user@host:path. Paths on
+    disk, patterns without a host, and hooks are unchanged."""
     if address.startswith((HOOK, "/", ".")):
         return address
     scheme, sign, rest = address.partition("://")

@@ -1,4 +1,4 @@
-"""Inputs, their roles and origins, and the key made from them."""
+"""Inputs with their roles and origins, and the key computed from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Value(Struct, frozen=True):
 
 
 class Input(Struct, frozen=True):
-    """One identity input of a resource. ``upstream``: what it is made from, whose key the value is then."""
+    """One identity input of a resource. ``upstream``: the resource it comes from, whose key is the value."""
 
     name: str
     value: Any
@@ -53,11 +53,13 @@ class Input(Struct, frozen=True):
 
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
-    """The key of a resource. A value of None is left out, so that a new field with an absent default stales nothing."""
+    """Return the key of a resource. Values of None are omitted, so that a new field
+    that defaults to None makes no record stale."""
     return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
 
 
 def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None = None) -> str:
-    """The same of names and values, none of which is None. ``revision``: of an earlier version of this program."""
+    """Return the key for names and values, none of which is None. ``revision``: of an earlier version of this
+    program."""
     made = REVISIONS[kind] if revision is None else revision
     return digest({"kind": str(kind), "revision": made, "inputs": values})

@@ -1,4 +1,4 @@
-"""Cells and addresses, and the words that they are made of."""
+"""Cells and addresses, and their components."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Cell(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Cell:
-        """Raises TypeError for what names no cell."""
+        """Parse a cell. Raises TypeError for any other text."""
         return cls(*text.split("/"))
 
 
 def name_point(concurrency: int) -> str:
-    """Name a point in the place of the scenario in the cell of a curve's point."""
+    """Return the name of a curve's point, used instead of the scenario in its cell."""
     return f"c{concurrency}"
 
 
 def read_point(cell: Cell) -> int:
-    """The concurrency of a curve's point; 0 for a cell of MLPerf Inference."""
+    """Return the concurrency of a curve's point; 0 for a cell of MLPerf Inference."""
     return read_count(cell.scenario[1:], 0)
 
 
 def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
-    """The order in which people read cells: points of a curve by how many requests are under way."""
+    """Sort key for display: points of a curve are ordered by concurrency."""
     return cell.division, cell.system, cell.benchmark, read_point(cell), cell.scenario
 
 
@@ -74,19 +74,19 @@ class Address(NamedTuple):
 
     @property
     def cell(self) -> Cell | None:
-        """The cell this belongs to; None for what a whole benchmark or submission shares."""
+        """The cell of this address; None for resources shared by a benchmark or submission."""
         parts = self.name.split("/")
         return Cell(*parts[:4]) if len(parts) >= 4 else None
 
     @property
     def part(self) -> str:
-        """Part behind the cell: a run's mode or a test's name; "" without one."""
+        """Part after the cell: a run's mode or a test's name; "" without one."""
         parts = self.name.split("/")
         return parts[4] if len(parts) == 5 else ""
 
     @property
     def mode(self) -> str:
-        """The mode of a run; "" of every other kind."""
+        """The mode of a run; "" for other kinds."""
         return self.name.rpartition("/")[2] if self.kind is Kind.RUN else ""
 
     @property
@@ -100,7 +100,7 @@ _LABELS = {Kind.RUN: "Run {}", Kind.COMPLIANCE_TEST: "{}", Kind.VERDICT: "{} ver
 
 
 class RunAddress(NamedTuple):
-    """A run of a cell, by its mode."""
+    """Return the address of a cell's run, by mode."""
 
     cell: Cell
     mode: str
@@ -111,7 +111,7 @@ class RunAddress(NamedTuple):
 
 
 def find_upstream(origin: str) -> Address | None:
-    """Find what an input was made from, by the text of its origin in a record or a saved plan; None where the origin is
-    a line, a round or a machine."""
+    """Find the source of an input by its origin text in a record or saved plan; None if the origin is a line, a round
+    or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None

@@ -1,4 +1,4 @@
-"""A property whose value is kept: tens of thousands are made while a tree is read."""
+"""Cached property that is fast to create: reading a tree creates tens of thousands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 class lazy_property(Generic[T]):  # noqa: N801
-    """``functools.cached_property`` without the lock that Python 3.11 takes for each value, in half of its time. An
-    instance that several threads share may make a value twice."""
+    """``functools.cached_property`` without the lock of Python 3.11, in half of its time. If several threads share an
+    instance, a value may be computed twice."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make, self._name = make, ""

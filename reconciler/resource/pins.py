@@ -1,4 +1,4 @@
-"""Facts of the world that keys need beyond the spec: digests of sources, versions of backends."""
+"""External facts that keys need in addition to the spec: digests of sources, versions of backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""accuracy.txt: the metrics it states, the bars of the round, and its hash line."""
+"""Parse accuracy.txt: its metrics, its hash line, and the comparison with the round's accuracy bars."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HASH_BEGINS = "hash="
 _HASH_BEHIND_TEXT = re.compile(r"(?<=[^\s])hash=([A-Fa-f0-9]{64})[^\S\r\n]*+(?![^\r\n])")
 _HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
-# NumPy 2 writes its scalars into a printed dict as np.float64(80.2); the official checkers do not read that.
+# NumPy 2 prints scalars in a dict as np.float64(80.2), which the official checkers do not parse.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
-# Metrics in a Python dict that is printed on one line, and their names there. Some scripts put the number in quotes,
-# behind any blanks; the others put it behind exactly one blank.
+# Metrics in a Python dict printed on one line, and their names there. Some scripts quote the number after any number of
+# blanks; the others put exactly one blank before it.
 _QUOTED = {
     "ROUGE1": "'rouge1':",
     "ROUGE2": "'rouge2':",
@@ -41,8 +41,8 @@ _SPACED = {
     "exact_match": "'exact_match':",
     "vbench_score": "'vbench_score':",
 }
-# Word in the line of each metric: it is found in a hundredth of the time of a shape, and some scorers print a line for
-# each of 50,000 samples.
+# A word on each metric's line. Searching for it takes a hundredth of the time of a regular expression, and some scorers
+# print a line for each of 50,000 samples.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     **{name: (word,) for name, word in (_QUOTED | _SPACED).items()},
     "acc": ("accuracy",),
@@ -59,7 +59,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "E2E_ACCURACY": ("Accuracy:",),
 }
 
-# The shape of the line that carries a metric, matched from the start of a line; numbers are plain decimals.
+# The pattern of a metric's line, matched from the start of the line; numbers are plain decimals.
 METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     "acc": re.compile(r"\{?\s*[\"']?accuracy[\"']?\s*[:=]?\s*" + _SCALAR, re.ASCII),
     "F1": re.compile(r"\{\s*[\"']exact_match[\"']\s*:\s*[\d.]+\s*,\s*[\"']f1[\"']\s*:\s*" + _NUMBER, re.ASCII),
@@ -76,21 +76,21 @@ METRIC_LINES: Mapping[str, re.Pattern[str]] = {
     **{name: re.compile(f".*?{word}" + r"\s+'?" + _SCALAR, re.ASCII) for name, word in _QUOTED.items()},
     **{name: re.compile(f".*?{word}" + r"\s" + _SCALAR, re.ASCII) for name, word in _SPACED.items()},
 }
-# The greatest value that a metric can have; those that are not named here are not bounded.
+# The maximum of each metric; metrics not listed here are unbounded.
 _PERCENT = (
     *("acc", "F1", "mAP", "AUC", "ACCURACY", "E2E_ACCURACY", "F1_HIERARCHICAL", "ROUGE1", "ROUGE2", "ROUGEL"),
     *("ROUGELSUM", "WER", "CLIP_SCORE", "gsm8k_accuracy", "mbxp_accuracy", "exact_match", "vbench_score"),
     *("DLRM_ACC", "DLRM_AUC"),
 )
 _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
-# Values that only answers to the whole validation set have, by a model that answers at length.
+# Values that require answers to the entire validation set, from a model that gives long answers.
 WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
-# Further values that the scorers of image classification print with their accuracy in percent.
+# Additional values that image classification scorers print with their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
 
 
 class Measured(Struct, frozen=True):
-    """A metric as accuracy.txt states it, and the 1-based line. ``numpy``: written as a scalar of NumPy 2."""
+    """Metric as stated in accuracy.txt, with its 1-based line. ``numpy``: written as a NumPy 2 scalar."""
 
     value: Decimal
     line: int
@@ -98,7 +98,7 @@ class Measured(Struct, frozen=True):
 
 
 class AccuracyReport(Struct, frozen=True):
-    """Content of accuracy.txt. ``hash`` is empty when there is no hash line, ``hash_line`` then 0."""
+    """Content of accuracy.txt. Without a hash line, ``hash`` is empty and ``hash_line`` is 0."""
 
     file: str
     metrics: Mapping[str, tuple[Measured, ...]]
@@ -106,13 +106,13 @@ class AccuracyReport(Struct, frozen=True):
     hash_line: int = 0
 
     def find_value(self, metric: str) -> Decimal | None:
-        """The first value stated for a metric."""
+        """Return the first value stated for a metric."""
         found = self.metrics.get(metric)
         return found[0].value if found else None
 
 
 class BarCheck(Struct, frozen=True):
-    """A metric against its bar. ``measured`` None: accuracy.txt does not state it."""
+    """Result of comparing a metric with its bar. ``measured`` is None if accuracy.txt does not state the metric."""
 
     bar: Bar
     measured: Decimal | None
@@ -121,7 +121,7 @@ class BarCheck(Struct, frozen=True):
 
 
 def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt") -> AccuracyReport:
-    """Read the named metrics and the hash line. ValueError for a metric whose line no one has described here."""
+    """Parse the named metrics and the hash line. Raises ValueError for a metric without a known line format."""
     names = tuple(metrics)
     unknown = [name for name in names if name not in METRIC_LINES]
     if unknown:
@@ -151,8 +151,8 @@ def _list_hashes(text: str) -> list[tuple[str, int]]:
 
 
 def hash_results(text: str) -> frozenset[str]:
-    """The SHA-256 of each result that a line of the file states: the scorer of qwen3-vl writes it under the name by
-    which the official scripts add that of the log."""
+    """Return the SHA-256 of each result stated in the file: the qwen3-vl scorer writes it under the name that the
+    official scripts use for the accuracy log's hash."""
     return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in split_lines(text) if line.startswith("{"))
 
 
@@ -169,31 +169,32 @@ def _list_hash_lines(text: str) -> list[tuple[str, int]]:
 
 
 def list_digests(text: str) -> tuple[str, ...]:
-    """Every SHA-256 that the file names the accuracy log by, in small letters: one, but where it was scored twice."""
+    """Return every SHA-256 that the file states for the accuracy log, in lower case: one, unless it was scored
+    twice."""
     return tuple(stated.lower() for stated, _ in _list_hashes(text) if is_digest(stated))
 
 
 def names_another_log(text: str, digest: str) -> bool:
-    """True where a SHA-256 other than this one is behind other text of a line, where the scripts do not look for it:
-    the scorer's last line did not end, and the script of truncation added the hash to it."""
+    """Return True if a different SHA-256 follows other text on a line, where the scripts do not look for it. This
+    happens when the scorer's last line has no line end and the truncation script appends the hash to it."""
     return any(found[1].lower() != digest.lower() for found in _HASH_BEHIND_TEXT.finditer(text))
 
 
 def is_digest(text: str) -> bool:
-    """True for a SHA-256, in letters of either size."""
+    """Return True for a SHA-256 in upper or lower case."""
     return _SHA256.fullmatch(text) is not None
 
 
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
-    """Each metric against its bar, both ends inclusive; the worst of several stated values counts. What must only not
-    be exceeded need not be stated, as the official checkers have it: some scorers do not count tokens."""
+    """Compare each metric with its bar, both ends inclusive; the worst of several stated values counts. As in the
+    official checkers, metrics with only an upper limit may be absent: some scorers do not count tokens."""
     found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
     return tuple(_check(values, bar) for values, bar in found if values or bar.least is not None)
 
 
 class Impossible(Struct, frozen=True):
-    """Value that no scorer can have found: the 1-based ``line`` of ``file`` says ``stated``, and ``why`` that cannot
-    be."""
+    """Value that no scorer can have computed: line ``line`` (1-based) of ``file`` states ``stated``, which is
+    impossible because of ``why``."""
 
     file: str
     line: int
@@ -205,8 +206,8 @@ class Impossible(Struct, frozen=True):
 
 
 def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
-    """A value beyond its metric, a second one that is another, one that is not that of its counts or its table, counts
-    of more or fewer samples than the run answered (``samples``, 0 where that is not known)."""
+    """Find values out of range, second values that differ from the first, values that disagree with their counts or
+    table, and counts that differ from the samples the run answered (``samples``, 0 if unknown)."""
     for metric, values in report.metrics.items():
         most = _MOST.get(metric)
         for item in values:
@@ -248,7 +249,7 @@ def _within(value: Decimal, bar: Bar) -> bool:
 
 
 def add_hash(text: str, digest: str) -> str:
-    """accuracy.txt with exactly one hash line, behind a blank line at its end; an older one is dropped."""
+    """Return accuracy.txt with exactly one hash line, after a blank line at the end; an older hash line is removed."""
     kept = [line for line in split_lines(text) if not _HASH.match(line)]
     body = "\n".join(kept).rstrip()
     return f"{body}\n\nhash={digest}\n" if body else f"hash={digest}\n"

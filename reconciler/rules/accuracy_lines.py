@@ -1,4 +1,4 @@
-"""The lines of accuracy.txt, of which some scorers print one for each of 50,000 samples."""
+"""Split and search accuracy.txt by line; some scorers print a line for each of 50,000 samples."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def split_lines(text: str) -> list[str]:
-    """As Python's text mode splits them, which is how the checkers read the file; progress bars leave lone returns."""
+    """Split lines as Python's text mode does, like the checkers; progress bars leave lone carriage returns."""
     return _NEWLINE.split(text) if "\r" in text else text.split("\n")
 
 
 def count_ends(text: str, begin: int, end: int) -> int:
-    """Count the ends of lines between two places, neither of which is within one."""
+    """Count the line ends between two positions, neither of which is within a line end."""
     feeds = text.count("\n", begin, end)
     if "\r" not in text:
         return feeds
@@ -22,14 +22,14 @@ def count_ends(text: str, begin: int, end: int) -> int:
 
 
 def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
-    """Each line that holds one of the words, with its 1-based number. Those without are counted, and not looked at."""
+    """Return each line that contains one of the words, with its 1-based number. Other lines are only counted."""
     there = [word for word in words if word in text] if len(words) > 1 else words
     at = text.find(there[0]) if there else -1
     if at >= 0 and len(there) > 1:
         lines = enumerate(split_lines(text), start=1)
         yield from ((number, line) for number, line in lines if any(word in line for word in there))
         return
-    # Nothing is searched twice: not what lies before the last line, nor what lies before the next end of each kind.
+    # No text is searched twice, neither before the last line nor before the next line end of each kind.
     number, counted, feed = 1, 0, -1
     back = -1 if "\r" in text else len(text)
     while at >= 0:

@@ -1,7 +1,8 @@
-"""Facts of a built-in benchmark of MLPerf: names, data layout, model, licence, and the settings with which it is
-rehearsed, from its ``benchmark.yaml``.
+"""Facts about a built-in MLPerf benchmark, from its ``benchmark.yaml``: names, data layout, model, licence, and
+rehearsal settings.
 
-The files are with the code that children import (``harness/benchmarks/<name>/``); nothing of that is imported here.
+The files are stored with the code that child processes import (``harness/benchmarks/<name>/``); this module imports
+none of that code.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ _FILE = "benchmark.yaml"
 
 
 class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A dataset or model as it is published. ``layout``: file → what it is; ``by_hand``: how to get what may not be
-    downloaded; ``sources``: addresses of what may; ``type``: of the inputs, as measurements name it.
+    """Published dataset or model. ``layout``: file → description; ``by_hand``: how to get files that may not be
+    downloaded; ``sources``: addresses of those that may; ``type``: data type of the inputs, as used in measurements.
 
-    ``settings``: those that it is made with, each with what it may be, "number" and "flag" in addition to lists; None
-    where it is not stated. ``precisions``: those in which a model can be made here; all where none is named."""
+    ``settings``: settings for preparing it, each with its allowed values: a list, "number" or "flag"; None if unknown.
+    ``precisions``: those in which a model can be prepared here; all if empty.
+    """
 
     title: str
     licence: str = ""
@@ -48,10 +50,10 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``samples`` to generate; what a spec says of the benchmark and of each scenario, so that a pass takes minutes:
-    "{data}" for the generated data, "{python}" for the interpreter that has this project.
-    ``tests``: what it says of the compliance tests that generated answers can pass; where some cannot, the benchmark is
-    rehearsed in the open division, with these. Empty: all of them can."""
+    """Settings of a rehearsal. ``samples``: number to generate; the spec's settings for the benchmark and each scenario
+    that make a pass take minutes. "{data}" means the generated data, "{python}" this project's interpreter.
+    ``tests``: settings for the compliance tests that generated answers can pass; if some cannot pass, the benchmark is
+    rehearsed in the open division with these. Empty: all can pass."""
 
     samples: int
     tests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -60,9 +62,10 @@ class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Support of a benchmark here. ``runs``: its code comes with the project; where it does not, or where the official
-    script scores, ``because`` says why. ``script``: that script, in mlcommons/inference, with the ``sha256`` of the
-    version that is meant; ``command``: how a spec declares it as harness.score.command, in its folder."""
+    """Level of support for a benchmark. ``runs``: its code is included in the project; if not, or if the official
+    script scores, ``because`` gives the reason. ``script``: the official script in mlcommons/inference, with the
+    ``sha256`` of the expected version; ``command``: its declaration in a spec as harness.score.command, in its
+    folder."""
 
     runs: bool = True
     because: str = ""
@@ -72,8 +75,8 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AnswerFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Types of an answer's bytes. ``dtype``: to the scorer that comes with the project; ``scripts``: official script
-    that scores → the default of its --dtype; ``only``: these scripts read no other type."""
+    """Data types of answers. ``dtype``: for the scorer included in the project; ``scripts``: official scoring script →
+    the default of its --dtype; ``only``: scripts that read no other type."""
 
     dtype: str = ""
     scripts: Mapping[str, str] = field(default_factory=dict)
@@ -81,10 +84,10 @@ class AnswerFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``code``: its name among the built-in ones; ``names``: what a spec may call it → what rounds call that.
-    ``backends``: what computes it where the spec names nothing, on a "cpu" or on "nvidia". ``rehearsal``: None where it
-    cannot be rehearsed. ``until``: the last round whose benchmark it is, where later ones mean another by its name.
-    ``computed``: its kind of model, which not every backend computes."""
+    """Facts about one benchmark. ``code``: its built-in name; ``names``: name in a spec → name in rounds. ``backends``:
+    default backends on "cpu" and on "nvidia". ``rehearsal``: None if it cannot be rehearsed. ``until``: the last round
+    that includes it, if later rounds use its name for another benchmark. ``computed``: the kind of model, which not
+    every backend supports."""
 
     code: str
     title: str
@@ -101,7 +104,7 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     computed: Literal["network", "program", "pipeline", "tokens"] = "network"
 
     def find_official_name(self, name: str) -> str:
-        """Find its name in rounds where a spec calls it ``name``; by another name it is the first of them."""
+        """Return the official name for a spec's ``name``; for any other name, the first official name."""
         return self.names.get(name, next(iter(self.names.values())))
 
     @property
@@ -110,14 +113,14 @@ class BenchmarkFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def load_benchmark_facts() -> Mapping[str, BenchmarkFacts]:
-    """Every built-in benchmark that has such a file, by its code's name."""
+    """Load every built-in benchmark that has a facts file, by its code name."""
     return {path.parent.name: _load(path) for path in _read_files()}
 
 
 @cache
 def find_benchmark_facts(name: str) -> BenchmarkFacts | None:
-    """By any of its names, or that of its code: the first that has it. Every cell asks, of few of them: a file that
-    does not even hold the name is not parsed."""
+    """Find a benchmark by any of its names or its code name; the first match wins. This runs for every cell, so files
+    that do not contain the name are not parsed."""
     written = name.encode(errors="surrogatepass")
     files = (path for path, data in _read_files().items() if written in data or path.parent.name == name)
     return next((facts for facts in map(_load, files) if name in (*facts.names, facts.code)), None)
@@ -134,7 +137,7 @@ def _load(path: Path) -> BenchmarkFacts:
 
 
 def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
-    """Raises ReconcilerError, naming the field that is missing, unknown or of another type."""
+    """Parse a benchmark's facts. Raises ReconcilerError with the missing, unknown or mistyped field."""
     values = {**parse_yaml_mapping(path.read_bytes()).values, "code": path.parent.name}
     try:
         return convert(values, BenchmarkFacts)
@@ -147,6 +150,6 @@ _VARIANTS = ("-99.9", "-99", "-95")
 
 
 def strip_variant(benchmark: str) -> str:
-    """bert of bert-99.9: what variants that differ in the accuracy they have to reach have in common. Rules let them
-    share their runs."""
+    """Return the common name of variants that differ in their accuracy targets: bert for bert-99.9. The rules let such
+    variants share runs."""
     return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

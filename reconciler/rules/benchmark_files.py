@@ -1,7 +1,7 @@
-"""The files that a benchmark of MLPerf is made from: where each is published, what proves it, where it belongs in a
-scratch space. From the ``files.yaml`` of the benchmark's folder.
+"""Source files of an MLPerf benchmark, from ``files.yaml`` in the benchmark's folder: where each is published, how it
+is verified, and where it belongs in a scratch space.
 
-Places are relative to the scratch space, laid out as the guides of submitters have it: ``data``, ``models`` and
+Paths are relative to the scratch space, laid out as in submitters' guides: ``data``, ``models`` and
 ``preprocessed_data``.
 """
 
@@ -21,16 +21,16 @@ from reconciler.storage.documents import parse_yaml_mapping
 _FOLDER = Path(catalog.__file__).parent / "benchmarks"
 _FILE = "files.yaml"
 SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
-# Where the guides have it where the variable is not set; the newer guide first.
+# Default locations in the guides if the variable is not set; the newer guide first.
 SCRATCH_DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
 GIT = "git"
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 class FileDigest(Struct, frozen=True):
-    """``algorithm``: sha256, or md5 where the source publishes nothing better, or git: the name that git has for the
-    file where its repository is all that is published. ``origin``: who published it.
-    ``others``: of other versions that are as good, which guides of submitters have under the same name."""
+    """Digest of a file. ``algorithm``: sha256; md5 if the source publishes nothing better; git (the blob id) if only a
+    repository is published. ``origin``: who published it. ``others``: digests of equally valid versions that
+    submitters' guides have under the same name."""
 
     algorithm: str
     value: str
@@ -42,14 +42,14 @@ class FileDigest(Struct, frozen=True):
 
 
 class SourceFile(Struct, frozen=True, kw_only=True):
-    """One file, or the files of one folder, as they are published.
+    """One published file, or the files of one folder.
 
-    ``path``: where it belongs, a pattern where it is ``count`` files. ``sources``: addresses of the file, or of the
-    archive that it is packed in, any of which will do; none where it must be brought ``by_hand``. ``member``: its name
-    in the archive; ``unpack``: the prefix of the names in the archive that are wanted, below the folder of ``path``.
-    ``listed_in``: the file that names them, each of which is below an address. ``digest``: of what the address gives.
-    ``size``: bytes on disk as people know it, for estimates alone; ``packed``: bytes of the archive. ``known_as``:
-    other places where guides have it. ``optional``: a benchmark runs without it.
+    ``path``: destination, a pattern if there are ``count`` files. ``sources``: alternative addresses of the file or of
+    the archive that contains it; empty if it must be obtained ``by_hand``. ``member``: its name in the archive;
+    ``unpack``: prefix of the archive members to extract into the folder of ``path``. ``listed_in``: the file that lists
+    the members, each below an address. ``digest``: digest of the downloaded file. ``size``: approximate bytes on disk,
+    for estimates only; ``packed``: bytes of the archive. ``known_as``: other locations used in guides. ``optional``:
+    the benchmark runs without it.
     """
 
     path: str
@@ -73,7 +73,7 @@ class SourceFile(Struct, frozen=True, kw_only=True):
 
     @property
     def archive(self) -> str:
-        """The name of the archive that it comes out of; "" where it comes as it is."""
+        """Name of the archive that contains it; "" if it is not packed."""
         return PurePosixPath(urlsplit(self.sources[0]).path).name if self.is_archive else ""
 
     @property
@@ -86,8 +86,8 @@ class SourceFile(Struct, frozen=True, kw_only=True):
 
 
 class BenchmarkFiles(Struct, frozen=True, kw_only=True):
-    """``folder``: of its code. ``datasets`` and ``models``: where a spec without a path of its own finds them, the
-    first that is there."""
+    """Source files of one benchmark. ``folder``: its code folder. ``datasets`` and ``models``: default locations for a
+    spec without a path; the first that exists is used."""
 
     folder: str
     names: tuple[str, ...]
@@ -102,13 +102,13 @@ class BenchmarkFiles(Struct, frozen=True, kw_only=True):
 
 @cache
 def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
-    """By the first name of each, in the order of the names."""
+    """Load the files of each benchmark by its first name, in name order."""
     found = (_parse(path) for path in _FOLDER.glob(f"*/{_FILE}"))
     return {item.name: item for item in sorted(found, key=lambda item: item.name)}
 
 
 def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
-    """By any of its names, or that of its code; the first of ``names`` that is known."""
+    """Find a benchmark by any of its names or its code name; the first known one of ``names`` wins."""
     known = load_benchmark_files().values()
     return next((item for name in names for item in known if name in (*item.names, item.folder)), None)
 

@@ -1,5 +1,5 @@
-"""The tables of an official submission checker, read from its source without running any of it: dictionaries of
-constants, each value with its line."""
+"""Tables of an official submission checker, parsed from its source without executing it: dictionaries of constants,
+each value with its line."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class Constant(Struct, frozen=True):
-    """A value of a table: a number (exact), a text, or a tuple of values. ``unread``: the source text of one that is
-    no constant."""
+    """Value in a table: a number (exact), a text, or a tuple of values. ``unread``: the source text of a value that is
+    not a constant."""
 
     value: Any
     line: int
@@ -39,7 +39,7 @@ Table = Mapping[str, Any]  # of tables and cells
 
 
 class CheckerTables(Struct, frozen=True):
-    """``source``: its name among the sources of ruled values; ``file``: for people."""
+    """Tables of one checker. ``source``: its name among the sources of ruled values; ``file``: its name in messages."""
 
     source: str
     file: str
@@ -49,7 +49,7 @@ class CheckerTables(Struct, frozen=True):
         return tuple(self.tables[_MODELS])
 
     def find(self, name: str, *path: str) -> Table:
-        """A table by its name, and what is below in it; empty where there is none."""
+        """Return a table by its name and the keys below it; empty if absent."""
         found: Any = self.tables.get(name, {})
         for part in path:
             found = found.get(part, {}) if isinstance(found, Mapping) else {}
@@ -63,12 +63,12 @@ class CheckerTables(Struct, frozen=True):
         return self.find(_MODELS, round_name, name)
 
     def find_models(self, round_name: str, name: str = "models") -> Constant | None:
-        """A list of benchmarks."""
+        """Return a list of benchmarks."""
         found = self.find(_MODELS, round_name).get(name)
         return found if isinstance(found, Constant) and isinstance(found.value, tuple) else None
 
     def list_unread(self, round_name: str) -> Iterator[tuple[str, Constant]]:
-        """What is in the tables of the round and is no constant, each with where it is in them."""
+        """List the values of the round's tables that are not constants, each with its location."""
         for name in sorted(self.tables):
             found = self.tables[name]
             yield from _list_unread(name, found.get(round_name, {}) if name == _MODELS else found)
@@ -84,8 +84,8 @@ def _list_unread(name: str, found: Any) -> Iterator[tuple[str, Constant]]:
 
 
 def read_checkers(folder: Path) -> tuple[CheckerTables, ...]:
-    """Those in the folder of the checkers, or of a checkout that has it: the newer first, which alone is called
-    ``checker``; the one there is, if there is only one. ReconcilerError where there is none."""
+    """Read the checkers in their folder or in a checkout that contains it, the newer one first. Only the newer is named
+    ``checker``, or the only one if there is just one. Raises ReconcilerError if there is none."""
     found: list[CheckerTables] = []
     for place in (folder, folder / _FOLDER):
         for file in (_NEWER, *_OLDER):

@@ -1,5 +1,5 @@
-"""Differences between the sources of a round (what each says, which counts, and why), and between two rounds. Both name
-a value by the place where a round states it."""
+"""Differences between the sources of a round (their statements, which one counts, and why) and between two rounds. Both
+identify a value by its place in the round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ CATEGORIES, LAYOUT = "categories", "layout"
 
 
 class RulePlace(Struct, frozen=True):
-    """``benchmark`` and ``scenario`` are "" where a value holds for all. ``name``: a rule, a section, "categories"."""
+    """Place of a rule. ``benchmark`` and ``scenario`` are "" if a value applies to all. ``name``: a rule, a section, or
+    "categories"."""
 
     benchmark: str
     scenario: str
@@ -26,7 +27,7 @@ class RulePlace(Struct, frozen=True):
 
 
 def find_stated(ruleset: Ruleset) -> Iterator[tuple[RulePlace, RuledValue]]:
-    """Every ruled value of a round at the level where it is stated: general ones once, not for each benchmark."""
+    """Return every ruled value at the level that states it: general ones once, not for each benchmark."""
     for name, ruled in {**ruleset.general, **ruleset.sections}.items():
         yield RulePlace("", "", name), ruled
     for scenario, fields in ruleset.scenarios.items():
@@ -44,7 +45,7 @@ def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue
 
 
 def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
-    """The value that holds at a place, wherever it is stated; None when the round says nothing."""
+    """Return the value in effect at a place, at whatever level it is stated; None if the round does not state it."""
     name, rules = place.name, ruleset.find_benchmark(place.benchmark)
     if place.scenario and place.scenario not in ruleset.scenarios:
         return None
@@ -59,7 +60,7 @@ def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
 
 
 class Statement(Struct, frozen=True):
-    """Statement of some sources. ``because``: why it counts, or why it does not."""
+    """Value stated by some sources. ``because``: why it counts or does not count."""
 
     sources: tuple[str, ...]
     value: Any
@@ -68,14 +69,14 @@ class Statement(Struct, frozen=True):
 
 
 class Conflict(Struct, frozen=True):
-    """The first statement is the one that counts."""
+    """Conflicting statements; the first one counts."""
 
     place: RulePlace
     statements: tuple[Statement, ...]
 
 
 def find_conflicts(ruleset: Ruleset) -> tuple[Conflict, ...]:
-    """Every value about which sources differ, in the order of the round."""
+    """Return every value on which sources differ, in the order of the round."""
     return tuple(Conflict(p, _statements(r)) for p, r in find_stated(ruleset) if r.overruled or r.ignored)
 
 
@@ -91,7 +92,7 @@ def _statements(ruled: RuledValue) -> tuple[Statement, ...]:
 
 
 class RuleChange(Struct, frozen=True):
-    """A value that differs; None on the side of a round that says nothing."""
+    """Changed value; None on the side of a round that does not state it."""
 
     place: RulePlace
     before: Any
@@ -99,7 +100,8 @@ class RuleChange(Struct, frozen=True):
 
 
 class RoundsDiff(Struct, frozen=True):
-    """``before`` and ``after`` are rounds. ``changes`` covers the benchmarks that both have, and what holds for all."""
+    """Differences between the rounds ``before`` and ``after``. ``changes`` covers general values and the benchmarks in
+    both rounds."""
 
     before: str
     after: str
@@ -113,7 +115,7 @@ class RoundsDiff(Struct, frozen=True):
 
 
 def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
-    """Values compare as they hold, not as they are stated: moving one to another level changes nothing."""
+    """Compare the values in effect: moving a value to another level is not a change."""
     common = {"", *before.benchmarks} & {"", *after.benchmarks}
     places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
     changes = [

@@ -1,5 +1,5 @@
-"""Facts of a round for executing, judging and auditing a cell: taken from the rules once, where the desired state is
-compiled, so that no later stage reads a round."""
+"""Facts of a round for executing, judging and auditing a cell. They are copied from the rules when the desired state is
+compiled, so that later stages need no round."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reconciler.resource.ruled_values import AccuracyLogRule, Bar, ExtraFiles, I
 
 
 class EndpointsContext(Struct, frozen=True):
-    """Context of a cell that is measured by the endpoints harness.
+    """Context of a cell measured by the endpoints harness.
 
-    ``audits``: test → the harness's name of it, of tests whose file is asked for. ``mean_tokens``: the bounds of the
-    mean number of output tokens, where TEST09 is asked for. ``single_score``: one plain score counts as the accuracy.
-    ``min_duration``: in ms, where the cell itself asks for none.
+    ``audits``: test → the harness's name for it, for tests whose file is required. ``mean_tokens``: bounds of the mean
+    number of output tokens, if TEST09 is required. ``single_score``: a single plain score counts as the accuracy.
+    ``min_duration``: in ms, for cells that do not set one.
     """
 
     limits: LatencyLimits = field(default_factory=LatencyLimits)
@@ -28,18 +28,18 @@ class EndpointsContext(Struct, frozen=True):
 
 
 class InferredMetric(Struct, frozen=True):
-    """Metric of another scenario on a cell's system by the cell's runs, in ``unit``."""
+    """Metric of another scenario, in ``unit``, derived from a cell's runs on the same system."""
 
     rule: Inference
     unit: str
 
 
 class RuleContext(Struct, frozen=True):
-    """``bars_bind``: whether accuracy below a bar counts in the cell's division. ``answers_compared``: a compliance
-    test compares its answers with those of this run. ``performance_checked``: whether LoadGen's word on this run
-    counts; a test that ends after a fixed number of queries may be too short for it. ``inferred``: the scenarios that
-    the round lets follow from this cell's runs. ``shown``: what it wants to see of the accuracy run's answers.
-    ``built_in``: the settings that the round's LoadGen has without a user.conf."""
+    """Rule context of a run. ``bars_bind``: whether accuracy bars apply in the cell's division. ``answers_compared``: a
+    compliance test compares its answers with this run's. ``performance_checked``: whether LoadGen's verdict on this run
+    counts; a test with a fixed number of queries may be too short for it. ``inferred``: scenarios whose results the
+    round lets follow from this cell's runs. ``shown``: the part of the accuracy run's answers to publish. ``built_in``:
+    the round's LoadGen defaults without a user.conf."""
 
     metric: Metric
     accuracy_log: AccuracyLogRule

@@ -135,7 +135,7 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
 
 
 def list_spec_files(folder: Path) -> list[Path]:
-    """Every .yaml and .yml file below a folder, hidden ones left out. StrangeFileError for folders without end."""
+    """Every .yaml and .yml file below a folder, hidden ones left out. SpecialFileError for folders without end."""
     return sorted(item for item in walk_files(folder) if _is_spec(item, folder))
 
 

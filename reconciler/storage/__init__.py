@@ -1,1 +1,1 @@
-"""Files, locks, processes, git, archives, untrusted input: the only modules that touch them."""
+"""Files, locks, processes, git, archives and untrusted input: the only modules that access them."""

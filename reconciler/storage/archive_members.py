@@ -1,7 +1,7 @@
-"""The gate for archives that somebody else made: the head of a member is bounded before it is believed.
+"""The gate for foreign archives: a member's header is size-checked before it is read.
 
-A name or attributes may claim gigabytes, which would be read into memory; a size below zero leads the reader back to
-where it was, for ever; and thousands of heads before one file are read one within the other, until the stack is full.
+A name or attributes may claim gigabytes, which would be read into memory; a negative size sends the reader back to an
+earlier position forever; and thousands of headers before one file are read recursively until the stack overflows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LARGEST_HEAD = 1 << 20  # bytes of a long name, or of attributes
-# Errors of reading an archive that is none, or a damaged one; of a zip also an unknown method, and a password.
+# Errors of reading a damaged archive or a file that is not an archive; for a zip also an unknown method and a password.
 NO_ARCHIVE = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
     *(ValueError, RecursionError, NotImplementedError, RuntimeError),
@@ -22,7 +22,7 @@ NO_ARCHIVE = (
 
 
 class BoundedMember(tarfile.TarInfo):
-    """A member whose head is read only when it is of a sensible size. For ``tarfile.open(tarinfo=…)``."""
+    """A member whose header is read only if its size is sensible. For ``tarfile.open(tarinfo=…)``."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if self.size < 0:
@@ -33,8 +33,8 @@ class BoundedMember(tarfile.TarInfo):
 
 
 def read_members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Each member in turn. Raises what is in ``NO_ARCHIVE``."""
+    """Yield each member in turn. Raises the errors in ``NO_ARCHIVE``."""
     for member in tar:
-        if member.size < 0:  # as attributes of it say, which come after its head
+        if member.size < 0:  # set by attributes, which follow its header
             raise tarfile.HeaderError(f"a size of {member.size:,} bytes")
         yield member

@@ -1,6 +1,6 @@
-"""The code of a run as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
+"""A run's code as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
 
-So what is published as code is what ran, and a function of the records: no folder of this machine is read for it later.
+So the published code is the code that ran, and depends on the records only: no local folder is read for it later.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_m
 from reconciler.storage.code_files import list_code_names, select_kept_names
 from reconciler.storage.files import hash_file
 
-LARGEST_CODE = 4 << 20  # bytes of one file; what is larger is data, and named with its digest instead
+LARGEST_CODE = 4 << 20  # bytes of one file; a larger file is data, listed by its digest instead
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
 _DIGITS = 64  # of a SHA-256
 
 
 def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Name → content of a file or folder of code, and name → digest of what is too large to be code. Hidden files are
-    in neither: they hold settings and secrets. Raises OSError."""
+    """Return name → content of a file or folder of code, and name → digest of files too large to be code. Hidden files,
+    which contain settings and secrets, are in neither. Raises OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent
     else:
@@ -43,7 +43,8 @@ def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tu
 
 
 def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], large: Mapping[str, str]) -> list[str]:
-    """How a folder of code differs from the one that a run kept: "run.py changed". ``now`` and ``large``: as read."""
+    """List how a folder of code differs from the copy that a run kept: "run.py changed". ``now`` and ``large``: from
+    ``read_code``."""
     listed = (line.split("  ", 1) for line in kept.get(LEFT_OUT, b"").decode(errors="replace").splitlines())
     before: dict[str, object] = {name: data for name, data in kept.items() if name != LEFT_OUT}
     before |= {name: digest for digest, name in listed}
@@ -54,12 +55,12 @@ def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], larg
 
 
 def describe_left_out(large: Mapping[str, str]) -> bytes:
-    """As sha256sum writes and reads it."""
+    """Return the list in sha256sum's format."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(large.items())).encode()
 
 
 def read_left_out(data: bytes) -> dict[str, str]:
-    """Name -> digest, of what ``describe_left_out`` wrote. ValueError for anything else."""
+    """Return name → digest from the output of ``describe_left_out``. Raises ValueError for anything else."""
     found = {}
     for line in data.decode().splitlines():
         digest, separator, name = line.partition("  ")
@@ -70,7 +71,7 @@ def read_left_out(data: bytes) -> dict[str, str]:
 
 
 def pack_code(files: Mapping[str, bytes]) -> bytes:
-    """The same bytes for the same files: no time, owner or mode of this machine."""
+    """Pack files so that equal files give equal bytes: without this machine's times, owners and modes."""
     stream = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,
@@ -84,7 +85,7 @@ def pack_code(files: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_code(data: bytes) -> dict[str, bytes]:
-    """Raises ValueError for what ``pack_code`` has not written."""
+    """Unpack the files of an archive. Raises ValueError for data that ``pack_code`` has not written."""
     found: dict[str, bytes] = {}
     left = MOST_CODE
     try:

@@ -1,4 +1,4 @@
-"""JSON objects and YAML mappings of other programs, with the lines of their names."""
+"""JSON objects and YAML mappings of other programs, with the line numbers of their keys."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from ruamel.yaml.error import YAMLError
 from reconciler.storage.json_files import parse_json
 
 _JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
-_COLON = re.compile(r'"\s*+:')  # behind each key of JSON
-# Digits as zeros, of which a long number is a row: found in a tenth of the time that a shape of digits takes.
+_COLON = re.compile(r'"\s*+:')  # after each key of JSON
+# Digits are replaced by zeros, so that a long number is a run of zeros: found in a tenth of the time of a digit
+# pattern.
 _DIGITS, _YAML_DIGITS = (
     bytes.maketrans(digits, b"0" * len(digits)) for digits in (b"123456789", b"123456789ABCDEFabcdef_")
 )
-_LONG, _MOST_BITS = b"0" * 301, 1200  # fewer digits have no more bits, hexadecimal ones neither
+_LONG, _MOST_BITS = b"0" * 301, 1200  # fewer digits have no more bits, even hexadecimal ones
 _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 
 class ResultDocument(Struct, frozen=True, dict=True):
-    """A JSON object or YAML mapping, of ``text``, whose names are of a shape. ``repeated``: names that one object has
-    twice or more, with the first and the last value, of which the last counts; YAML has none."""
+    """A JSON object or YAML mapping parsed from ``text``. ``repeated``: keys that occur more than once in one object,
+    with the first and the last value, of which the last counts; empty for YAML."""
 
     values: Mapping[str, Any]
     text: str = ""
@@ -36,14 +37,15 @@ class ResultDocument(Struct, frozen=True, dict=True):
 
     @cached_property
     def lines(self) -> Mapping[str, int]:
-        """The 1-based line where a name is first a key, at any depth: asked for problems alone."""
+        """The 1-based line where each name first occurs as a key, at any depth; computed only for messages about
+        problems."""
         return _lines(self.text, self.shape)
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
 
     def get_nested(self, *names: str) -> Any:
-        """A nested value, None where any step is missing."""
+        """Return a nested value, None if any step is missing."""
         found: Any = self.values
         for name in names:
             if not isinstance(found, Mapping):
@@ -53,7 +55,7 @@ class ResultDocument(Struct, frozen=True, dict=True):
 
 
 def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
-    """A JSON object. ValueError (JSONDecodeError with its line) otherwise."""
+    """Parse a JSON object. Raises ValueError (JSONDecodeError with its line) for anything else."""
     content = data.decode("utf-8-sig")
     document = parse_json(content)
     _refuse_long_numbers(_DIGITS, data, document)
@@ -63,7 +65,7 @@ def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
 
 
 def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
-    """A YAML mapping. ValueError otherwise."""
+    """Parse a YAML mapping. Raises ValueError for anything else."""
     content = data.decode("utf-8")
     try:
         document = YAML(typ="safe").load(StringIO(content))
@@ -78,7 +80,7 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
 
 
 def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], ...]:
-    """Read a second time only where more keys are written than the document has."""
+    """Find repeated keys; parse a second time only if the text has more keys than the document."""
     left, count = [document], 0
     while left:
         found = left.pop()
@@ -101,20 +103,20 @@ def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], .
 
     try:
         json.loads(content, object_pairs_hook=note)
-    except (ValueError, RecursionError):  # what half a character or many brackets are, its reader says
+    except (ValueError, RecursionError):  # the JSON reader reports half a character or too many brackets
         return ()
     return tuple(repeated)
 
 
 def _refuse_long_numbers(digits: bytes, data: bytes, document: Any) -> None:
-    """ValueError for an integer too long to compute with, or to show: a hexadecimal one may have any length.
-    ``digits``: those that it may have, as zeros."""
+    """Raise ValueError for an integer too long to compute with or to show: a hexadecimal one may have any length.
+    ``digits``: the text with digits replaced by zeros."""
     left, seen = [document] if _LONG in data.translate(digits) else [], set[int]()
     while left:
         found = left.pop()
         if isinstance(found, int) and found.bit_length() > _MOST_BITS:
             raise ValueError("a number has hundreds of digits")
-        if isinstance(found, (dict, list)) and id(found) not in seen:  # YAML's aliases may lead back
+        if isinstance(found, (dict, list)) and id(found) not in seen:  # YAML aliases may be circular
             seen.add(id(found))
             left += [*found, *found.values()] if isinstance(found, dict) else found
 

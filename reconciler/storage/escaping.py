@@ -1,7 +1,7 @@
-"""Text on its way out, from any source: specs, logs, names of folders, subjects of commits, output of a child.
+"""Escapes output text from any source: specs, logs, folder names, commit subjects, a child's output.
 
-Escaped once, at the exit, for where it goes. Nothing that is shown moves a cursor, hides or reorders its neighbours,
-becomes markup, or is a command for the program that reads the output of a continuous integration.
+Text is escaped once, at output, for its destination. Nothing shown can move a cursor, hide or reorder other text,
+become markup, or act as a command for the program that reads a CI job's output.
 """
 
 from __future__ import annotations
@@ -13,27 +13,26 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-# Control characters, surrogates (bytes of a name that is not UTF-8), what is invisible, and what turns the direction of
-# writing around: https://trojansource.codes
+# Control characters, surrogates (bytes of a name that is not UTF-8), invisible characters, and those that change the
+# direction of writing: https://trojansource.codes
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\U000e0000-\U000e007f"
 )
-# Patterns are compiled where they are first used: these classes take long, and most of what is shown needs none.
+# Patterns are compiled on first use: these classes take long to compile, and most output needs none.
 _IN_TEXT = f"[{_HIDDEN}]"
 _IN_LINE = f"[{_HIDDEN}\t\n]"
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# A style of ours carries a secret number that the authors of shown text did not know; any other escape sequence is
-# text.
+# Our styles contain a secret number that the authors of shown text did not know; any other escape sequence is text.
 _SEAL = os.urandom(8).hex()
 _STYLED = rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]"
-# GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines, wherever they come from.
+# GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines from any source.
 _COMMAND = r"(?m)^([^\S\n]*):(?=:)|#(?=#(?:\[|vso\[|teamcity\[))"
 _MARKUP = r"([\\`*_{}\[\]<>#|~$!&])"
 _RESET = "0"
-_SHORTEST = 6  # characters of a value that is looked for in what is shown
-_HIDDEN_VALUES: dict[str, str] = {}  # what this process has expanded in specs
-_HIDDEN_LOCATIONS: dict[str, str] = {}  # whole locations as they were expanded → as they are written
+_SHORTEST = 6  # characters of a value that is replaced in output
+_HIDDEN_VALUES: dict[str, str] = {}  # values that this process has expanded in specs
+_HIDDEN_LOCATIONS: dict[str, str] = {}  # expanded locations → as written
 _VARIABLE = r"\$\{(\w+)\}"
 _BELOW_A_VARIABLE = r"\$\{\w+\}/[^/$]+"
 
@@ -53,13 +52,13 @@ def _is_plain(text: str) -> bool:
 
 
 def seal_style(text: str, codes: str) -> str:
-    """Text in a style of ours (``codes``: SGR, such as "1;31"), which ``escape_output`` lets through."""
+    """Return text in one of our styles (``codes``: SGR, such as "1;31"), which ``escape_output`` keeps."""
     return f"\x1b[{_SEAL}:{codes}m{text}\x1b[{_SEAL}:{_RESET}m"
 
 
 def escape_output(text: str) -> str:
-    """Lines for a terminal or a log. Our own styles and newlines stay, every other control character is written out,
-    and no line is a command."""
+    """Escape lines for a terminal or a log. Our own styles and newlines are kept, every other control character is
+    written out, and no line is a command."""
     shown = _hide_values(text)
     if not _is_plain(shown.replace("\n", "")):
         shown = re.sub(_STYLED, lambda found: f"\x1b[{found[1]}m" if found[1] else _visible(found), shown)
@@ -67,36 +66,37 @@ def escape_output(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """One value within a line: a newline in it does not begin another line."""
+    """Escape one value within a line: a newline in it does not begin another line."""
     return text if _is_plain(text) else re.sub(_IN_LINE, _visible, text)
 
 
 def escape_hidden(text: str) -> str:
-    """Text that is markup already, or commands of ours to a continuous integration: only invisible characters go."""
+    """Remove only invisible characters, from text that is markup already or that contains our own CI commands."""
     return re.sub(_IN_TEXT, _visible, _hide_values(text))
 
 
 def hide_value(name: str, value: str) -> None:
-    """From now on show ``value`` as its ``${NAME}``, anywhere. Not a place on this disk: much else is below it, and
-    ``hide_location`` hides what a spec names; nor a word of a few characters, which would be found everywhere."""
+    """From now on show ``value`` as its ``${NAME}`` everywhere. It does nothing for a path on this disk, which has many
+    others below it (``hide_location`` hides those in a spec), or for a very short word, which would match
+    everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
         _HIDDEN_VALUES[value] = f"${{{name}}}"
 
 
 def expand_variables(written: str, environment: Mapping[str, str]) -> str:
-    """A location with the values of the variables that it names; those that are not set stay as they are."""
+    """Expand the variables in a location; unset variables remain unchanged."""
     return re.sub(_VARIABLE, lambda found: environment.get(found[1], found[0]), written)
 
 
 def find_variable(location: str) -> str:
-    """The first variable of a location that was left as it is written, since it is not set; "" for none."""
+    """Return the first unexpanded (unset) variable of a location; "" if there is none."""
     found = re.search(_VARIABLE, location)
     return found[1] if found is not None else ""
 
 
 def hide_location(written: str, expanded: str) -> bool:
-    """From now on the location shows as it is written in the spec, and what is below it as below that. False where it
-    is so short a word that it would be found everywhere."""
+    """From now on show the location as written in the spec, and paths below it accordingly. Returns False if it is so
+    short that it would match everywhere."""
     if not expanded.startswith("/") and len(expanded) < _SHORTEST:
         return False
     pairs = [(written, expanded)]
@@ -120,19 +120,19 @@ def _hide_values(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _find_locations() -> re.Pattern[str]:
-    """Whole names of files and folders only; in JSON a newline before one is the letter n."""
+    """Match complete names of files and folders only; in JSON, the letter n of an escaped newline may precede one."""
     longest_first = sorted(_HIDDEN_LOCATIONS, key=len, reverse=True)
     return re.compile(rf"(?:(?<![\w./~-])|(?<=\\[nrt]))(?:{'|'.join(map(re.escape, longest_first))})(?![\w-]|\.\w)")
 
 
 def encode_json(value: Any) -> str:
-    """As ``json.dumps``, readable; what would be invisible, or a command, is escaped in JSON's own way."""
+    """Encode like ``json.dumps``, with indentation; invisible characters and commands are escaped in JSON's own way."""
     return re.sub(_IN_TEXT, _json_escape, _hide_values(_dump_json(value))).replace("##", "#\\u0023")
 
 
 def _dump_json(value: Any) -> str:
-    """Python's own writer takes five times as long where it also indents. What msgspec refuses and that writes (half a
-    character, a number that is none) it writes alone."""
+    """Encode with msgspec, since Python's own encoder takes five times as long with indentation. Values that only the
+    latter accepts (half a character, a non-finite number) are left to it."""
     import msgspec
 
     try:
@@ -146,12 +146,12 @@ def _json_escape(match: re.Match[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """A value as plain text of a paragraph, a heading or a cell of a table: no markup, no link, no mention."""
+    """Escape a value as plain text of a paragraph, a heading or a table cell: no markup, no link, no mention."""
     return re.sub(_MARKUP, r"\\\1", escape_line(" ".join(text.split()))).replace("@", "@<!-- -->")
 
 
 def quote_code(text: str, *, in_table: bool = False) -> str:
-    """A value as code in Markdown: it cannot end the code, whatever backticks it holds, nor the cell of a table."""
+    """Quote a value as code in Markdown: its backticks cannot end the code, and it cannot end a table cell."""
     inside = escape_line(text).replace("|", "\\|") if in_table else escape_line(text)
     longest = max((len(run) for run in re.findall("`+", inside)), default=0)
     fence = "`" * (longest + 1)
@@ -159,7 +159,7 @@ def quote_code(text: str, *, in_table: bool = False) -> str:
 
 
 def escape_html(text: str) -> str:
-    """A value as text or as an attribute in quotes."""
+    """Escape a value as text or as a quoted attribute."""
     import html
 
     return html.escape(re.sub(_IN_TEXT, _visible, text), quote=True)

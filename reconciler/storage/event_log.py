@@ -1,7 +1,7 @@
-"""Log of a process for programs that read logs: one JSON object a line, a constant message and named facts.
+"""A process's log for log readers: one JSON object per line, with a constant message and named facts.
 
-Modules say ``log.info("step ended", extra=facts(cell=…))`` to a logger of the standard library. Each line carries what
-``context`` was given: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose`` nothing is
+Modules call ``log.info("step ended", extra=facts(cell=…))`` on a logger of the standard library. Each line includes the
+facts of ``context``: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose``, nothing is
 written.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = "reconciler"
 RECONCILING = "pass"
-KEPT = 50  # files of earlier passes, and as many of earlier plans and audits each
+KEPT = 50  # files kept of earlier passes, and as many each of plans and audits
 
 log = logging.getLogger(__name__)
 _FACTS = "facts"
@@ -28,13 +28,13 @@ _CONTEXT: ContextVar[Mapping[str, Any]] = ContextVar("context", default={})  # n
 
 
 def facts(**named: Any) -> dict[str, dict[str, Any]]:
-    """For the ``extra`` of a line; None and "" are left out."""
+    """Return the ``extra`` argument of a log call; None and "" are left out."""
     return {_FACTS: {name: value for name, value in named.items() if value not in (None, "")}}
 
 
 @contextlib.contextmanager
 def context(**named: Any) -> Iterator[None]:
-    """Facts of every line within."""
+    """Add facts to every line logged within the context."""
     token = _CONTEXT.set({**_CONTEXT.get(), **named})
     try:
         yield
@@ -43,7 +43,7 @@ def context(**named: Any) -> Iterator[None]:
 
 
 def add_context(**named: Any) -> None:
-    """To the context that is entered now."""
+    """Add facts to the current context."""
     _CONTEXT.set({**_CONTEXT.get(), **named})
 
 
@@ -62,7 +62,7 @@ class JsonLines(logging.Formatter):
 
 
 class KeyValues(logging.Formatter):
-    """For people: "12:00:00 step ended cell=… seconds=3.2"."""
+    """The format for people: "12:00:00 step ended cell=… seconds=3.2"."""
 
     def format(self, record: logging.LogRecord) -> str:
         named = {**_CONTEXT.get(), **getattr(record, _FACTS, {})}
@@ -72,11 +72,12 @@ class KeyValues(logging.Formatter):
 
 class _FileHandler(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as the standard library names it
-        """A full disk must not end a pass, nor fill the terminal: what counts is in the records."""
+        """Ignore the error: a full disk must not end a pass or flood the terminal, since the results are in the
+        records."""
 
 
 def show_on_terminal() -> None:
-    """From now on, every line goes to standard error as well."""
+    """Write every later line to standard error as well."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(KeyValues())
     _attach(handler)
@@ -84,8 +85,8 @@ def show_on_terminal() -> None:
 
 @contextlib.contextmanager
 def open_log(folder: Path, command: str) -> Iterator[str]:
-    """A file in ``folder`` for what this command does, from its beginning to its end or why it broke off. Gives the id
-    that every line carries."""
+    """Open a file in ``folder`` that logs this command from its start to its end or failure. Yields the id on every
+    line."""
     identity = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}"
     name = identity if command == RECONCILING else f"{command}-{identity}"
     with write_file(folder, name), context(reconcile=identity):
@@ -99,8 +100,8 @@ def open_log(folder: Path, command: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def write_file(folder: Path, name: str) -> Iterator[None]:
-    """Lines go to ``folder``/``name``.jsonl until this is left. Of earlier files of its kind, the word that its name
-    begins with, the newest stay, ``KEPT`` in all."""
+    """Write lines to ``folder``/``name``.jsonl within the context. Of earlier files of its kind, the first word of the
+    name, only the newest are kept, ``KEPT`` in all."""
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

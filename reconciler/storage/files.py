@@ -1,8 +1,8 @@
-"""The only module that replaces, links, hashes, locks and removes files; and where they are in a repository.
+"""The only module that replaces, links, hashes, locks and removes files; also defines their paths in a repository.
 
-Every write is aside-then-rename with both the file and its folder flushed, so that a reader, or the next pass after a
-``kill -9``, sees the old bytes or the new ones and never a part. A full disk becomes a StorageError that names the
-file.
+Every write goes to a temporary file, which is flushed and renamed, and its folder is flushed too. So a reader, or the
+next pass after a ``kill -9``, sees the old bytes or the new ones, never a part. A full disk raises a StorageError that
+names the file.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from reconciler.storage.untrusted_files import hash_regular, is_special, open_re
 
 WORK = ".reconcile"
 _CHUNK = 1 << 20
-_CHECKSUM_LENGTH = 9  # bytes: eight digits and the end of their line
+_CHECKSUM_LENGTH = 9  # bytes: eight digits and a line end
 _CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_GONE = ".gone"  # ends the name of a folder that is being removed; it begins with a dot
-_ENDING_GRACE = 0.3  # seconds in which a killed process is gone
-_LONGEST_OWNER = 1000  # bytes of a lock file that are read
-_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass is gone
+_GONE = ".gone"  # suffix of a folder that is being removed; its name begins with a dot
+_ENDING_GRACE = 0.3  # seconds in which a killed process ends
+_LONGEST_OWNER = 1000  # bytes read of a lock file
+_ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass ends
 
 
 class RepositoryPaths(Struct, frozen=True):
-    """The folders of one repository. ``state`` is in git; ``work`` is not, and everything in it can be made again
-    or fetched. ``apart``: where ``work`` is instead, if git lists what is in its usual place."""
+    """The folders of one repository. ``state`` is in git; ``work`` is not, and all its files can be remade or fetched.
+    ``apart``: the location of ``work`` if git tracks files in its usual place."""
 
     root: Path
     apart: Path | None = None
@@ -92,7 +92,7 @@ class RepositoryPaths(Struct, frozen=True):
 
     @property
     def incoming(self) -> Path:
-        """Objects on their way from a store elsewhere: a part of one stays here until the rest follows."""
+        """Objects arriving from a remote store: a partial file stays here until the rest follows."""
         return self.work / "incoming"
 
     @property
@@ -113,20 +113,21 @@ class RepositoryPaths(Struct, frozen=True):
 
 
 def ignore_work(paths: RepositoryPaths) -> None:
-    """Keep the working folder out of git, also without a .gitignore for it."""
+    """Keep the working folder out of git, even without a .gitignore for it."""
     note = paths.work / ".gitignore"
     if not note.exists():
         replace(note, b"*\n")
 
 
 def find_temporary_folder() -> Path:
-    """The machine's. Raises StorageError where there is none that can be written: each is tried, with a small file."""
+    """Return the machine's temporary folder. Raises StorageError if none is writable: each is tried with a small
+    file."""
     import tempfile
 
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError as error:
-        named = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - what is tried first
+        named = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the first candidate
         fix = f"free space in {named}, or name another folder that you may write in: export TMPDIR=DIR"
         raise StorageError("no folder for temporary files can be written, wherever one may be", fix=fix) from error
 
@@ -140,15 +141,15 @@ def flush_folder(folder: Path) -> None:
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush: for caches that may be lost."""
+    """Put ``data`` at ``path`` atomically. ``durable`` False skips the flush, for caches that may be lost."""
     with open_replacing(path, durable=durable) as stream:
         stream.write(data)
 
 
 @contextlib.contextmanager
 def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
-    """The written file gets the name ``path`` at the end, all of it or nothing. It is under a flock until then, unlike
-    the remains of a killed process."""
+    """Open a file that gets the name ``path`` at the end, complete or not at all. It is under a flock until then,
+    unlike the remains of a killed process."""
     import tempfile
 
     with convert_storage_errors(path):
@@ -156,7 +157,7 @@ def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWrit
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                try_flock(descriptor)  # without one too: some file systems have no locks
+                try_flock(descriptor)  # continues without one too: some file systems have no locks
                 yield stream
                 stream.flush()
                 if durable:
@@ -176,15 +177,15 @@ def write_checked(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def write_cache(path: Path, data: bytes) -> None:
-    """The same for what can be made again: nothing is lost where it cannot be written."""
+    """Write a cache file under a checksum; a failed write is ignored."""
     with contextlib.suppress(StorageError, OSError):
         write_checked(path, data, durable=False)
 
 
 def read_checked(path: Path) -> bytes | None:
-    """The bytes as they were written; None when there are none, or they were damaged since."""
+    """Return the bytes as written; None if the file is missing or damaged."""
     try:
-        # The sender of a copied repository chose what is under this name. A cache may have megabytes: no copy.
+        # The sender of a copied repository chose the file of this name. A cache may have megabytes, so no copy is made.
         with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
             if is_special(os.fstat(stream.fileno())):
                 return None
@@ -200,7 +201,7 @@ def _make_checksum(data: bytes) -> bytes:
 
 
 def read_version(path: Path) -> tuple[int, int, int] | None:
-    """Another one each time the file is replaced; None while there is none."""
+    """Return a value that changes each time the file is replaced; None if it is missing."""
     try:
         status = path.stat()
     except OSError:
@@ -209,7 +210,7 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
-    """Stamp our own code that a cache is a function of: an edit of it counts like a new version."""
+    """Stamp our own code on which a cache depends: editing it counts as a new version."""
     return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
 
 
@@ -221,8 +222,8 @@ def copy(source: Path, path: Path) -> None:
 
 
 def link(source: Path, path: Path) -> None:
-    """Give a file a second name (a copy where the file system cannot), read-only, flushed; an existing ``path`` is
-    replaced."""
+    """Give a file a second name (a copy if the file system has no links), read-only and flushed; an existing ``path``
+    is replaced."""
     with convert_storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
@@ -253,8 +254,8 @@ def offer(source: Path, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a whole folder; nothing there is fine. A folder goes at once, under another name: a process that
-    is killed on the way leaves no half of it."""
+    """Remove a file or a whole folder, if it exists. A folder is first renamed, so that a killed removal leaves no
+    partial folder under its name."""
     if path.is_dir() and not path.is_symlink():
         import shutil
 
@@ -268,7 +269,7 @@ def remove(path: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """True for a name of a file or folder that only a write or a removal under way has."""
+    """Return True for a name that only an unfinished write or removal uses."""
     return name.startswith(".") and name.endswith((PARTIAL, _GONE))
 
 
@@ -281,7 +282,7 @@ def hash_bytes(data: bytes) -> str:
 
 
 def hash_files(folder: Path, digests: Iterable[tuple[Path, str]]) -> str:
-    """Digest of a folder from those of its files, which are sorted as paths."""
+    """Return a folder's digest, computed from the digests of its files, sorted by path."""
     total = hashlib.sha256()
     for item, digest in digests:
         total.update(f"{item.relative_to(folder).as_posix()}\0{digest}\n".encode())
@@ -289,12 +290,12 @@ def hash_files(folder: Path, digests: Iterable[tuple[Path, str]]) -> str:
 
 
 def hash_listing(files: Mapping[str, str]) -> str:
-    """Digest of {name: sha256 of its bytes}."""
+    """Return the digest of {name: sha256 of its bytes}."""
     return hash_bytes("".join(f"{name}\0{files[name]}\n" for name in sorted(files)).encode())
 
 
 def try_flock(descriptor: int) -> bool:
-    """Take the flock of an open file or folder, unless somebody holds it or there are none here."""
+    """Take the flock of an open file or folder, unless another process has it or the file system has none."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -305,7 +306,7 @@ def try_flock(descriptor: int) -> bool:
 class Lock:
     """A flock on an open descriptor: it ends with the process, so it never has to be unlocked by hand.
 
-    The descriptor is inheritable: a child started with it keeps the lock until it has ended too, so the next pass
+    The descriptor is inheritable: a child started with it keeps the lock until it too has ended, so the next pass
     cannot begin while a dying child of the last one still writes.
     """
 
@@ -314,8 +315,8 @@ class Lock:
         self.descriptor = -1
 
     def acquire(self, *, wait: float = 0.0, note: str = "") -> Self:
-        """Raises LockedError, naming the owner, when it is not free within ``wait`` seconds. ``note``: what it is taken
-        for, shown to processes that wait for it."""
+        """Take the lock. Raises LockedError with the owner's name if the lock is not free within ``wait`` seconds.
+        ``note``: its purpose, shown to processes that wait for it."""
         with convert_storage_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = self._open()
@@ -330,7 +331,7 @@ class Lock:
                     raise explain_storage_error(error, self.path) from error
                 owner, taken_for = _read_owner(descriptor)
                 owner = owner or "another process"
-                # An owner that was killed ends a moment later, and the child that it left holds the lock longer still.
+                # A killed owner ends a moment later, and its child keeps the lock even longer.
                 alive = _alive(owner)
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
@@ -360,8 +361,9 @@ class Lock:
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
     def _open(self) -> int:
-        """Another user's lock file in a shared folder may be opened, but not with O_CREAT (fs.protected_regular). What
-        somebody put there instead of one is never written: a link would lead to a file of ours."""
+        """Open the lock file. Another user's lock file in a shared folder may be opened, but not with O_CREAT
+        (fs.protected_regular). Any other kind of file in its place is never written: a link would lead to one of our
+        files."""
         try:
             descriptor = self._descriptor()
         except OSError as error:
@@ -402,8 +404,8 @@ class Lock:
 
 
 def find_lock_owner(path: Path) -> str:
-    """Find the owner of a lock, as "process 123, pass over this repository"; "" when it is free. A caller that wants it
-    at this very moment tries again."""
+    """Return the lock's owner, as "process 123, pass over this repository"; "" if it is free. A caller that wants the
+    lock at this very moment should try again."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -418,7 +420,7 @@ def find_lock_owner(path: Path) -> str:
 
 
 def _read_owner(descriptor: int) -> tuple[str, str]:
-    """Who took a lock, and its note. Others may write into a lock file that is shared: what does not print is left
+    """Return the lock's owner and note. Others may write into a shared lock file, so unprintable characters are left
     out."""
     owner, _, note = os.pread(descriptor, _LONGEST_OWNER, 0).decode(errors="replace").partition("\n")
     found = ("".join(filter(str.isprintable, text.partition("\n")[0])).strip() for text in (owner, note))
@@ -426,8 +428,8 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 
 
 def _alive(owner: str) -> bool:
-    """True while the process that a lock file names runs, and when it names none. One that only waits for its parent to
-    notice its end does not."""
+    """Return True if the process named in a lock file is running, or if none is named. A process that merely waits for
+    its parent to notice its end does not count."""
     found = re.match(r"process (\d+)", owner)
     if found is None:
         return True

@@ -1,13 +1,14 @@
-"""Questions of the other modules to git, which ``git_process`` starts. Paths are relative to our repository (``root``),
-which may lie below git's top.
+"""Git queries and commands for the other modules, run by ``git_process``. Paths are relative to our repository
+(``root``), which may be below git's top folder.
 
-Outside a repository, without commits, in a shallow clone or without a git program the answers are None, empty or "not
-committed". A disk that fails is a StorageError. What writes or talks to a remote raises RepositoryError, and so do
-questions about one named commit that is not here, or not whole.
+Outside a repository, without commits, in a shallow clone or without a git program, the answers are None, empty or "not
+committed". A failing disk raises StorageError. Functions that write or contact a remote raise RepositoryError, as do
+queries about one commit that is missing or incomplete.
 
-Of GitPython it takes the part that starts git: limits, streams and a missing program are handled there. Its objects
-(``Repo``, ``IndexFile``, ``Commit``) are left alone: each call must carry the options that keep the configuration of a
-foreign folder from naming commands, and one call of git answers for thousands of objects where those ask one by one.
+Only the part of GitPython that starts git is used: limits, streams and a missing program are handled there. Its objects
+(``Repo``, ``IndexFile``, ``Commit``) are not used: each call needs the options that keep a foreign folder's
+configuration from naming commands, and one call of git answers for thousands of objects that they would query one by
+one.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from reconciler.storage.git_process import (
 from reconciler.storage.leftovers import make_folder
 from reconciler.storage.storage_errors import refuse_storage_error
 
-# Options of `git log`: rows of what each commit changed, also on a branch whose changes a merge did not take, and what
-# the merge itself changed.
+# Options of `git log`: one row per file that a commit changed, including branches whose changes a merge dropped, and
+# the merge's own changes.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
-_FOREIGN = 60.0  # seconds for a folder that may be anybody's, whose configuration may never end
-_TURN = 10.0  # seconds in which another process of git is done with the index
-_QUESTIONS = 500  # ids of blobs that fit into a pipe that is not read yet
+_FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may never end
+_TURN = 10.0  # seconds in which another git process releases the index
+_QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class LineCommit(Struct, frozen=True):
-    """The commit that last touched a line; ``committed`` is False, and the rest empty, for a line edited since.
+    """The commit that last changed a line; for a line edited since, ``committed`` is False and the rest is empty.
 
     ``boundary``: a shallow clone ends here, so the line may be older.
     """
@@ -64,20 +65,20 @@ class LineCommit(Struct, frozen=True):
 
 
 def find_root(start: Path) -> Path | None:
-    """The top of the git work tree that holds ``start``; None outside one."""
+    """Return the top of the git work tree that contains ``start``; None outside one."""
     top = ask_again(start, "rev-parse", "--show-toplevel").text
     return Path(top) if top else None
 
 
 def initialise(root: Path, *, own: bool = False) -> bool:
-    """Make a git repository at ``root`` unless it already is in one; True when made. ``own``: being within another one
-    does not count."""
+    """Make a git repository at ``root`` unless it is already in one; return True if made. ``own``: ignore an enclosing
+    repository."""
     if (root / ".git").exists() if own else find_root(root):
         return False
-    if (root / ".git").exists():  # damaged, or of a git that was killed
+    if (root / ".git").exists():  # damaged, or left by a killed git
         _initialise(root, "--quiet")
         return True
-    # A git that is killed leaves a lock in what it was making, and no later one would finish that.
+    # A killed git leaves a lock in the unfinished repository, which no later git would complete.
     with make_folder(root / ".git") as aside:
         _initialise(aside, "--quiet", "--bare")
         ask(aside, "config", "--file", str(aside / "config"), "core.bare", "false")
@@ -88,25 +89,25 @@ def _initialise(folder: Path, *options: str) -> None:
     answer = ask(folder, "init", *options)
     if answer.status:
         refuse_disk(answer.error, folder, folder)
-        answer = ask(folder, "init", *options)  # git names no cause where a single write fails
+        answer = ask(folder, "init", *options)  # git gives no reason if a single write fails
     answer.require("git init", "fix what git reports, or install git, and run again")
 
 
 def find_head(root: Path) -> str | None:
-    """The commit checked out; None without one."""
+    """Return the checked-out commit; None if there is none."""
     return ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text or None
 
 
 def read_head_file(root: Path, path: str) -> bytes | None:
-    """The bytes of a file in HEAD; None when HEAD has none."""
+    """Return the bytes of a file in HEAD; None if HEAD does not have it."""
     answer = ask(root, "cat-file", "blob", f"HEAD:./{path}", fetch=True)
     return answer.out if answer.status == 0 else None
 
 
 def is_dirty(root: Path, paths: Iterable[str]) -> bool:
-    """True where the bytes of any of these files are not those in HEAD: edited, untracked, or not in git at all.
+    """Return True if the bytes of any of these files differ from HEAD: edited, untracked, or not in git at all.
 
-    Bytes are compared, not what git's filters make of them: a record names the blob of the bytes that were read.
+    It compares raw bytes, without git's filters: a record contains the blob id of the bytes that were read.
     """
     for path in paths:
         try:
@@ -120,7 +121,7 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
 
 
 def count_new_files(root: Path, folders: Iterable[str]) -> int:
-    """How many files below these folders a commit of them would add."""
+    """Count the files below these folders that committing them would add."""
     answer = ask(root, "status", "--porcelain", "--untracked-files=all", "--", *folders)
     return sum(1 for line in answer.out.splitlines() if line.startswith((b"??", b"A ")))
 
@@ -130,28 +131,28 @@ def is_shallow(root: Path) -> bool:
 
 
 def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
-    """Find who last changed 1-based lines of a file as it is on disk, without those past its end; as it was ``at`` a
-    commit."""
+    """Find who last changed the given 1-based lines of a file as it is on disk, or as it was in the commit ``at``;
+    lines past its end are left out."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
     answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
     if answer.status == 0:
         found = _parse_blame(answer.out.decode(errors="replace"))
         if any(line.boundary for line in found.values()) and not is_shallow(root):
-            return {number: replace(line, boundary=False) for number, line in found.items()}  # the first commit of all
+            return {number: replace(line, boundary=False) for number, line in found.items()}  # the very first commit
         return found
     if at or find_root(root) is None or not (root / file).is_file():
         return {}
     count = len((root / file).read_bytes().splitlines())
     if read_head_file(root, file) is not None:
-        # One line past the end makes git refuse all of them.
+        # One line past the end makes git refuse them all.
         inside = [line for line in wanted if line <= count]
         return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
     return {line: LineCommit() for line in wanted if line <= count}
 
 
 def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending lines as ranges, first and last: git takes only so many arguments."""
+    """Return ascending lines as ranges of first and last line: git takes a limited number of arguments."""
     runs = ([line for _, line in run] for _, run in groupby(enumerate(lines), lambda placed: placed[1] - placed[0]))
     return [(run[0], run[-1]) for run in runs]
 
@@ -181,7 +182,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 
 def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
-    """The commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
+    """Return the commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
     answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
     found: list[str] = []
     commit = ""
@@ -194,15 +195,15 @@ def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
 
 
 def parse_blob_row(row: str) -> tuple[str, str]:
-    """(path, its blob id after the change, zeros when deleted) of a row that ``EVERY_CHANGE`` asks for; a merge has one
-    more mode and blob for each further parent."""
+    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, zeros if deleted); a merge has an
+    additional mode and blob for each further parent."""
     facts, _, path = row.partition("\t")
     before = len(facts) - len(facts.lstrip(":"))
     return path, facts.split()[2 * before + 1]
 
 
 def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
-    """The contents of every file below ``folder``, named ``*suffix``, at the tip of any ref known here."""
+    """Return the contents of every file below ``folder`` named ``*suffix``, at the tip of any local ref."""
     refs = ask(root, "for-each-ref", "--format=%(objectname)").lines
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
@@ -220,17 +221,18 @@ def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
-    """Read what follows a row of ``cat-file --batch``; None for "NAME missing", which a partial clone left out."""
+    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", a blob that a partial clone left
+    out."""
     return stream.read(int(words[2]) + 1)[:-1] if len(words) == 3 else None
 
 
 def resolve(root: Path, name: str) -> str:
-    """The commit that a branch, tag or id names. RepositoryError, with the command that fetches it, when it is not
-    here."""
+    """Return the commit of a branch, tag or id. Raises RepositoryError with the command that fetches it if it is
+    missing."""
     answer = ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if answer.status == 0:
         return answer.text
-    if answer.error:  # a name that is merely unknown is refused without a word
+    if answer.error:  # git rejects a merely unknown name silently
         said = answer.error.splitlines()
         advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
         raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "see what `git status` says")
@@ -238,40 +240,41 @@ def resolve(root: Path, name: str) -> str:
         raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
     known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
-    # A clone of one branch keeps no other under a name of its own, unless the command says so.
+    # A clone of one branch creates no remote branch for others unless the command names it.
     wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
     deepen = "--depth=1 " if is_shallow(root) else ""
     raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
 
 
 def merge_base(root: Path, one: str, other: str) -> str | None:
-    """The commit where two lines of history part; None when a shallow clone does not reach it, or there is none."""
+    """Return the merge base of two commits; None if there is none or a shallow clone does not reach it."""
     return ask(root, "merge-base", one, other).text or None
 
 
 def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
-    """As the commit itself names them: a shallow clone may lack them."""
+    """Return the parents listed in the commit itself: a shallow clone may not have them."""
     rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
     return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
 
 
 def find_prefix(root: Path) -> str:
-    """Find where our repository is below git's top: "" at the top, else such as "teams/acme/"."""
+    """Return our repository's path below git's top folder: "" at the top, otherwise for example "teams/acme/"."""
     return ask(root, "rev-parse", "--show-prefix").text
 
 
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
-    """path → (blob id, bytes) of every regular file of a commit, below these folders or in all of it. Raises
-    RepositoryError where git has lost one, or some are missing from a partial clone that cannot fetch them."""
+    """Return path → (blob id, bytes) of every regular file of a commit, or of those below ``folders``. Raises
+    RepositoryError if git has lost one, or if a partial clone cannot fetch missing ones."""
     rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
-    if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's word for it
+    if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's own marker
         fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
         raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {lost}", fix=fix)
     return {path: (blob, int(size)) for path, (blob, size) in rows.items()}
 
 
 def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: str) -> Iterator[tuple[str, list[str]]]:
-    """path → what git says of each regular file of a commit behind its kind: the blob's id, and its size with "-l"."""
+    """Yield path → git's columns after the type for each regular file of a commit: the blob id, and its size with
+    "-l"."""
     answer = ask(root, "ls-tree", "-r", *more, "-z", commit_id, "--", *folders, fetch=True)
     refuse_incomplete(answer, commit_id)
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
@@ -281,15 +284,16 @@ def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: st
 
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
-    """Contents by blob id, in one call of git; one missing from a partial clone is left out."""
-    wanted = dict.fromkeys(blobs)  # in this order: files next to each other are close to each other in git's packs
+    """Return contents by blob id, with one call of git; blobs missing from a partial clone are left out."""
+    wanted = dict.fromkeys(blobs)  # in order: neighbouring files are close in git's packs
     questions = "\n".join(wanted).encode()
     answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
     return dict(_named_batch(answer.out)) if answer else {}
 
 
 class BlobReader(Struct, frozen=True):
-    """Contents by blob id, as ``read_blobs`` gives them, from one git that stays: for many small questions."""
+    """Reads contents by blob id like ``read_blobs``, but through one git process that stays open for many small
+    queries."""
 
     root: Path
     ask: BinaryIO
@@ -299,7 +303,7 @@ class BlobReader(Struct, frozen=True):
         found: dict[str, bytes] = {}
         uncached = []
         for some in _split(sorted(set(blobs))):
-            with contextlib.suppress(BrokenPipeError):  # then it answers none of them
+            with contextlib.suppress(BrokenPipeError):  # then it answers no query
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
             for blob in some:
@@ -308,7 +312,7 @@ class BlobReader(Struct, frozen=True):
                     uncached.append(blob)
                 else:
                     found[blob] = content
-        # A partial clone may fetch what it left out, which this reader does not.
+        # A partial clone may fetch missing blobs, which this reader does not.
         return {**found, **read_blobs(self.root, uncached)} if uncached else found
 
 
@@ -319,15 +323,15 @@ def open_blobs(root: Path) -> Iterator[BlobReader]:
 
 
 def _split(blobs: list[str]) -> Iterator[list[str]]:
-    """So few at a time that git takes all questions before anybody reads its answers."""
+    """Split the ids into groups small enough for git to accept before its answers are read."""
     yield from (blobs[at : at + _QUESTIONS] for at in range(0, len(blobs), _QUESTIONS))
 
 
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
-    """Commit what is new in these files and folders, and nothing else that the user has staged.
+    """Commit the changes in these files and folders, and nothing else that the user has staged.
 
-    Gives the new commit, "" when there is nothing new. The user's own git does it: identity, signing and hooks are
-    theirs. Raises RepositoryError with what git said.
+    Returns the new commit, "" if nothing changed. It runs the user's own git, with its identity, signing and hooks.
+    Raises RepositoryError with git's message.
     """
     given = [path for path in paths if (root / path).exists() or _is_in_head(root, path)]
     if not given:
@@ -336,13 +340,13 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         if index is None:
             raise RepositoryError(f"git add: {root} is in no git repository", fix="run `git init`")
         made, free = _commit(index, given, message)
-        if behind := _changed_below(root, given):  # also what a commit left that was killed before it got here
+        if behind := _changed_below(root, given):  # including the remains of a commit that was killed before this point
             index.share(_listed(behind), _TURN if free else 0.0)
     return made
 
 
 def end_killed_commit(root: Path, paths: Iterable[str]) -> None:
-    """Bring the index to HEAD below these paths, and remove what else a commit left that was killed at its end."""
+    """Bring the index to HEAD below these paths, and remove the remains of a commit killed at its end."""
     given = list(paths)
     end_killed_commits(root)
     if not _changed_below(root, given):
@@ -365,10 +369,10 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
     new = _changed_below(index.root, given, index.copy)
     if not new:
         return "", True
-    free = index.wait_for_turn(_TURN)  # else somebody left a lock, and only the commit itself goes on
+    free = index.wait_for_turn(_TURN)  # otherwise another process left a lock, and only the commit itself proceeds
     # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
-    if made.status and _changed_below(index.root, new, index.copy):  # else another process has just committed them
+    if made.status and _changed_below(index.root, new, index.copy):  # otherwise another process has just committed them
         refuse_disk(made.error, index.folder, index.root)
         said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
@@ -376,7 +380,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
-    """A commit, once no other process of git holds the branch: they hold it for moments."""
+    """Commit once no other git process has locked the branch, which it does only for moments."""
     give_up = time.monotonic() + _TURN
     while True:
         answer = index.commit(*arguments, stdin=stdin)
@@ -387,8 +391,8 @@ def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
 
 
 def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
-    """Files below these paths whose bytes in an index, by default the user's, are not those in HEAD; all that it holds
-    of them where there is no commit yet."""
+    """List files below these paths whose bytes in an index, by default the user's, differ from HEAD; all of its files
+    there if no commit exists yet."""
     if find_head(root) is None:
         answer = ask(root, "ls-files", "-z", index=index)
     else:
@@ -402,7 +406,7 @@ def _listed(paths: Iterable[str]) -> bytes:
 
 
 def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple[str, str]]:
-    """path → (status letter, blob id in ``commit_id``, "" when deleted) of every file that differs between two
+    """Return path → (status letter, blob id in ``commit_id``, "" if deleted) of every file that differs between two
     commits."""
     words = ask(root, "diff-tree", "-r", "-z", "--no-renames", "--relative", base, commit_id, fetch=True).items
     rows = ((path, facts.split()) for facts, path in zip(words[::2], words[1::2], strict=False))
@@ -410,8 +414,8 @@ def list_changed_files(root: Path, base: str, commit_id: str) -> dict[str, tuple
 
 
 def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
-    """(name, address) of every remote, fetch and push addresses alike, as git goes there (``url.*.insteadOf`` and
-    ``pushInsteadOf`` of the configuration count); none outside a repository."""
+    """List (name, address) of every remote's fetch and push addresses, with ``url.*.insteadOf`` and ``pushInsteadOf``
+    applied; empty outside a repository."""
     answer = ask(root, "remote", "--verbose")
     rows = answer.out.decode(errors="replace").splitlines() if answer.status == 0 else []
     found = (row.partition("\t") for row in rows)
@@ -419,7 +423,7 @@ def list_remotes(root: Path) -> tuple[tuple[str, str], ...]:
 
 
 def list_refs(root: Path, most: int = 200) -> tuple[str, ...]:
-    """Short names of branches and tags, the newest first; none outside a repository."""
+    """List short names of branches and tags, newest first; empty outside a repository."""
     kinds = ("refs/heads", "refs/remotes", "refs/tags")
     shown = ("--format=%(refname:short)", "--sort=-creatordate", f"--count={most}")
     answer = ask(root, "for-each-ref", *shown, *kinds)
@@ -427,17 +431,17 @@ def list_refs(root: Path, most: int = 200) -> tuple[str, ...]:
 
 
 def list_kept_files(folder: Path) -> dict[str, bool]:
-    """Files below a folder that git has or would take, relative to it, and whether it has them; empty where git knows
-    none."""
+    """Return each file below a folder that git tracks or would add → whether it is tracked; empty if git knows none.
+    Paths are relative to the folder."""
     answer = ask(folder, "ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", limit=_FOREIGN)
     return {line[2:]: not line.startswith("?") for line in answer.items}
 
 
-# Exchange between this clone and its remotes, the folders of git's state, and the owner of the clone.
+# Exchange between this clone and its remotes, git's control folders, and the author of new commits.
 #
-# Never force: a push that is refused is tried again on top of what the remote has, or given up.
+# Never force: a refused push is repeated on top of the remote's state, or given up.
 
-_LIMIT = 60.0  # seconds in which a remote answers
+_LIMIT = 60.0  # seconds for a remote to answer
 
 
 def list_control_folders(root: Path) -> tuple[Path, ...]:
@@ -447,14 +451,14 @@ def list_control_folders(root: Path) -> tuple[Path, ...]:
 
 
 def read_author(root: Path) -> str:
-    """ "Ada Lovelace <ada@acme.com>", as a commit made now would have it; "" when git would refuse to make one."""
+    """Return "Ada Lovelace <ada@acme.com>", the author of a commit made now; "" if git would refuse to make one."""
     answer = ask(root, "var", "GIT_AUTHOR_IDENT")
     return answer.out.decode(errors="replace").rpartition(">")[0] + ">" if answer.status == 0 else ""
 
 
 def find_hook_path(root: Path, name: str) -> Path:
-    """Find the path of a hook of this clone. Raises RepositoryError outside a repository."""
-    for _ in range(2):  # a single read that fails is "no repository" as well
+    """Return the path of a hook of this clone. Raises RepositoryError outside a repository."""
+    for _ in range(2):  # a single failed read also looks like "no repository"
         answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
         refuse_disk_of_git(answer, root)
         if answer.status == 0:
@@ -465,12 +469,12 @@ def find_hook_path(root: Path, name: str) -> Path:
 
 
 def find_branch(root: Path) -> str:
-    """The branch checked out; "" on a detached HEAD."""
+    """Return the checked-out branch; "" on a detached HEAD."""
     return ask(root, "symbolic-ref", "--quiet", "--short", "HEAD").text
 
 
 def resolve_commit(root: Path, name: str) -> str:
-    """The commit of a ref, "" when there is none."""
+    """Return the commit of a ref, "" if there is none."""
     return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").text
 
 
@@ -479,14 +483,13 @@ def is_ancestor(root: Path, one: str, other: str) -> bool:
 
 
 def list_addresses(root: Path, remote: str) -> tuple[str, ...]:
-    """Everywhere that a push to this remote goes; it may be several places. Raises RepositoryError when there is no
-    such remote."""
+    """List every address that a push to this remote goes to. Raises RepositoryError if there is no such remote."""
     answer = ask(root, "remote", "get-url", "--push", "--all", remote)
     return tuple(answer.require(f"no remote {remote!r}", "`git remote -v` lists the remotes").lines)
 
 
 def fetch(root: Path, remote: str, name: str) -> str:
-    """Fetch one branch; gives the commit that it is at there. Raises RepositoryError with what git said."""
+    """Fetch one branch and return its commit on the remote. Raises RepositoryError with git's message."""
     wanted = f"+refs/heads/{name}:refs/remotes/{remote}/{name}"
     answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT, own=True)
     answer.require(f"git fetch {remote} {name}", f"see whether `git fetch {remote}` works")
@@ -494,13 +497,13 @@ def fetch(root: Path, remote: str, name: str) -> str:
 
 
 def fast_forward(root: Path, commit: str) -> None:
-    """Move the branch checked out forward, and the work tree with it; edited files are left alone."""
+    """Fast-forward the checked-out branch and the work tree; edited files are left unchanged."""
     answer = ask(root, "merge", "--ff-only", "--quiet", commit, own=True)
     answer.require("git merge --ff-only", "commit or stash what git names")
 
 
 def push(root: Path, remote: str, name: str) -> None:
-    """Push the branch; where the remote has moved on, once more on top of that. Raises RepositoryError."""
+    """Push the branch; if the remote has advanced, rebase and push once more. Raises RepositoryError."""
     for last in (False, True):
         answer = ask(root, "push", "--quiet", remote, f"HEAD:refs/heads/{name}", limit=_LIMIT, own=True)
         if answer.status == 0:
@@ -511,20 +514,21 @@ def push(root: Path, remote: str, name: str) -> None:
 
 
 def rebase(root: Path, onto: str) -> None:
-    """Put this branch's own commits on top of another; on a conflict nothing changes. Raises RepositoryError."""
+    """Rebase this branch's own commits onto another; after a conflict nothing has changed. Raises RepositoryError."""
     answer = ask(root, "rebase", "--quiet", "--autostash", onto, own=True)
     if answer.status:
         ask(root, "rebase", "--abort", own=True)
         raise RepositoryError(f"git rebase {onto[:12]}: {answer.error}", fix="rebase by hand; nothing was changed")
 
 
-# History of files in git's log, in one call for a whole history; and a whole commit as files.
+# History of files from git's log, with one call for the whole history; and a complete commit as files.
 
 _AT_ONCE = 1 << 20  # bytes
 
 
 class Commit(Struct, frozen=True):
-    """``when``: the author wrote it; ``committed``: it came to be as it is, after it was rebased or amended."""
+    """A commit and its times. ``when``: when it was written; ``committed``: when it got its present form, after any
+    rebase or amendment."""
 
     id: str
     author: str
@@ -537,7 +541,7 @@ Appearances = Mapping[tuple[str, str], Commit]  # (path, blob id) → the commit
 
 
 def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearances:
-    """(path, blob id) → the first commit, of all that lead to ``tip``, that gave the file these bytes."""
+    """Return (path, blob id) → the first commit among the ancestors of ``tip`` that gave the file these bytes."""
     answer = ask(
         root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
         "--format=%x01%H%x00%at%x00%ct%x00%an%x00%s", tip, "--", *folders, fetch=True,
@@ -546,7 +550,7 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearance
     commit = None
     for row in answer.lines:
         if row.startswith("\x01"):
-            words = row[1:].split("\0", 4)  # which no commit holds
+            words = row[1:].split("\0", 4)  # a commit cannot contain NUL
             written, made = (read_commit_time(seconds) for seconds in words[1:3])
             commit = Commit(words[0], words[3], written, made, words[4])
         elif row.startswith(":") and commit is not None:
@@ -557,7 +561,7 @@ def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearance
 
 
 def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]:
-    """When each was committed; nothing of those that are not here."""
+    """Return the commit time of each of these commits; missing commits are left out."""
     found = {}
     for commit in sorted(set(commits)):
         answer = ask(root, "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}")
@@ -567,8 +571,7 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
 
 
 def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
-    """Find those of ``commits``, a range or a tip, that by their dates were committed before one of their parents, with
-    their own date and that parent's."""
+    """Find those of ``commits``, a range or a tip, whose commit date is earlier than a parent's, with both dates."""
     rows = [row.split() for row in ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits).lines]
     made = {row[0]: read_commit_time(row[1]) for row in rows}
     made |= find_commit_times(root, {parent for row in rows for parent in row[2:]} - made.keys())
@@ -579,19 +582,19 @@ def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, da
 
 
 def find_tree(root: Path, commit_id: str, folder: str) -> str:
-    """Git's name for a folder of a commit, which is that of all files below it; "" where there is none."""
+    """Return git's id of a folder in a commit, which identifies all files below it; "" if there is none."""
     asked = f"{commit_id}:./{folder}"
     return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True).text
 
 
 def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
-    """path → blob id of the files that ``list_files_at`` gives, whether git has them or not: of thousands in a fifth of
-    the time, since git opens none of them."""
+    """Return path → blob id of the files that ``list_files_at`` lists, even if git has lost them: five times as fast,
+    since git opens none of them."""
     return {path: blob for path, (blob,) in list_blob_rows(root, commit_id, folders)}
 
 
 def list_links_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
-    """path → blob id of each symbolic link of a commit below these folders: its content is where it leads."""
+    """Return path → blob id of each symbolic link of a commit below these folders: its content is the target."""
     rows = (
         row.partition("\t") for row in ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True).items
     )
@@ -599,14 +602,14 @@ def list_links_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-    """The contents of each, in this order, while git still reads the next: they need not be in memory together. None
-    for one that has more bytes than ``largest``, or is not here: ``read_blobs`` may fetch it."""
+    """Yield the contents in this order while git reads the next one, so that they need not all be in memory. Yields
+    None for a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
     with converse(root, "cat-file", "--batch", "--buffer", stdin="\n".join(blobs).encode()) as (_, answers):
         for _ in blobs:
             words = answers.readline().split()
-            size = int(words[2]) if len(words) == 3 else -1  # else such as "<name> missing"
+            size = int(words[2]) if len(words) == 3 else -1  # otherwise "<name> missing" or similar
             if size > largest:
                 _skip(answers, size + 1)
                 yield None
@@ -621,11 +624,11 @@ def _skip(stream: BinaryIO, size: int) -> None:
 
 
 def clone_at(root: Path, commit: str, folder: Path) -> Path:
-    """A clone of the repository with this commit checked out; gives where ``root`` is in it. It shares git's objects
-    with the repository, whose refs and work tree stay as they are."""
+    """Clone the repository with this commit checked out; return the path of ``root`` in the clone. It shares git's
+    objects with the repository, whose refs and work tree do not change."""
     top = find_root(root) or root
     made = _clone(top, commit, folder)
-    if made.status:  # of a single write that failed git names no cause, and the disk is well again
+    if made.status:  # git gives no reason for a single failed write, and the disk works again by now
         shutil.rmtree(folder, ignore_errors=True)
         made = _clone(top, commit, folder)
     if made.status:
@@ -635,7 +638,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
 
 
 def find_day(root: Path, commit: str) -> date:
-    """The day (UTC) on which a commit was made."""
+    """Return the day (UTC) of a commit."""
     return read_commit_time(ask(root, "show", "--no-patch", "--format=%ct", commit).text).date()
 
 

@@ -1,10 +1,10 @@
-"""Commits without a lock on the user's index: a kill at any instant leaves nothing that people must remove.
+"""Commits without locking the user's index: a kill at any instant leaves nothing that people must remove.
 
-A git that is killed leaves the lock of the index that it worked on, and every later git refuses it until that file is
-removed. So git prepares and makes a commit in a copy of the index, in a folder of its own in ``.git``, and the shared
-one is replaced at the end, under a lock that says whose it is: a file with our name on which its maker has a flock.
-Once the flock is free, its maker is dead, and the next commit removes it. A lock of any other git is waited for and
-never touched.
+A killed git leaves the lock of the index that it worked on, and every later git fails until that file is removed. So
+git prepares and makes a commit in a copy of the index, in a separate folder in ``.git``. The shared index is replaced
+at the end, under a lock that identifies its owner: a file with our name on which its maker has a flock. Once the flock
+is free, the maker is dead, and the next commit removes the file. A lock of any other git is waited for and never
+touched.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from reconciler.storage.files import try_flock
 from reconciler.storage.git_process import GitAnswer, ask
 from reconciler.storage.storage_errors import convert_storage_errors, explain_storage_error
 
-# Locks of refs that a git of ours left because it was killed in the very moment in which it moved the branch.
+# Locks of refs left by our own git when it was killed while moving the branch.
 #
 # git makes ``HEAD.lock`` and one for the branch, and every later commit fails until somebody removes them. Nothing in
-# them says whose they are. They go where all of this holds: they were made after a git of ours had begun its commit on
-# this host, that git and what it started are dead (they hold a flock for as long as they live), the locks then stay as
-# they are for a while, and no other git works in the repository. Else they are left to the user, as git does.
+# them identifies their owner. They are removed if all of this is true: they were made after a git of ours began its
+# commit on this host; that git and its children are dead (they have a flock while they live); the locks then stay
+# unchanged for a while; and no other git works in the repository. Otherwise they are left to the user, as git does.
 
-_TURN = "turn"  # the file, in the folder of a commit, that a git at work holds
-_STILL = 1.0  # seconds in which a lock that somebody uses would have gone
-_LONGEST = 4096  # bytes that are read of anything here
+_TURN = "turn"  # the file, in the folder of a commit, that a working git locks
+_STILL = 1.0  # seconds in which a lock in use would have been released
+_LONGEST = 4096  # bytes read of any file here
 
 
 @contextlib.contextmanager
 def open_turn(folder: Path) -> Iterator[int]:
-    """A descriptor for git to inherit: for as long as it lives, it can be seen to."""
+    """Open a descriptor for git to inherit: its flock shows whether that git is alive."""
     descriptor = os.open(folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, platform.node().encode())
@@ -54,12 +54,12 @@ def open_turn(folder: Path) -> Iterator[int]:
 
 
 def end_turn(root: Path, folder: Path) -> bool:
-    """Remove the locks of refs that a dead git left which had its turn in this folder. Whether it is dead: else nothing
-    is removed, and its folder is still wanted."""
+    """Remove the locks of refs that a dead git left whose turn was in this folder. Return whether it is dead: otherwise
+    nothing is removed, and its folder is still needed."""
     try:
         descriptor = os.open(folder / _TURN, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return True  # none began
+        return True  # no git began
     try:
         if not try_flock(descriptor):
             return False
@@ -73,14 +73,14 @@ def end_turn(root: Path, folder: Path) -> bool:
 
 
 def _list_ref_locks(root: Path) -> list[Path]:
-    """List the locks that a commit takes: of HEAD, of the branch, and of all refs where git keeps them in tables."""
+    """List the locks that a commit takes: of HEAD, of the branch, and of all refs if git keeps them in tables."""
     names = ["HEAD", *ask(root, "symbolic-ref", "--quiet", "HEAD").lines, "reftable/tables.list"]
     words = [word for name in names for word in ("--git-path", f"{name}.lock")]
     return [root / row for row in ask(root, "rev-parse", *words).lines]
 
 
 def _remove_dead_ref_lock(root: Path, lock: Path, began: int) -> None:
-    """``began``: nanoseconds since 1970, by the clock of the file system."""
+    """Remove a ref lock that a dead git left. ``began``: nanoseconds since 1970, by the file system's clock."""
     first = _identify(lock)
     if first is None or first[-1] < began:
         return
@@ -97,7 +97,7 @@ def _remove_dead_ref_lock(root: Path, lock: Path, began: int) -> None:
 
 
 def _identify(lock: Path) -> tuple[int, ...] | None:
-    """(device, inode, time of its content) of a regular file."""
+    """Return (device, inode, time of its content) of a regular file."""
     try:
         found = lock.lstat()
     except OSError:
@@ -106,12 +106,12 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 
 def is_in_use(root: Path) -> bool:
-    """True where a git that can be seen, and is no child of ours, works in the repository."""
+    """Return True if a visible git that is not our child works in the repository."""
     return sys.platform.startswith("linux") and _is_in_use(root, unseen=False)
 
 
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
-    """True where any other git works in the repository. ``unseen``: one that cannot be seen counts as such."""
+    """Return True if any other git works in the repository. ``unseen``: one that cannot be inspected counts as such."""
     if not sys.platform.startswith("linux"):
         return True
     answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
@@ -131,7 +131,7 @@ def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
         words = (process / "cmdline").read_bytes()
         folder = (process / "cwd").readlink()
     except (FileNotFoundError, ProcessLookupError):
-        return False  # it has ended since
+        return False  # it has ended by now
     except OSError:
         return unseen
     return any(folder.is_relative_to(place) or os.fsencode(place) in words for place in places)
@@ -139,18 +139,18 @@ def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
 
 log = logging.getLogger(__name__)
 
-_PREFIX = "reconcile-commit-"  # of what is in .git until its maker has ended, or the next commit begins
-_FOLDER = ".folder"  # ends the name of a folder; the note of who works in it has none
-_NOTE = b"held by mlperf-reconciler\n"  # what a lock of ours holds; one of git's is empty or an index
-_YOUNG = 60.0  # seconds in which a note that is not whole may be one that is being written
-_PAUSE = 0.05  # seconds between two looks at a lock of others
+_PREFIX = "reconcile-commit-"  # prefix of entries in .git until their maker ends or the next commit begins
+_FOLDER = ".folder"  # suffix of a folder; the note of who works in it has none
+_NOTE = b"held by mlperf-reconciler\n"  # content of our locks; git's own are empty or an index
+_YOUNG = 60.0  # seconds in which an incomplete note may still be being written
+_PAUSE = 0.05  # seconds between two checks of another process's lock
 _WAITS = "let it end; the records are safe in state/, and the next --commit takes them"
-_OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # what git says of one
+_OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # parts of git's messages
 
 
 class PrivateIndex(Struct, frozen=True):
-    """``copy``: the index to give to git as its own. ``shared``: the user's. ``note``: what a lock of ours is a second
-    name of."""
+    """The private index of one commit. ``copy``: the index that git uses as its own. ``shared``: the user's. ``note``:
+    the file of which our lock is a second name."""
 
     root: Path
     folder: Path
@@ -165,7 +165,7 @@ class PrivateIndex(Struct, frozen=True):
         return ask(self.root, *arguments, stdin=stdin, own=True, index=self.copy)
 
     def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
-        """A signal that kills this process and its group lets git end what it began."""
+        """Commit. After a signal that kills this process and its group, git still finishes the commit."""
         with open_turn(self.folder) as turn:
             answer = ask(
                 self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
@@ -175,18 +175,18 @@ class PrivateIndex(Struct, frozen=True):
         return answer
 
     def refresh(self) -> None:
-        """Begin from the shared index, whatever the copy holds."""
+        """Copy the shared index again, discarding the copy's content."""
         self.copy.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(self.shared, self.copy)
 
     def end_killed_commits(self) -> None:
-        """End the remains of others: of a commit whose git had not ended yet when this one was begun."""
+        """Finish the remains of other processes: of a commit whose git was still running when this one began."""
         _sweep(self.root, self.note.parent, self.shared)
 
     def wait_for_turn(self, wait: float) -> bool:
-        """True where no other git has the shared index, at the latest after ``wait`` seconds. One that lives, such as a
-        commit that an editor writes the text of, would fail once the branch moves under it: raises RepositoryError."""
+        """Return True once no other git has locked the shared index, False after ``wait`` seconds. A running commit,
+        such as one whose message is being edited, would fail if the branch moved: raises RepositoryError."""
         lock, give_up = self._lock, time.monotonic() + wait
         while os.path.lexists(lock):
             if _remove_dead(lock):
@@ -204,8 +204,8 @@ class PrivateIndex(Struct, frozen=True):
         return self.shared.with_name(f"{self.shared.name}.lock")
 
     def share(self, paths: bytes, wait: float) -> None:
-        """Bring the shared index to HEAD for these NUL-separated paths. Where another git holds it for longer than
-        ``wait`` seconds, it stays as it is until the next commit: what is committed does not depend on it."""
+        """Bring the shared index to HEAD for these NUL-separated paths. If another git locks it for longer than
+        ``wait`` seconds, it stays unchanged until the next commit: the committed content does not depend on it."""
         with self._hold(wait) as locked:
             if not locked:
                 log.warning("the index of git is locked by another process and was not brought up to date")
@@ -230,7 +230,7 @@ class PrivateIndex(Struct, frozen=True):
                 lock.unlink()
 
     def _take(self, lock: Path) -> bool:
-        """The note under the lock's name: with its whole content and the flock on it, or not at all."""
+        """Link the note to the lock's name: with its complete content and its flock, or not at all."""
         try:
             os.link(self.note, lock)
         except FileExistsError:
@@ -240,7 +240,7 @@ class PrivateIndex(Struct, frozen=True):
 
 @contextlib.contextmanager
 def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
-    """None where there is no git repository."""
+    """Open the private index; None outside a git repository."""
     found = _find_index(root)
     if found is None:
         yield None
@@ -259,24 +259,24 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
         yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        note.unlink(missing_ok=True)  # after the folder: one without a note is nobody's
+        note.unlink(missing_ok=True)  # after the folder: a folder without a note has no owner
         os.close(descriptor)
 
 
 def end_killed_commits(root: Path) -> None:
-    """Remove what killed commits of ours left in ``.git``."""
+    """Remove the remains of our killed commits in ``.git``."""
     if found := _find_index(root):
         _sweep(root, *found)
 
 
 def _find_index(root: Path) -> tuple[Path, Path] | None:
-    """The folder of git and the user's index; None where there is no git repository."""
+    """Return git's folder and the user's index; None outside a git repository."""
     rows = ask(root, "rev-parse", "--absolute-git-dir", "--git-path", "index").lines
     return (Path(rows[0]), root / rows[1]) if len(rows) == 2 else None
 
 
 def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
-    """Locks, folders and notes of commits whose maker was killed, once a git that it left has ended."""
+    """Remove locks, folders and notes of commits whose maker was killed, once a git that it left has ended."""
     _remove_dead(shared.with_name(f"{shared.name}.lock"))
     for note in git_folder.glob(f"{_PREFIX}*"):
         if note.name.endswith(_FOLDER):
@@ -290,7 +290,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
 
 
 def _remove_dead(lock: Path) -> bool:
-    """Remove a lock that is ours and whose maker has ended; whether it was one."""
+    """Remove a lock that is ours and whose maker has ended; return whether it was one."""
     try:
         with _is_released(lock) as dead:
             if dead:
@@ -302,14 +302,13 @@ def _remove_dead(lock: Path) -> bool:
 
 @contextlib.contextmanager
 def _is_released(note: Path) -> Iterator[bool]:
-    """True for a note of ours without a flock; locked by us from then on, so that only one removes it. One that was
-    never written to its end, as before a power failure, is known by its name or by how it begins. OSError where there
-    is none."""
+    """Yield True for a note of ours without a flock, and lock it, so that only one process removes it. An incomplete
+    note, as after a power failure, is recognised by its name or its beginning. Raises OSError if there is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         said, age = os.read(descriptor, len(_NOTE) + 1), time.time() - os.fstat(descriptor).st_mtime
         begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))
-        # Never a young one: its maker may not hold it yet, and would not once we do.
+        # Never a young one: its maker may not have locked it yet, and could not once we have.
         ours = said == _NOTE or (begun and age > _YOUNG)
         yield ours and try_flock(descriptor) and _is_still(note, descriptor)
     finally:
@@ -322,9 +321,9 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def refuse_disk(said: str, folder: Path, named: Path) -> None:
-    """Git has words of its own for a full disk where it writes objects, and none for why it cannot write an index or a
-    new repository: then the disk of ``folder`` is asked. Raises RepositoryError, which speaks of ``named``, where it
-    refuses."""
+    """Raise RepositoryError for ``named`` if the disk of ``folder`` refuses access. Git reports a full disk when it
+    writes objects, but gives no reason if it cannot write an index or a new repository; the disk is then checked
+    here."""
     try:
         if "Out of diskspace" in said:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,10 +1,9 @@
-"""The only module that starts git, and so the only place that says what git may run, follow or reach.
+"""The only module that starts git, and thus the only place that decides what git may run, follow or reach.
 
-A repository brings a configuration along, and git takes commands from it: file-system monitors, hooks, filters, text
-conversions, programs that verify signatures, that open connections or ask for passwords. A repository may be a
-stranger's: a folder of a pull request that looks like a bare one, a copied folder with its ``.git``. Where git only
-reads, nothing of that runs and no other machine is asked. Where the user's own git is wanted (to commit, push or sign),
-``own`` says so.
+A repository's configuration can name commands for git to run: file-system monitors, hooks, filters, text conversions,
+and programs that verify signatures, open connections or ask for passwords. The repository may be a stranger's: a folder
+of a pull request that looks like a bare one, or a copied folder with its ``.git``. When git only reads, it runs none of
+these and contacts no other machine. ``own`` requests the user's own git, to commit, push or sign.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from msgspec.structs import replace
 from reconciler.errors import RepositoryError
 from reconciler.storage.storage_errors import explain_storage_error, find_refusal, find_refusal_in, refuse_storage_error
 
-# A hook sets these for its own repository, and they would silently redirect every call of ours to it.
+# A hook sets these for its own repository; they would silently redirect our calls to it.
 _SELECTS_A_REPOSITORY = (
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -42,8 +41,8 @@ _SELECTS_A_REPOSITORY = (
     "GIT_SHALLOW_FILE",
 )
 _ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_LITERAL_PATHSPECS": "1"}
-# Options of every call. A repository counts where it has a .git, and not where a folder merely looks like one; the
-# command line wins over its configuration.
+# Options of every call. A repository must have a .git: a folder that merely looks like one does not count. The command
+# line overrides its configuration.
 _ALWAYS = ("safe.bareRepository=explicit", "core.fsmonitor=false")
 _READING = (
     f"core.hooksPath={os.devnull}",
@@ -56,8 +55,8 @@ _READING = (
     "maintenance.auto=false",
     "gc.auto=0",
     "advice.graftFileDeprecated=false",
-    # Output is read by a program, and follows from objects alone: neither from a table of what commits are said to
-    # hold, nor from a list of whom to name and what to pass over, which may have no end.
+    # Programs read the output, which depends on objects only: not on a commit-graph file, nor on mailmap or order
+    # files, which may be endless.
     "core.commitGraph=false",
     "i18n.logOutputEncoding=UTF-8",
     "color.ui=false",
@@ -66,12 +65,12 @@ _READING = (
     f"mailmap.file={os.devnull}",
     f"diff.orderFile={os.devnull}",
 )
-# Objects are what a commit names: no other replaces them, and history is what its commits say.
+# Ignore object replacements and grafts: a commit is read with its own objects and parents.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
-# Settings of a clone that name a program for git to run on its way to a remote, a file to write there (cookies), or
-# another host to believe as the remote, which would then get the credentials of the real one. Few of those of http do
-# none of that.
+# Settings of a clone that name a program that git runs on its way to a remote, a file to write there (cookies), or
+# another host to trust as the remote, which would then get the real one's credentials. A few http settings do none of
+# that.
 _HARMLESS = "extraheader|postbuffer|version|lowspeedlimit|lowspeedtime|maxrequests|minsessions|useragent"
 _REFUSED_TO_FETCH = re.compile(
     rf"core\.(sshcommand|askpass|gitproxy)|credential\.(?!(.*\.)?(username|usehttppath)$).*"
@@ -80,12 +79,12 @@ _REFUSED_TO_FETCH = re.compile(
 )
 _DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
 _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
-_LATEST = 1 << 37  # seconds: Python's dates end not long after, and spans are added to them
+_LATEST = 1 << 37  # seconds: near the end of Python's dates, with room to add spans
 _LACKING = ("promisor remote", "not allowed")
 
 
 class GitAnswer(Struct, frozen=True):
-    """How one call of git ended."""
+    """The end of one call of git."""
 
     status: int
     out: bytes
@@ -93,7 +92,7 @@ class GitAnswer(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it printed, without the last line end; "" where it failed."""
+        """The output without the last line end; "" after a failure."""
         return self.out.decode(errors="surrogateescape").rstrip("\n") if self.status == 0 else ""
 
     @property
@@ -102,18 +101,18 @@ class GitAnswer(Struct, frozen=True):
 
     @property
     def items(self) -> list[str]:
-        """Printed with NUL between them."""
+        """The NUL-separated items of the output."""
         return list(filter(None, self.text.split("\0")))
 
     def require(self, what: str, fix: str) -> GitAnswer:
-        """Itself. Raises RepositoryError where git failed."""
+        """Return itself. Raises RepositoryError if git failed."""
         if self.status:
             raise RepositoryError(f"{what}: {self.error or 'no answer'}", fix=fix)
         return self
 
     @property
     def lacks_objects(self) -> bool:
-        """True where a partial clone left out what was asked for, and it was not fetched."""
+        """Return True if a partial clone left out the requested objects, and they were not fetched."""
         return self.status != 0 and any(words in self.error for words in _LACKING)
 
 
@@ -130,12 +129,11 @@ def ask(
     alone: bool = False,
     inherits: tuple[int, ...] = (),
 ) -> GitAnswer:
-    """``limit``: seconds after which git is ended, for what talks to other machines. ``own``: as the user would call
-    it, with the hooks and programs of the clone. ``reach``: protocols that it may use. ``fetch``: what a partial clone
-    left out may be fetched, as long as its configuration asks for no more than that. ``unfiltered``: files of the work
-    tree count as they are. ``index``: the one to work on instead of the repository's; ``alone``: git
-    survives what kills this process and its group, unless it may have to ask somebody at the terminal. ``inherits``:
-    descriptors that it gets."""
+    """Run git. ``limit``: seconds after which a call that contacts other machines is ended. ``own``: as the user would
+    run it, with the clone's hooks and programs. ``reach``: allowed protocols. ``fetch``: allow fetching objects that a
+    partial clone left out, if its configuration needs nothing more. ``unfiltered``: take files of the work tree without
+    filters. ``index``: the index to use instead of the repository's; ``alone``: git survives a kill of this process and
+    its group, unless it may have to prompt at the terminal. ``inherits``: descriptors that it gets."""
     chosen = {"GIT_INDEX_FILE": str(index)} if index is not None else {}
     if own:
         apart = alone and not _has_terminal()
@@ -153,16 +151,16 @@ def ask(
 
 
 def ask_again(root: Path, *arguments: str) -> GitAnswer:
-    """A question whose answer may be "there is none", which is also what git makes of a single read that failed: it
-    then names no cause, and the disk answers again. Only what it says twice counts."""
+    """Ask a question to which "there is none" is a valid answer. Git also answers so, without a reason, after a single
+    failed read on a disk that works again; so only an answer given twice counts."""
     answer = ask(root, *arguments)
     return answer if answer.status == 0 else ask(root, *arguments)
 
 
 @contextlib.contextmanager
 def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The input and output of a git that answers question after question, and only reads: (to it, from it).
-    ``stdin``: all that it is asked, where that is known."""
+    """Open a read-only git process that answers query after query: (its input, its output). ``stdin``: all queries, if
+    known."""
     chosen = [word for setting in (*_ALWAYS, *_READING) for word in ("-c", setting)]
     with _own_repository(), _stream(stdin) as stream:
         running: Any = git.cmd.Git(root).execute(
@@ -172,7 +170,7 @@ def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[
             env={**_ENVIRONMENT, **_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE},
         )
     process = running.proc
-    # Its messages about damaged objects are not read, and it must not wait for that.
+    # Its messages about damaged objects are discarded, but it must not block on them.
     unread = Thread(target=deque, args=(process.stderr, 0), daemon=True)
     unread.start()
     try:
@@ -186,7 +184,7 @@ def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[
 
 
 def _without_filters(root: Path) -> dict[str, str]:
-    """Variables that turn every filter off which the configuration names."""
+    """Return variables that turn off every filter in the configuration."""
     found = _configured(root, "--name-only", "--get-regexp", r"^filter\.")
     drivers = sorted({match[1] for name in found if (match := _DRIVER.fullmatch(name))})
     off = [(f"filter.{driver}.{key}", value) for driver in drivers for key, value in _OFF.items()]
@@ -198,7 +196,7 @@ def _without_filters(root: Path) -> dict[str, str]:
 
 
 def _find_refused(root: Path) -> str:
-    """The first setting of the clone itself with which nothing is fetched unasked; "" for none."""
+    """Return the first setting of the clone that forbids automatic fetching; "" for none."""
     words = _configured(root, "--name-only", "--show-scope", "--list")
     names = (name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree"))
     return next((name for name in names if _REFUSED_TO_FETCH.fullmatch(name)), "")
@@ -241,8 +239,8 @@ def _run(
 
 
 def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
-    """A git that its disk refuses answers like one that finds nothing, and often without a word of why. Raises
-    StorageError."""
+    """Raise StorageError if the disk refused git, which then answers as if nothing was found, often without a
+    reason."""
     if answer.status <= 0:
         return
     refused = find_refusal_in(answer.error) or find_refusal(root)
@@ -251,7 +249,7 @@ def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
 
 
 def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
-    """Raises RepositoryError for a question about a commit where objects are missing from a partial clone."""
+    """Raise RepositoryError for a query about a commit if objects are missing from a partial clone."""
     if answer.lacks_objects:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
         raise RepositoryError(
@@ -261,7 +259,7 @@ def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
 
 
 def read_commit_time(seconds: str) -> datetime:
-    """The maker of a commit chooses the text in the place of its time: 1970 for what is none."""
+    """Return the commit time, which is text that the commit's author chooses: 1970 if it is not a time."""
     try:
         found = int(seconds)
     except ValueError:
@@ -288,7 +286,7 @@ def _own_repository() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stream(data: bytes) -> Iterator[BinaryIO]:
-    """As a file, which git reads at its own pace."""
+    """Open the data as a file, which git reads at its own pace."""
     if not data:
         with Path(os.devnull).open("rb") as nothing:
             yield nothing

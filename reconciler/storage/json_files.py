@@ -1,6 +1,6 @@
-"""JSON from elsewhere: a value, or a ValueError, whatever it is.
+"""Parses JSON of foreign origin: returns a value or raises ValueError, whatever the input.
 
-Apart from the gate for files, which is loaded by commands that need no codec.
+Separate from the gate for files, which is loaded by commands that need no codec.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 
 def parse_json(data: bytes | str) -> Any:
-    """As ``json.loads``, in a third of its time. What msgspec refuses and that takes (half a character, a number beyond
-    all doubles) is read all the same. Raises ValueError, for brackets without end as well."""
+    """Parse like ``json.loads``, in a third of its time. Input that only ``json.loads`` accepts (half a character, a
+    number beyond all doubles) is accepted too. Raises ValueError, also for endless brackets."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -34,7 +34,7 @@ def read_json(path: Path, limit: int = LARGEST_RECORD) -> Any:
 
 
 def parse_json_lines(data: bytes) -> Iterator[dict[str, Any]]:
-    """The objects in a log of lines. One that is not whole yet, or says anything else, is left out."""
+    """Yield the objects of a log of JSON lines. Incomplete lines and other values are left out."""
     for line in data.splitlines():
         try:
             found = parse_json(line)

@@ -1,6 +1,5 @@
-"""Remains of killed commands in a repository: files half written, folders half removed, scratch. The next pass, import
-or adoption removes them by itself.
-"""
+"""Remains of killed commands in a repository: partly written files, partly removed folders, scratch folders. The next
+pass, import or adoption removes them automatically."""
 
 from __future__ import annotations
 
@@ -26,21 +25,21 @@ from reconciler.storage.files import (
 )
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
-_SCRATCH = "scratch-"  # begins the names of folders that a command removes at its end
-_OF_EARLIER_VERSIONS = ("rerun-", "rescore-", "probe-")  # what an audit or a probe of theirs left that was killed
-_TEMPORARY = "mlperf-reconciler."  # the same, of those that may be next to other programs' files
-_YOUNG = 60.0  # seconds in which an empty one may be one that is being made
+_SCRATCH = "scratch-"  # prefix of folders that a command removes at its end
+_OF_EARLIER_VERSIONS = ("rerun-", "rescore-", "probe-")  # remains of an earlier version's audit or probe
+_TEMPORARY = "mlperf-reconciler."  # prefix of folders that may be among other programs' files
+_YOUNG = 60.0  # seconds in which an empty one may still be being created
 
 
 def sweep(folder: Path) -> None:
-    """Remove, at any depth, what writes and removals left that were killed. Only for who holds the pass lock."""
+    """Remove, at any depth, the remains of killed writes and removals. Requires the pass lock."""
     for parent, folders, files in os.walk(folder):
         for name in filter(is_leftover, [*folders, *files]):
             _remove_left(Path(parent) / name)
 
 
 def sweep_folders(folders: Iterable[Path]) -> None:
-    """The same, not of what is below these folders."""
+    """Remove such remains directly inside these folders."""
     for folder in folders:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for entry in list(os.scandir(folder)):
@@ -48,7 +47,7 @@ def sweep_folders(folders: Iterable[Path]) -> None:
 
 
 def sweep_repository(paths: RepositoryPaths) -> None:
-    """The same of everything that commands write in a repository. The rendered tree may be elsewhere."""
+    """Remove such remains of everything that commands write in a repository. The rendered tree may be elsewhere."""
     for folder in (paths.root / "state", paths.objects, paths.index, paths.specs):
         sweep(folder)
     for name in (_SCRATCH, *_OF_EARLIER_VERSIONS):
@@ -61,15 +60,15 @@ def sweep_repository(paths: RepositoryPaths) -> None:
 
 
 def sweep_siblings(path: Path) -> None:
-    """Remove what killed writes left of a file, and of those whose names go on from its own: in a folder of the user's,
-    where nothing else is ours."""
+    """Remove the remains of killed writes of a file, and of files whose names begin with its name: in a folder of the
+    user's, where nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
         _remove_left(left)
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """As ``replace``, for a file that the user names: /dev/stdout, a pipe or another device is written into, and never
-    replaced. What a killed process left of an earlier one goes. Raises StorageError."""
+    """Write like ``replace`` to a file that the user names: /dev/stdout, a pipe or another device is written to and
+    never replaced. Remains of an earlier killed write are removed. Raises StorageError."""
     try:
         if path.is_relative_to("/dev") or path.is_relative_to("/proc") or (path.exists() and not path.is_file()):
             with convert_storage_errors(path), path.open("wb") as stream:
@@ -83,8 +82,8 @@ def write_output(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def make_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill, which gets the name ``path`` at the end, all of it or nothing. There must be none of this name,
-    or an empty one. What a killed process left of an earlier one goes."""
+    """Yield a folder to fill, which gets the name ``path`` at the end, complete or not at all. No folder of this name
+    may exist, except an empty one. Remains of an earlier killed process are removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
         _remove_left(left)
@@ -104,8 +103,8 @@ def make_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
-    """A folder for what is needed for a moment, ``within`` a folder of ours or the machine's for temporary files. What
-    killed processes of this user left there goes first."""
+    """Yield a temporary folder ``within`` one of our folders or the machine's temporary folder. Remains of this user's
+    killed processes there are removed first."""
     parent = within or find_temporary_folder()
     with convert_storage_errors(parent):
         sweep_temporary(parent)
@@ -120,8 +119,8 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
 
 
 def sweep_temporary(parent: Path) -> None:
-    """Remove the folders of ``open_temporary`` without a flock. Nothing that another user made, in a folder that all
-    share: a name is no proof of whose it is."""
+    """Remove the folders of ``open_temporary`` without a flock. In a shared folder, other users' entries are kept: a
+    name does not prove ownership."""
     for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -136,7 +135,8 @@ def _remove_left(path: Path) -> None:
 
 
 def _is_unheld(path: Path) -> bool:
-    """A file being written is under a flock: other commands write specs and decisions during a pass."""
+    """Return True without a flock, which a file being written has: other commands write specs and decisions during a
+    pass."""
     if path.is_symlink():
         return True
     try:
@@ -151,7 +151,7 @@ def _is_unheld(path: Path) -> bool:
 
 @contextlib.contextmanager
 def open_scratch(paths: RepositoryPaths) -> Iterator[Path]:
-    """A folder for what is derived on the way, after a sweep; only for who holds the pass lock."""
+    """Yield a folder for intermediate files, after a sweep. Requires the pass lock."""
     with convert_storage_errors(paths.work):
         sweep_repository(paths)
         ignore_work(paths)

@@ -1,4 +1,4 @@
-"""Locks that all repositories and users of this machine share, and the folder that they are in."""
+"""Locks shared by all repositories and users of this machine, and their folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PURPOSES = {"quiet": "exclusive use of this machine"}
 
 
 def make_machine_lock(name: str) -> Lock:
-    """A lock that all repositories and users of this machine share (``quiet``: one timed run at a time)."""
+    """Make a lock shared by all repositories and users of this machine (``quiet``: one timed run at a time)."""
     return Lock(lock_folder() / name, purpose=_PURPOSES.get(name, f"{name} lock of this machine"), shared_folder=True)
 
 
 def lock_folder() -> Path:
-    """The folder that RECONCILE_LOCKS names, else one below the machine's folder for temporary files, where anybody may
-    have put something under its name: what is not a folder in which users cannot touch each other's files gives way to
-    one of this user's own. Permissions of what is there already are never changed."""
+    """Return the folder in RECONCILE_LOCKS, or one below the machine's temporary folder, where anyone may have created
+    an entry of that name: unless it is a folder in which users cannot change each other's files, one of this user's own
+    is used instead. Permissions of existing folders are never changed."""
     if named := os.environ.get("RECONCILE_LOCKS", ""):
         _make_folder(Path(named), 0o1777)
         if Path(named).is_dir():
@@ -40,15 +40,15 @@ def lock_folder() -> Path:
 
 
 def _make_folder(path: Path, mode: int) -> None:
-    """Nothing is changed where something is there."""
+    """Create the folder; an existing entry is left unchanged."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir()
-        path.chmod(mode)  # the user's mask took bits away
+        path.chmod(mode)  # the user's umask removed bits
 
 
 def _is_folder(path: Path, mode: int, owner: int | None = None) -> bool:
-    """True for a folder itself, no link to one, with exactly these permissions."""
+    """Return True for an actual folder, not a link, with exactly these permissions."""
     try:
         status = path.lstat()
     except OSError:

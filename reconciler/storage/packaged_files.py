@@ -1,7 +1,7 @@
-"""Schemas and starter spec: inside the installed wheel, or at the top of a checkout.
+"""Finds schemas and the starter spec, inside the installed wheel or at the top of a checkout.
 
-``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (an editable install too) has no
-such folder, so its own top-level ``schemas/`` and ``specs/`` are read, and an edit shows at once.
+``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (and an editable install) has no
+such folder, so its top-level ``schemas/`` and ``specs/`` are read, and edits take effect at once.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 SCHEMA: Final = "schemas/submission.schema.json"
-UNIT: Final = "unit"  # of a field there: the unit in which its value is kept
+UNIT: Final = "unit"  # key of a schema field: the unit of its stored value
 _WHEEL: Final = Path(__file__).parents[1] / "spec" / "data"
 _CHECKOUT: Final = Path(__file__).parents[2]
 
 
 def find_shipped(name: str) -> Path:
-    """The file that ships as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
+    """Return the file shipped as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
 
-    Raises FileNotFoundError, naming both places, when neither has it: the installation is damaged.
+    Raises FileNotFoundError, naming both places, if neither has it: the installation is damaged.
     """
     for folder in (_WHEEL, _CHECKOUT):
         if (folder / name).is_file():

@@ -1,5 +1,5 @@
-"""The only module that starts processes. A child has its own session, an allow-listed environment, and dies with
-its parent."""
+"""The only module that starts processes. A child has its own session and an allow-listed environment, and dies with its
+parent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.storage_errors import refuse_storage_error
 
 CHOSEN_DEVICES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-# Variables of the caller's environment that a child may see; everything else, secrets above all, stays outside.
+# Environment variables that a child may see; all others, above all secrets, are withheld.
 ALLOWED = (
     *("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
     *CHOSEN_DEVICES,
@@ -31,14 +31,14 @@ ALLOWED = (
 FIXED = {
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
-    "TZ": "UTC",  # LoadGen writes local time and calls it Z
+    "TZ": "UTC",  # LoadGen writes local time but labels it Z
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONUNBUFFERED": "1",
 }
 
 
-# Variables of the caller's environment that launchers read; a child of ours on this machine gets none of it.
+# Environment variables that launchers read; children on this machine get none of them.
 LAUNCHERS = (
     *("SLURM", "SALLOC_", "SRUN_", "PMI", "OMPI_", "PRTE_", "PBS_", "LSB_", "FLUX_", "KUBE", "DOCKER_", "CONTAINER"),
     *("PODMAN", "ENROOT_", "PYXIS_", "SSH_AUTH_SOCK", "KRB5CCNAME", "XDG_RUNTIME"),
@@ -46,22 +46,23 @@ LAUNCHERS = (
 
 
 def build_child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment of a child. ``RECONCILE_PARENT`` lets it notice that its parent is gone already."""
+    """Build the complete environment of a child. ``RECONCILE_PARENT`` lets it detect that its parent has already
+    ended."""
     passed = {name: os.environ[name] for name in ALLOWED if name in os.environ}
     return {**passed, **FIXED, "RECONCILE_PARENT": str(os.getpid()), **(extra or {})}
 
 
 def build_launcher_environment() -> dict[str, str]:
-    """Build the environment of a launcher: also what it reads itself. Its children have a parent that is none of ours,
-    perhaps on another machine, whose devices are not those that were chosen here."""
+    """Build the environment of a launcher, including the variables that it reads itself. The parent of its children is
+    not ours and may be on another machine, with other devices than those selected here."""
     environment = build_launched_environment()
     del environment["RECONCILE_PARENT"]
     return environment
 
 
 def build_elsewhere_environment() -> dict[str, str]:
-    """Build the environment of a child behind a launcher: what it must have whatever is set there, and the name of this
-    pass."""
+    """Build the environment of a child behind a launcher: the variables that it needs regardless of those set there,
+    and the name of this pass."""
     return {**FIXED, "RECONCILE_LAUNCHED": "1", "RECONCILE_PASS": f"{platform.node()}-{os.getpid()}"}
 
 
@@ -78,13 +79,14 @@ def list_launcher_variables() -> dict[str, str]:
 def build_harness_command(
     verb: str, request: Path, result: Path, python: str = "", module: Sequence[str] = ("harness",)
 ) -> list[str]:
-    """``-P`` keeps the working directory off the import path, so that a user's own ``harness`` folder cannot shadow
-    ours. ``python``: an interpreter elsewhere; "" for this one. ``module``: with arguments of its own before these."""
+    """Build the command. ``-P`` keeps the working directory off the import path, so that a user's own ``harness``
+    folder cannot shadow ours. ``python``: an interpreter elsewhere; "" for this one. ``module``: the module with its
+    first arguments."""
     return [python or sys.executable, "-P", "-m", *module, verb, str(request), str(result)]
 
 
 class Child:
-    """A running child process; its output goes to a file. Use as a context manager: leaving it ends the child."""
+    """A running child process whose output goes to a file. As a context manager, it ends the child on exit."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class Child:
         keep_open: Sequence[int] = (),
     ) -> None:
         with log.open("ab") as output:
-            # The pipe's other end is ours: where the kernel cannot kill an orphan, end of file shows it.
+            # This process keeps the pipe's other end: if the kernel cannot kill an orphan, end of file signals it.
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder,
@@ -110,21 +112,22 @@ class Child:
         self.pid = self._process.pid
 
     def wait(self, seconds: float) -> int | None:
-        """The exit status once it has ended, None after ``seconds``. A negative status is the signal that ended it."""
+        """Return the exit status once it has ended, None after ``seconds``. A negative status is the signal that ended
+        it."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
 
     def report(self, data: bytes) -> None:
-        """Hand the child a little on its standard input, which stays open."""
+        """Send the child a few bytes on its standard input, which stays open."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.write(data)
                 self._process.stdin.flush()
 
     def stop(self, grace: float = 2.0) -> None:
-        """Ask the whole session to end, then make it."""
+        """Ask the whole session to end, then force it."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             give_up = time.monotonic() + grace
@@ -148,8 +151,8 @@ class Child:
 
 
 def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) -> None:
-    """Run a hook to its end. Raises ReconcilerError when it cannot be started, takes longer than ``limit`` seconds or
-    ends with anything but 0."""
+    """Run a hook to its end. Raises ReconcilerError if it cannot be started, takes longer than ``limit`` seconds or
+    ends with a status other than 0."""
     try:
         ended = subprocess.run(
             list(command),
@@ -172,7 +175,7 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
 
 
 class ChildEnd(Struct, frozen=True):
-    """How a short program ended; its output, and its errors."""
+    """The end of a short program, with its output and its errors."""
 
     status: int
     out: bytes
@@ -180,41 +183,42 @@ class ChildEnd(Struct, frozen=True):
 
 
 def ask(command: Sequence[str], limit: float) -> ChildEnd:
-    """A short question to a cluster, with what its programs read of the caller's environment. Never raises for what
-    becomes of it: 127 when the program is not there, 124 when it takes longer than ``limit`` seconds."""
+    """Run a short cluster query with the environment variables that its programs read. It never raises: the status is
+    127 if the program is missing, 124 if it takes longer than ``limit`` seconds."""
     return _run_short(command, build_launched_environment(), b"", limit)
 
 
-# Variables of the caller's environment that pip reads: which index it asks, and how that is reached.
+# Environment variables that pip reads: the index and how to reach it.
 _INDEX = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 
 
 def run_pip(arguments: Sequence[str], limit: float, more: Mapping[str, str] = MappingProxyType({})) -> ChildEnd:
-    """The pip of this interpreter, and no ``pip.py`` that lies here, to its end; it raises as ``ask`` does. ``more``:
-    variables for what it builds."""
+    """Run this interpreter's pip, never a local ``pip.py``, to its end, with the statuses of ``ask``. ``more``:
+    variables for the packages that it builds."""
     index = {name: value for name, value in os.environ.items() if name.startswith(_INDEX)}
     with open_temporary("pip") as scratch:
         environment = build_child_environment({**index, **more, "TMPDIR": str(scratch)})
         return _run_short([sys.executable, "-P", "-m", "pip", *arguments], environment, b"", limit)
 
 
-# Variables of the caller's environment that programs that sign, and their agents, read.
+# Environment variables that signing programs and their agents read.
 _KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
 
 
 def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
-    """Run a program of the user's keys to its end. Never raises for what the program does: 127 when it is not there,
-    124 when it takes longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
+    """Run a signing program to its end. It never raises: the status is 127 if the program is missing, 124 if it takes
+    longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
     keys = {name: os.environ[name] for name in _KEYS if name in os.environ}
     return _run_short(command, build_child_environment(keys), stdin, limit)
 
 
-_MOST_SAID = 64 << 20  # bytes: more is no answer
+_MOST_SAID = 64 << 20  # bytes: more is not an answer
 _PIECE = 1 << 16
 
 
 def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: bytes, limit: float) -> ChildEnd:
-    """125 for one that says more than anybody asked for. Whatever is not whole is ended with all that it started."""
+    """Run a program to its end; the status is 125 for too much output. An unfinished program is ended with all its
+    children."""
     try:
         process = subprocess.Popen(
             list(command),
@@ -258,20 +262,20 @@ def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: by
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:
-    """It need not read its input."""
+    """Write the input, which the program need not read."""
     with contextlib.suppress(OSError), stream:
         stream.write(data)
 
 
 def _drain(stream: IO[bytes], kept: bytearray) -> None:
-    """Too much output is cut off, and its writer ends by a broken pipe."""
+    """Read the output; excess output is cut off, and its writer ends with a broken pipe."""
     with stream:
         while len(kept) <= _MOST_SAID and (piece := os.read(stream.fileno(), _PIECE)):
             kept += piece
 
 
 def explain_signal(number: int, relief: str = "") -> str:
-    """Explain what mostly ends a process by this signal, and what helps. ``relief``: what needs less memory."""
+    """Explain the usual reason for this signal, and what helps. ``relief``: how to use less memory."""
     if number == signal.SIGKILL:
         return f"signal 9 usually means that the kernel ran out of memory{relief and ': '}{relief}"
     name = _NAMES.get(number, f"signal {number}")

@@ -1,8 +1,8 @@
-"""Refusals of a file system or the machine, as an error that says what, where, and what to do next.
+"""Turns failures of a file system or the machine into errors with the problem, the place and the fix.
 
-None of these says anything about the file: a record on a disk that fails is not a damaged record, and a lock that a
-file system does not offer is not taken. A reader of files that takes an OSError for "not there" asks
-``refuse_storage_error`` first.
+None of these is about the file itself: a record on a failing disk is not a damaged record, and a lock that a file
+system does not support is not taken. Code that treats an OSError as "file missing" calls ``refuse_storage_error``
+first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from traceback import walk_tb
 from reconciler.errors import StorageError
 from reconciler.storage.untrusted_files import SpecialFileError
 
-PARTIAL = ".partial"  # ends the name of a file that is being written; it begins with a dot
+PARTIAL = ".partial"  # suffix of a file that is being written; its name begins with a dot
 _ROOM = "`reconcile gc` removes what no record names"
 _FIXES = {
     errno.ENOSPC: f"free space on that file system ({_ROOM}) and run again",
@@ -40,7 +40,7 @@ _FIXES = {
     errno.ENODEV: "the device went away: connect or mount it again and run again",
     errno.ENXIO: "the device went away: connect or mount it again and run again",
 }
-# File types under a path: their maker does not know what it is for, so that these stay what they are.
+# Something of another type is in the path: its purpose is unknown, so it is left unchanged.
 _IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
     errno.ENOENT: "another process removed it, or a program is not installed: put back what is yours, and run again",
@@ -50,7 +50,7 @@ _FIXES_OF_PATHS = {
     errno.ELOOP: "a link in its path leads back to itself: remove it, or restore it from git, and run again",
     errno.ENAMETOOLONG: "choose a shorter name, or work in a folder with a shorter path",
 }
-# Errors of a read that are about the machine and not about the file.
+# Read errors that are about the machine and not about the file.
 _OF_THE_MACHINE = frozenset(
     {
         *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ECONNABORTED, errno.ENODEV),
@@ -58,12 +58,12 @@ _OF_THE_MACHINE = frozenset(
     }
 )
 
-_SPEAKERS = ("click.", "rich.")  # modules that write what a command says
+_SPEAKERS = ("click.", "rich.")  # modules that write a command's output
 _OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 def refuse_storage_error(error: Exception, path: Path | str) -> None:
-    """Raises StorageError for an error that says nothing about the file; the caller decides on the rest."""
+    """Raise StorageError for an error that says nothing about the file; the caller handles all others."""
     if isinstance(error, StorageError):
         raise error
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
@@ -71,8 +71,8 @@ def refuse_storage_error(error: Exception, path: Path | str) -> None:
 
 
 def find_refusal(folder: Path) -> OSError | None:
-    """Ask the disk of this folder, where it refuses to be read, for its answer right now: once something else has
-    failed without a word of why."""
+    """Return the disk's error if this folder cannot be read right now: called after another operation failed without a
+    reason."""
     try:
         with os.scandir(folder) as entries:
             next(entries, None)
@@ -82,13 +82,13 @@ def find_refusal(folder: Path) -> OSError | None:
 
 
 def find_refusal_in(said: str) -> OSError | None:
-    """The same, where a program in English names it."""
+    """Find such an error in the English message of a program."""
     named = (number for number in _OF_THE_MACHINE if os.strerror(number) in said)
     return next((OSError(number, os.strerror(number)) for number in named), None)
 
 
 def find_refusal_behind(error: BaseException | None) -> OSError | None:
-    """Find the refusal of a disk or the machine that led to this error: libraries wrap it in errors of their own."""
+    """Find the disk or machine error behind this error: libraries wrap it in their own errors."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE | _OF_WRITING:
             return error
@@ -97,20 +97,21 @@ def find_refusal_behind(error: BaseException | None) -> OSError | None:
 
 
 def can_explain(error: OSError) -> bool:
-    """True where it is the doing of a machine, or of somebody who put something else there, and no bug."""
+    """Return True if the machine, or a file that somebody put in the way, caused the error, and not a bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
     return error.errno in _FIXES or named or isinstance(error, SpecialFileError)
 
 
 def is_of_output(error: OSError, *modules: str) -> bool:
-    """Was it raised where text is written out, by a stream that names no file? ``modules``: others that do so."""
+    """Return True if the error was raised while writing output to a stream without a file name. ``modules``: further
+    modules that write output."""
     *_, (frame, _) = walk_tb(error.__traceback__)
     return error.filename is None and frame.f_globals["__name__"].startswith((*_SPEAKERS, *modules))
 
 
 def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "write") -> StorageError:
-    """Explain an error with the file that it names, unless that is one that only replaces ``path`` while it is written.
-    ``verb``: what was to be done with ``path``."""
+    """Explain an error with the file that it names, or with ``path`` if that file only replaces ``path`` while it is
+    written. ``verb``: the action on ``path``."""
     number = error.errno or 0
     name, said = errno.errorcode.get(number, f"error {number}"), error.strerror or os.strerror(number)
     named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
@@ -125,8 +126,8 @@ def explain_storage_error(error: OSError, path: Path | str = "", verb: str = "wr
 
 @contextlib.contextmanager
 def convert_storage_errors(path: Path) -> Iterator[None]:
-    """Turn what the file system refuses into a StorageError that says which file and what to do. What the terminal
-    refuses, or the file that output goes to, says nothing about this path."""
+    """Turn file system errors into a StorageError that names the file and the fix. Errors of the terminal, or of a file
+    that receives the output, are not about this path."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Places of trials: a repository as runs see it that never become results. Nothing that publishes looks there."""
+"""Paths of trials, which are runs in a repository that never become results. No publishing code reads them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reconciler.storage.files import RepositoryPaths
 
 
 class TrialPaths(RepositoryPaths, frozen=True):
-    """The specs, objects and locks are those of every pass; records, logs, attempts and the tree are its own."""
+    """The specs, objects and locks are shared with every pass; records, logs, attempts and the tree are separate."""
 
     @property
     def trials(self) -> Path:

@@ -1,8 +1,8 @@
-"""The gate for files that somebody else wrote: submission trees, logs of other machines, what a pull request brings.
+"""The gate for foreign files: submission trees, logs of other machines, and files of a pull request.
 
-The sender of a folder chooses every entry of it. A link leads to files of the reader, which would be read, shown or
-recorded as if they had been sent; a pipe or a device is never read to its end; a file without blocks costs its sender
-nothing and its reader hours; and a thousand folders within each other exhaust the stack of a recursive walk.
+The sender of a folder chooses every entry. A link may lead to the reader's own files, which would be read, shown or
+recorded as if they had been sent; a pipe or a device never ends; a sparse file costs its sender nothing and its reader
+hours; and a thousand nested folders exhaust the stack of a recursive walk.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from collections.abc import Collection, Iterator
 from io import BufferedReader
 from pathlib import Path
 
-# Everything that is read whole: LoadGen's longest detail logs have tens of megabytes.
+# For files that are read completely: LoadGen's longest detail logs have tens of megabytes.
 LARGEST = 64 << 20
-LARGEST_RECORD = 16 << 20  # bytes of one record or decision; they have kilobytes
-# Files that are copied or hashed piece by piece: answers of an accuracy run (images have gigabytes).
+LARGEST_RECORD = 16 << 20  # bytes of one record or decision, which usually has kilobytes
+# For files that are copied or hashed in pieces: answers of an accuracy run (images have gigabytes).
 LARGEST_ANSWERS = 64 << 30
-DEEPEST = 40  # folders within each other; a submission tree has about ten
+DEEPEST = 40  # nested folders; a submission tree has about ten levels
 _ANSWERS = "mlperf_log_accuracy.json"
 _GIT_FILE = 1 << 16  # bytes of a .git that is a file
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-_PIECE = 1 << 20  # bytes that are read at once of a file that is longer than it says
-_HASHED = 1 << 18  # bytes that are hashed at a time
-_LEAST_HASHED = 1 << 12  # where a file says that it has fewer
+_PIECE = 1 << 20  # bytes per read of a file that is longer than its stated size
+_HASHED = 1 << 18  # bytes hashed at a time
+_LEAST_HASHED = 1 << 12  # if the file states a smaller size
 _GROWTH = 64 << 20  # bytes by which a file may grow while it is hashed
-_SPARSE = 64  # text that a file system compresses by itself shrinks less
+_SPARSE = 64  # text that a file system compresses shrinks less
 
 
 class SpecialFileError(OSError):
-    """Entry under a file's name that cannot be read as one; ``strerror`` says why."""
+    """A special entry under a file's name that cannot be read as a file; ``strerror`` gives the reason."""
 
     def __init__(self, path: Path | str, why: str) -> None:
         super().__init__(errno.EINVAL, why, str(path))
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """A regular file, links followed, for reading. StrangeFileError for a pipe, which would be waited for without end,
-    or a device."""
+    """Open a regular file, following links. Raises SpecialFileError for a pipe, which would block forever, or a
+    device."""
     descriptor = os.open(path, _READ)
     try:
         _require_regular(os.fstat(descriptor), path)
@@ -51,8 +51,8 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def hash_regular(path: Path) -> str:
-    """Its SHA-256. SpecialFileError for one that gives far more than it has: files of the kernel say that they are
-    empty, and some of them never end. A log may grow a little while it is read."""
+    """Return the SHA-256. Raises SpecialFileError for a file that yields far more than its size: kernel files claim to
+    be empty, and some never end. A log may grow a little while it is read."""
     total = hashlib.sha256()
     with open_regular(path) as stream:
         left = os.fstat(stream.fileno()).st_size
@@ -73,8 +73,8 @@ def _require_regular(status: os.stat_result, path: Path | str) -> None:
 
 
 def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True) -> bytes:
-    """The bytes of a regular file. StrangeFileError for more than ``limit``, before any is read. ``follow`` False:
-    OSError (ELOOP) for a link."""
+    """Read a regular file. Raises SpecialFileError for more than ``limit`` bytes before reading any. ``follow`` False:
+    raises OSError (ELOOP) for a link."""
     descriptor = os.open(path, _READ if follow else _READ | os.O_NOFOLLOW)
     try:
         status = os.fstat(descriptor)
@@ -89,7 +89,7 @@ def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True)
 
 
 def _read_all(descriptor: int, size: int, limit: int) -> bytes:
-    """To the end of the file, and no more than one byte beyond ``limit``: some file systems give no size, or a wrong
+    """Read to the end of the file, at most one byte beyond ``limit``: some file systems report no size or a wrong
     one."""
     data = os.read(descriptor, size + 1)
     if len(data) == size:
@@ -100,9 +100,9 @@ def _read_all(descriptor: int, size: int, limit: int) -> bytes:
 
 
 def walk_files(folder: Path, deepest: int = DEEPEST, skipped: Collection[str] = ()) -> Iterator[Path]:
-    """Everything below a folder that is no folder itself, links among it, which are not followed; ``skipped``: names of
-    folders to leave out. Raises StrangeFileError for folders nested more deeply than ``deepest``, OSError for what
-    cannot be listed."""
+    """Yield everything below a folder except folders; links are included but not followed. ``skipped``: names of
+    folders to leave out. Raises SpecialFileError for folders nested more deeply than ``deepest``, OSError for
+    unreadable folders."""
     waiting = [(folder, 0)]
     while waiting:
         parent, depth = waiting.pop()
@@ -116,9 +116,9 @@ def walk_files(folder: Path, deepest: int = DEEPEST, skipped: Collection[str] = 
 
 
 def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[Path, str]]:
-    """(path, what it is) of everything at and below a folder that is no folder and no regular file of a sensible size,
-    and of the links that lead out of ``inside``, by default the folder itself. Links that stay inside are followed once
-    only: what they lead to has an entry of its own."""
+    """Yield (path, description) of the folder and the entries below it that are neither folders nor regular files of a
+    sensible size, and of links that lead out of ``inside``, by default the folder itself. Links that stay inside are
+    followed only once: their targets have their own entries."""
     top = Path(os.path.realpath(inside or folder))
     if not Path(os.path.realpath(folder)).is_relative_to(top):
         yield folder, "a link that leads elsewhere"
@@ -134,7 +134,7 @@ def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[t
 
 
 def describe_special(path: Path) -> str:
-    """Describe what a name is where it is no folder and no regular file of a sensible size; "" where it is one."""
+    """Describe an entry that is neither a folder nor a regular file of a sensible size; "" for any other."""
     return _describe_special(path, Path("/")) if os.path.lexists(path) else ""
 
 
@@ -163,19 +163,19 @@ def _too_large(name: str, status: os.stat_result) -> str:
 
 
 def is_special(status: os.stat_result) -> bool:
-    """True where it is no ordinary file: a pipe, a device, a file of holes."""
+    """Return True for anything but an ordinary file: a pipe, a device, a sparse file."""
     return not stat.S_ISREG(status.st_mode) or is_hole(status)
 
 
 def is_hole(status: os.stat_result) -> bool:
-    """True where a file claims far more than was ever written into it."""
+    """Return True if a file claims far more bytes than were ever written to it."""
     return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size
 
 
 def find_in_index(root: Path, folder: str) -> str:
-    """The first path at or below ``folder`` that git's index lists, "" for none. Read without git, since every command
-    asks; an addition of a pull request is in the index once it is checked out. OSError for an index that cannot be
-    read: its list is unknown then."""
+    """Return the first path at or below ``folder`` in git's index, "" for none. The index is read without git, since
+    every command needs it; a pull request's additions are in the index once it is checked out. Raises OSError if the
+    index, and thus its list, cannot be read."""
     top = _find_work_tree(root)
     if top is None:
         return ""
@@ -188,12 +188,13 @@ def find_in_index(root: Path, folder: str) -> str:
     try:
         found = next((path for path in _index_paths(index, wanted) if path == wanted or path.startswith(below)), b"")
     except (ValueError, IndexError):
-        return ""  # git itself reads no such index
+        return ""  # git itself cannot read such an index
     return found.decode(errors="surrogateescape")
 
 
 def find_place_in_git(root: Path, name: str) -> Path:
-    """A folder for ``root`` in the folder of its git, whose content no commit brings; ``root`` is in a work tree."""
+    """Return a folder for ``root`` inside its git folder, whose content never comes from a commit; ``root`` is in a
+    work tree."""
     top = _find_work_tree(root)
     assert top is not None
     return _find_git_folder(top / ".git").resolve() / name / root.relative_to(top)
@@ -204,7 +205,7 @@ def _find_work_tree(root: Path) -> Path | None:
 
 
 def _find_git_folder(path: Path) -> Path:
-    """Find the folder of a linked work tree or a submodule, whose .git is a file that names it."""
+    """Find the git folder of a linked work tree or a submodule, whose .git is a file that names it."""
     if path.is_dir():
         return path
     named = read_regular(path, _GIT_FILE).decode(errors="surrogateescape").partition("gitdir:")[2].strip()
@@ -212,8 +213,8 @@ def _find_git_folder(path: Path) -> Path:
 
 
 def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
-    """List the paths that may begin with ``wanted`` (gitformat-index). Behind its flags, which end in the length of the
-    path, each path is whole; but in version 4, where it is what differs from the one before."""
+    """Yield the paths that may begin with ``wanted`` (gitformat-index). After the flags, which end in the length of the
+    path, each path is complete, except in version 4, which stores only the difference from the previous one."""
     if index[4:8] == (4).to_bytes(4, "big"):
         yield from _packed_paths(index)
         return

@@ -1,5 +1,4 @@
-"""Object stores elsewhere: `push` and `pull`, and attempts that travel where a pass and the nodes of its queue share no
-folder.
+"""Remote object stores: `push`, `pull`, and the transfer of attempts when a pass and its queue's nodes share no folder.
 
-Everything is compared with its digest on either side. Must not know what a request asks for, nor what a result means.
+Every copy is checked against its digest on both sides. Must not know what a request asks for or what a result means.
 """

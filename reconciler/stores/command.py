@@ -1,4 +1,4 @@
-"""`push` and `pull`: objects that git does not hold, in a store elsewhere."""
+"""`push` and `pull`: copy objects that git does not store to and from a remote store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from reconciler.stores.transfer import (
     push,
 )
 
-# A push or pull as text and JSON.
+# Render a push or pull as text and JSON.
 
 VERSION = 1
 _DONE = {"push": "pushed", "pull": "pulled"}
@@ -57,7 +57,7 @@ class TransferReport(Struct, frozen=True):
 
 
 def render_text(report: TransferReport) -> str:
-    """Problems first and each by name; then the counts."""
+    """List the problems first, each by name; then the counts."""
     lines = []
     for item in report.ended:
         if item.fate in (TransferStatus.ABSENT, TransferStatus.WRONG):
@@ -105,7 +105,7 @@ _ASKED_EVERY = 0.5  # seconds
 
 
 class ChosenStore(Struct, frozen=True):
-    """A declared store, or one named by its url alone. ``submission``: whose."""
+    """A declared store, or one given by its URL. ``submission``: the settings of the submission that uses it."""
 
     name: str
     url: str
@@ -113,8 +113,9 @@ class ChosenStore(Struct, frozen=True):
     submission: SubmissionSettings
 
     def open(self) -> Remote:
-        """The author of the spec, perhaps of a pull request, chose where the store is and which variables it gets: the
-        machine's owner says which those may be. Raises StoreError."""
+        """Open the store, after checking that the owner of the machine allows each environment variable that it would
+        receive: the author of the spec, possibly of a pull request, chose the store and its variables. Raises
+        StoreError."""
         for variable in list_option_variables(self.options):
             if not may_be_sent(variable, os.environ):
                 fix = f"if the store may know its value: export {LISTED}={variable}"
@@ -141,7 +142,7 @@ def add_transfer_options() -> list[click.Parameter]:
 
 
 def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
-    """By name, by url, or the only one declared."""
+    """Choose a store by name, by URL, or the only one declared."""
     memory = PlanCache.of(paths)
     submission = memory.load_desired(Options()).submission
     memory.save()
@@ -160,15 +161,15 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
 
 
 def list_objects(paths: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
-    """List the objects that records name, as far as they are selected."""
+    """List the selected objects that records name."""
     return list_wanted(load(paths).recorded, parse(selectors).matches)
 
 
 @contextlib.contextmanager
 def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
-    """Copying loads the machine, so it begins when no run is timed there, and gives way to one that begins later; its
-    lock is only against another transfer here, whose parts it would share. A store may take for ever, and other users'
-    runs do not wait for it. Gives a function to call now and then."""
+    """Wait until no run is timed on the machine, and yield a function to call between pieces, which pauses while one
+    is. The lock excludes only other transfers of this repository, which would share partial files: a store may take
+    arbitrarily long, and other users' runs must not wait for it."""
     transfer = Lock(paths.transfer_lock, purpose="transfer of objects")
     try:
         with transfer.acquire(wait=wait):
@@ -181,7 +182,7 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
 
 
 class PauseWhileTimed(Struct):
-    """Called between two pieces of a transfer: waits while a run is timed on this machine."""
+    """Pause a transfer while a run is timed on this machine; called between two pieces."""
 
     asked: float = 0.0
 
@@ -207,7 +208,7 @@ def carry_out(
     as_json: bool,
     dry_run: bool = False,
 ) -> int:
-    """Copy with a view of it, then transfer_report. Gives the exit code."""
+    """Copy with a progress view, print the report, and return the exit code."""
     total = sum(item.size for item in due)
     ended: list[TransferResult] = []
     if due:

@@ -1,4 +1,4 @@
-"""List of files with their digests that travels. Small ones are in the list, the others are objects of a store."""
+"""Manifest of transferred files and their digests. Small files are embedded; the others are objects of a store."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from reconciler.storage.files import hash_bytes, hash_file, open_replacing
 from reconciler.stores.remote import Remote, open_remote, read_options
 
 FORMAT = 1
-SMALL = 64 << 10  # bytes of a file up to which it travels within the list: a question to the store costs more
+SMALL = 64 << 10  # bytes; a file up to this size is embedded in the manifest, which costs less than a request
 
 
 class DamagedManifestError(Exception):
-    """The received files are not those sent."""
+    """The received files differ from those sent."""
 
 
 class ManifestFile(Struct, frozen=True):
-    """``path``: absolute, and the same on both sides. ``data``: of a small file, base64; None for an object."""
+    """``path``: absolute, the same on both sides. ``data``: base64 content of a small file; None for an object."""
 
     path: str
     sha256: str
@@ -35,7 +35,7 @@ class ManifestFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """``folders`` are there even where nothing is in them."""
+    """``folders`` are created even if they are empty."""
 
     files: tuple[ManifestFile, ...]
     folders: tuple[str, ...] = ()
@@ -45,12 +45,12 @@ class Manifest(Struct, frozen=True):
         return encode_json(self)
 
     def list_digests(self) -> dict[str, str]:
-        """Path → digest."""
+        """Map each path to its digest."""
         return {file.path: file.sha256 for file in self.files}
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Raises DamagedParcelError."""
+    """Raises DamagedManifestError."""
     try:
         found: Manifest = decode_json(data, Manifest)
     except ValueError as error:
@@ -61,7 +61,7 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def pack(paths: Iterable[Path], folders: Iterable[Path] = (), known: Mapping[Path, str] | None = None) -> Manifest:
-    """``known``: digests that need not be computed. A link is packed as what it leads to."""
+    """Make a manifest. ``known``: digests that need not be computed. A link is packed as the file that it points to."""
     known = known or {}
     files = tuple(_describe(path, known.get(path, "")) for path in sorted(set(paths)))
     return Manifest(files, tuple(str(folder) for folder in sorted(set(folders))))
@@ -76,14 +76,14 @@ def _describe(path: Path, sha256: str) -> ManifestFile:
 
 
 def send_objects(parcel: Manifest, remote: Remote) -> None:
-    """Send the objects that are not there yet. Raises StoreError."""
+    """Send the objects that the store does not have yet. Raises StoreError."""
     for file in parcel.files:
         if file.data is None and remote.get_size(file.sha256) != file.size:
             remote.put(Path(file.path), file.sha256, lambda _: None)
 
 
 def receive(file: ManifestFile, remote: Remote, path: Path) -> None:
-    """Write one file to ``path``, at once and only with the bytes that its digest names. Raises DamagedParcelError,
+    """Write one file to ``path`` atomically, and only if its bytes match its digest. Raises DamagedManifestError,
     StoreError, StorageError."""
     digest, left = hashlib.sha256(), file.size
     with open_replacing(path) as stream:
@@ -112,22 +112,23 @@ def _read(file: ManifestFile, remote: Remote) -> Iterator[bytes]:
         raise DamagedManifestError(f"{Path(file.path).name} is not in the store") from error
 
 
-# Ticket of a job for the attempt that it is to fetch, and the notes that both sides keep of it in the store.
+# The ticket with which a job fetches its attempt, and the notes that both sides keep about it in the store.
 
-# Notes of one attempt, below its folder in the store. WANTED until its pass has taken the result or given it up; BEGUN
-# once a job has it, and TWICE after another came; PROGRESS while that runs; RESULT: what it left, the last of all.
+# Notes of one attempt, below its folder in the store. WANTED exists until the pass has taken or given up the result;
+# BEGUN once a job has started it, TWICE once a second job has; PROGRESS while it runs; RESULT lists its output and is
+# written last.
 WANTED, BEGUN, TWICE, PROGRESS, RESULT = ("wanted", "begun", "twice", "progress", "result")
 NOTES = (WANTED, BEGUN, TWICE, PROGRESS, RESULT)
-# Files of an attempt's folder that no job leaves: those that were sent, and a command's work folder, from which no
-# record takes anything.
+# Parts of an attempt's folder that no job sends back: those that were sent to it, and a command's work folder, which no
+# record uses.
 NOT_LEFT = frozenset({"attempt.json", "handle.json", "inputs", "run", TICKET})
 
 
 class FetchTicket(Struct, frozen=True):
-    """``url`` and ``options`` of the store, as declared: a secret is named by its variable. ``attempt``: its id;
-    ``folder``: where it is on either side; ``parcel``: digest of the list of files that are sent. ``verb``, ``request``
-    and ``result``: of the child that carries it out; ``objects``: where a node keeps what many attempts need;
-    ``hidden``: variables that hold secrets of the store, and none of the request."""
+    """``url`` and ``options`` of the store, as declared: they refer to a secret by its variable. ``attempt``: its ID;
+    ``folder``: its path on both sides; ``parcel``: digest of the manifest of sent files. ``verb``, ``request`` and
+    ``result``: arguments of its child; ``objects``: the node's cache of files that many attempts need; ``hidden``:
+    variables with secrets of the store that the request does not use."""
 
     url: str
     options: Mapping[str, object]
@@ -142,25 +143,25 @@ class FetchTicket(Struct, frozen=True):
 
     @property
     def notes(self) -> str:
-        """The folder of its notes, below the store."""
+        """Return the folder of its notes, below the store."""
         return f"attempts/{self.attempt}"
 
     def encode(self) -> str:
         return encode_json(self).decode()
 
     def open(self) -> Remote:
-        """Raises StoreError."""
+        """Open the store. Raises StoreError."""
         return open_remote(self.url, read_options(self.options))
 
 
 def decode_ticket(data: bytes) -> FetchTicket:
-    """Raises ValueError."""
+    """Decode a ticket. Raises ValueError."""
     found: FetchTicket = decode_json(data, FetchTicket)
     return found
 
 
 class ProgressNote(Struct, frozen=True):
-    """Progress from a node while it works: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
+    """Progress from a running node: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
 
     placed: str = ""
     counter: str = ""
@@ -168,7 +169,7 @@ class ProgressNote(Struct, frozen=True):
 
 
 class AttemptStore(Struct, frozen=True):
-    """A store through which attempts may travel. ``refused``: why nothing may go there today, "" when it may."""
+    """A store through which attempts may travel. ``refused``: why nothing may be sent there today, or ""."""
 
     store: StoreSettings
     refused: str = ""

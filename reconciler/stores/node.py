@@ -1,7 +1,7 @@
-"""``python -P -m reconciler.stores.node TICKET``: a node's side of a remote attempt.
+"""``python -P -m reconciler.stores.node TICKET``: the node's side of a remote attempt.
 
-Fetches the attempt, starts its child, reports its progress, and sends its files. Fetched made files stay on the node,
-for the next attempt that needs them; the attempt itself goes.
+Fetches the attempt, starts its child, reports progress, and sends the files back. Fetched artifacts stay on the node
+for later attempts; the attempt itself is removed.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from reconciler.stores.manifest import (
 from reconciler.stores.remote import Remote
 
 Done = TypeVar("Done")
-_TELL = 4.0  # seconds between two notes of how far it is
+_TELL = 4.0  # seconds between two progress notes
 _LOOK = 0.25
-_REFUSED = 75  # exit status where the attempt could not be fetched, or what it left could not be sent
-_PAUSE = 5.0  # seconds between two questions to a store that does not answer
-_FETCHING, _SENDING = 60.0, 3600.0  # seconds for which it is asked again: a run that has ended took long, perhaps
+_REFUSED = 75  # exit status if the attempt could not be fetched, or its files could not be sent
+_PAUSE = 5.0  # seconds between two requests to a store that does not answer
+_FETCHING, _SENDING = 60.0, 3600.0  # seconds of retries; sending gets more, since the run may have taken long
 
 
 class NodeRunner(Struct):
-    """``unwanted``: the attempt is not awaited any more."""
+    """``unwanted``: set once the pass no longer wants the attempt."""
 
     ticket: FetchTicket
     remote: Remote
@@ -62,7 +62,7 @@ class NodeRunner(Struct):
         return Path(self.ticket.folder)
 
     def carry_out(self) -> int:
-        """The exit status of the job."""
+        """Run the attempt and return the exit status of the job."""
         if self._read(manifest.WANTED) is None:
             return GONE
         if self._read(manifest.BEGUN) is not None:
@@ -82,7 +82,7 @@ class NodeRunner(Struct):
         return status
 
     def refuse(self, why: str) -> int:
-        """Say why as the log of the attempt, which left nothing else."""
+        """Send the reason as the log of the attempt, which produced nothing else."""
         data = f"{why}\n".encode()
         path = str(self.folder / "child.log")
         log = ManifestFile(path, hash_bytes(data), len(data), data=base64.b64encode(data).decode())
@@ -119,7 +119,7 @@ class NodeRunner(Struct):
         return abs(status)
 
     def _send(self, sent: Manifest) -> None:
-        """Everything that is new or other than it came."""
+        """Send every file that is new or has changed."""
         known = sent.list_digests()
         found = pack(self._list_left())
         left = Manifest(tuple(file for file in found.files if known.get(file.path) != file.sha256))
@@ -138,7 +138,7 @@ class NodeRunner(Struct):
 
     def _report_often(self) -> None:
         while not self.ended.wait(_TELL):
-            with suppress(StoreError):  # it may answer again: the run goes on
+            with suppress(StoreError):  # it may answer later: the run continues
                 self._send_note()
                 if self._read(manifest.WANTED) is None:
                     self.unwanted.set()
@@ -158,7 +158,7 @@ class NodeRunner(Struct):
 
 
 def insist(action: Callable[[], Done], patience: float) -> Done:
-    """Again and again for so many seconds, as long as the store does not answer. Raises what it says at last."""
+    """Retry for ``patience`` seconds while the store does not answer, then raise its last error."""
     give_up = time.monotonic() + patience
     while True:
         try:
@@ -181,7 +181,7 @@ def main(words: list[str]) -> int:
     environment = {name: value for name, value in os.environ.items() if name not in ticket.hidden}
     try:
         courier = NodeRunner(ticket, ticket.open(), environment)
-        if read_handle(courier.folder) is not None:  # only where it was submitted
+        if read_handle(courier.folder) is not None:  # exists only where the attempt was submitted
             return courier.refuse("this node sees the folder of the pass: take `store` out of the system's executor")
         try:
             return courier.carry_out()

@@ -1,8 +1,8 @@
-"""An object store elsewhere, reached through fsspec; the only module that imports it, and only when a store is opened.
+"""A remote object store, reached through fsspec; only this module imports fsspec, and only when a store is opened.
 
-Objects are at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, under names
-of their own in the same place. Either is there whole or not at all: it is written under another name first, except
-where a store shows nothing before the last byte (s3, gs, …).
+Objects are stored at ``<url>/<first two digits>/<sha256>``, as in ``.reconcile/objects``; notes, which may change, are
+stored under their own names in the same place. Both are written atomically, under a temporary name first, unless the
+store shows nothing before the last byte (s3, gs, …).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from reconciler.storage.storage_errors import PARTIAL, can_explain, explain_stor
 
 _CHUNK = 4 << 20
 _BLOCK = 16 << 20  # bytes of one request when reading
-# Their uploads show nothing until they are complete; renaming there would be a second upload.
+# Their uploads show nothing until they are complete; a rename would be a second upload.
 _WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _LOCAL = frozenset({"file", "local"})
 _HTTP = frozenset({"http", "https"})
-# Where fsspec reaches a place itself. What else it knows shows a place through another one: as files within an archive,
-# by a list of references with templates in it, through a cache; some of its versions run what they find there.
+# Protocols that reach a place directly. fsspec's others wrap another one (files in an archive, a list of references
+# with templates, a cache), and some of their versions execute what they read.
 _PLACES = frozenset(
     {
         *_WHOLE,
@@ -56,7 +56,7 @@ class TransferStoppedError(Exception):
 
 
 class Remote(Struct, frozen=True):
-    """``url``: as messages show it. ``root``: the store's folder as its file system names it."""
+    """``url``: as shown in messages. ``root``: the store's folder, as its file system names it."""
 
     url: str
     protocol: str
@@ -67,8 +67,8 @@ class Remote(Struct, frozen=True):
         return f"{self.root}/{sha256[:2]}/{sha256}"
 
     def list_files(self) -> dict[str, int]:
-        """File name → bytes of all that is there, files under another name included. Raises StoreError; of a web
-        server, whose pages may lead to ever more of them, and to which nothing is pushed."""
+        """Map every file name in the store, temporary ones included, to its size in bytes. Raises StoreError, also for
+        a web server: its pages may lead to ever more pages, and nothing is pushed to it."""
         if self.protocol in _HTTP:
             raise _store_error(self.url, NotImplementedError())
         with self._translate_errors():
@@ -79,14 +79,14 @@ class Remote(Struct, frozen=True):
         return {path.rpartition("/")[2]: int(item.get("size") or 0) for path, item in found.items()}
 
     def get_size(self, sha256: str) -> int | None:
-        """Bytes of an object; None when it is not there, -1 when the store does not say."""
+        """Return the bytes of an object; None if it does not exist, -1 if the store does not report sizes."""
         with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
             found = self.system.info(self.path(sha256)).get("size")
             return -1 if found is None else int(found)
         return None
 
     def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
-        """Write an object. ``moved`` is called with the bytes as they go, and may raise to stop it."""
+        """Write an object. ``moved`` is called with the number of bytes sent, and may raise to stop the transfer."""
         path = self.path(sha256)
         with self._translate_errors():
             if self.protocol in _WHOLE:
@@ -116,12 +116,12 @@ class Remote(Struct, frozen=True):
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file that a write which was killed left; somebody else may have done so."""
+        """Remove a file left by a killed write; another process may already have removed it."""
         with contextlib.suppress(Exception):
             self.system.rm_file(f"{self.root}/{name[:2]}/{name}")
 
     def write_note(self, name: str, data: bytes) -> None:
-        """Write or replace a small file; ``name``: below the store, with slashes."""
+        """Write or replace a small file. ``name``: its path below the store, with slashes."""
         path = f"{self.root}/{name}"
         with self._translate_errors():
             if self.protocol in _WHOLE:
@@ -131,22 +131,22 @@ class Remote(Struct, frozen=True):
                 target.write(data)
 
     def read_note(self, name: str) -> bytes | None:
-        """None where there is none."""
+        """Return the content of a note, or None if there is none."""
         with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
             return bytes(self.system.cat_file(f"{self.root}/{name}"))
         return None
 
     def remove_notes(self, folder: str, *names: str) -> None:
-        """Notes that are not there are fine."""
+        """Remove notes; missing ones are ignored."""
         for name in names:
             with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
                 self.system.rm_file(f"{self.root}/{folder}/{name}")
 
     def read(self, sha256: str, start: int = 0) -> Iterator[bytes]:
-        """An object's bytes from ``start`` on. FileNotFoundError: it is not there. ValueError: this store cannot begin
-        in the middle. Raises StoreError for everything else."""
+        """Yield an object's bytes from ``start`` on. Raises FileNotFoundError if it does not exist, ValueError if this
+        store cannot start in the middle, and StoreError for everything else."""
         with self._translate_errors(passing=(FileNotFoundError, ValueError) if start else (FileNotFoundError,)):
-            # Some HTTP servers know no ranges: from the beginning, one request streams it all.
+            # Some HTTP servers do not support ranges: from the beginning, one request streams everything.
             block = 0 if self.protocol in _HTTP and not start else _BLOCK
             with self.system.open(self.path(sha256), "rb", block_size=block) as stream:
                 if start:
@@ -156,8 +156,8 @@ class Remote(Struct, frozen=True):
 
     @contextlib.contextmanager
     def _translate_errors(self, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """Errors of a file system's library are of its own kind, and rarely say what to do: a StoreError does. Of the
-        ``passing`` ones, a FileNotFoundError says that the store answers, and has no such object."""
+        """Turn the errors of a file system's library, which rarely say what to do, into StoreError. ``passing`` ones
+        are passed on; among them, a FileNotFoundError means that the store answers and has no such object."""
         try:
             yield
         except (ReconcilerError, TransferStoppedError):
@@ -168,15 +168,15 @@ class Remote(Struct, frozen=True):
             raise _store_error(self.url, error) from error
 
     def _is_absence(self, error: FileNotFoundError) -> bool:
-        """True where the store answers, and has no such object."""
+        """Return True if the store answers and has no such object."""
         if self.protocol in _LOCAL:
             return Path(self.root).is_dir()  # else it is not mounted, or nothing was ever pushed
         cause = error.__cause__
         response = getattr(cause, "response", None)
         if isinstance(response, dict):
             return bool(response.get("Error", {}).get("Code") != "NoSuchBucket")
-        # fsspec's HTTP says "not found" of a server that refuses, or does not answer, as well.
-        known = cause is None or isinstance(cause, FileNotFoundError | KeyError)  # the latter in memory
+        # fsspec's HTTP also reports "not found" for a server that refuses or does not answer.
+        known = cause is None or isinstance(cause, FileNotFoundError | KeyError)  # the latter for the memory store
         return known or getattr(cause, "status", 0) in _NOT_THERE
 
 
@@ -216,7 +216,8 @@ def _is_refusal(said: str) -> bool:
 
 
 def open_remote(url: str, options: Mapping[str, object]) -> Remote:
-    """Raises StoreError: fsspec or the library of this protocol is not installed, or the protocol is unknown."""
+    """Open a store. Raises StoreError if fsspec or the protocol's library is not installed, or the protocol is
+    unknown."""
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
@@ -230,7 +231,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
             fix = "name the place itself, such as s3://bucket/folder or file:///mnt/share/objects"
             raise StoreError(f"cannot open {said}: {protocol} is no store that this program opens", fix=fix)
         kind = get_filesystem_class(protocol)
-        # Listings must be those of now: another machine may push at the same time.
+        # Listings must be current: another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
         root = str(known._strip_protocol(url)).rstrip("/")
     except StoreError:
@@ -248,12 +249,12 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
 
 
 def read_options(options: Mapping[str, object]) -> dict[str, object]:
-    """As fsspec takes them. Raises StoreError where a variable that one refers to is not set."""
+    """Resolve the options for fsspec. Raises StoreError if a variable that one refers to is not set."""
     return {name: _read_option(name, value) for name, value in options.items()}
 
 
 def list_option_variables(options: Mapping[str, object]) -> list[str]:
-    """Variables of the environment that hold the value of an option."""
+    """List the environment variables that options refer to."""
     return [str(value[1]) for value in options.values() if isinstance(value, tuple | list)]
 
 

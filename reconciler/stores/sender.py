@@ -1,4 +1,4 @@
-"""The side of the pass: sends attempts to a store, and brings back what their jobs left there."""
+"""The pass's side of remote attempts: send them to a store, and fetch the files that their jobs leave there."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ from reconciler.stores.manifest import (
 )
 from reconciler.stores.remote import Remote, list_option_variables
 
-NODE_MODULE = ("-P", "-m", "reconciler.stores.node")  # after an interpreter; then the ticket
+NODE_MODULE = ("-P", "-m", "reconciler.stores.node")  # follows an interpreter; the ticket follows it
 _PARCEL = "parcel.json"
-_LOOK = 4.0  # seconds between two questions of how far one attempt is
+_LOOK = 4.0  # seconds between two progress requests for one attempt
 _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a repository that no request needs
 
 
 class StoreTransport(Struct):
-    """``depots``: stores by name, as the spec declares them. ``remotes``: folder of an attempt → its ticket and store;
-    ``looked``: → when it was asked last, monotonic. ``only_looks``: see ``open_transport``."""
+    """``depots``: stores by name, as declared in the spec. ``remotes``: folder of an attempt → its ticket and store;
+    ``looked``: folder → monotonic time of the last progress request. ``only_looks``: see ``open_transport``."""
 
     paths: RepositoryPaths
     depots: Mapping[str, AttemptStore] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class StoreTransport(Struct):
         return depot
 
     def _list_sent(self, attempt: Attempt, asked: FileMessage) -> Iterator[Path]:
-        """The attempt, and what its request names within the repository. What it names elsewhere must be on the nodes,
-        at the same path."""
+        """List the files of the attempt, and those that its request names within the repository. Files outside the
+        repository must exist on the nodes, at the same path."""
         yield from _walk(attempt.folder)
         root = self.paths.root.resolve()
         for location in list_locations(asked):
@@ -136,7 +136,7 @@ class StoreTransport(Struct):
             data = remote.read_note(f"{ticket.notes}/{RESULT}")
             if data is None:
                 self.looked.pop(folder, None)
-                self.look(folder)  # where it was, at least
+                self.look(folder)  # fetch at least how far it came
                 if remote.read_note(f"{ticket.notes}/{TWICE}") is not None:
                     write(folder / TWICE, b"")
                 return False
@@ -144,7 +144,7 @@ class StoreTransport(Struct):
                 _unpack_left(data, remote, folder)
             return True
         except DamagedManifestError as error:
-            # The queue lost nothing, and the step did nothing wrong: as after a node that failed, it is made again.
+            # Neither the queue nor the step failed: retry it, as after a failed node.
             problem, fix = f"what it left came back damaged: {error}", "pass again; see what is wrong with the store"
             lost = Result(done=False, seconds=0.0, problem=problem, problem_class="lost", fix=fix)
             lost.write(folder / "result.json")
@@ -161,7 +161,7 @@ class StoreTransport(Struct):
         self.looked.pop(folder, None)
 
     def _remove_notes(self, folder: Path, *names: str) -> None:
-        """A store that is down keeps them: they are not looked for once the attempt is gone."""
+        """Remove the notes. If the store is down they stay there: they are ignored once the attempt is gone."""
         if self.only_looks:
             return
         with contextlib.suppress(StoreError, ValueError, OSError):
@@ -169,7 +169,7 @@ class StoreTransport(Struct):
             remote.remove_notes(ticket.notes, *names)
 
     def _open(self, folder: Path) -> tuple[FetchTicket, Remote]:
-        """As it was sent, perhaps by another process. Raises StoreError, ValueError."""
+        """Open an attempt as it was sent, possibly by another process. Raises StoreError, ValueError."""
         if folder not in self.remotes:
             try:
                 ticket = decode_ticket((folder / TICKET).read_bytes())
@@ -195,7 +195,7 @@ def _list_folders(folder: Path) -> list[Path]:
 
 
 def _list_known(attempt: Attempt) -> dict[Path, str]:
-    """The digests of what it is made from, which may be large."""
+    """Map its inputs, which may be large, to their digests."""
     found = {}
     for name, sha256 in attempt.intent.made_from.items():
         folder, _, file = name.partition(".")
@@ -204,7 +204,7 @@ def _list_known(attempt: Attempt) -> dict[Path, str]:
 
 
 def _unpack_left(data: bytes, remote: Remote, folder: Path) -> None:
-    """Into the folder of the attempt and nowhere else; the result comes last. A second time changes nothing."""
+    """Unpack into the folder of the attempt and nowhere else, the result last. Unpacking twice changes nothing."""
     parcel: Manifest = decode_manifest(data)
     for file in sorted(parcel.files, key=lambda file: (Path(file.path) == folder / "result.json", file.path)):
         path = Path(file.path)

@@ -1,7 +1,7 @@
-"""Transfers between the object store here and one elsewhere: only what is missing, each object checked by its digest.
+"""Transfer missing objects between the local object store and a remote one, checking each by its digest.
 
-An object lands under its name only when its bytes are what the name says; a part of one waits in ``incoming`` for the
-rest. So a transfer that ends anywhere goes on there.
+An object gets its name only if its bytes match the digest; a partial one waits in ``incoming``. An interrupted transfer
+therefore continues from where it stopped.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from reconciler.stores.remote import Remote, TransferStoppedError
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
-_BEAT = 1.0  # seconds between two looks at what has passed
-_LEAST = 1024  # bytes that must pass while one is patient
-_LAST_BYTES = 5.0  # seconds in which what is under way ends, once it was stopped
+_BEAT = 1.0  # seconds between two checks of the progress
+_LEAST = 1024  # bytes that must pass within the patience
+_LAST_BYTES = 5.0  # seconds that transfers under way have to end after a stop
 NOT_PUSHED = "it was never pushed there"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
 
 class TransferStatus(StrEnum):
-    """Status of one object. ABSENT: the side that should give it does not have it. WRONG: that side has other bytes
-    under its name; they were not taken."""
+    """Status of one object. ABSENT: the source does not have it. WRONG: the source has other bytes under its name,
+    which were rejected."""
 
     MOVED = "moved"
     PRESENT = "present"
@@ -50,7 +50,8 @@ class TransferStatus(StrEnum):
 
 
 class ObjectRef(Struct, frozen=True):
-    """An object that records name and git does not hold. ``name``, ``address``: of one artifact that it is."""
+    """An object that records name and git does not store. ``name``, ``address``: those of one artifact with that
+    content."""
 
     sha256: str
     size: int
@@ -59,7 +60,7 @@ class ObjectRef(Struct, frozen=True):
 
 
 class TransferResult(Struct, frozen=True):
-    """The end of one object's transfer; ``why`` when it is neither moved nor present."""
+    """The outcome of one object's transfer; ``why`` it was neither moved nor already present."""
 
     what: ObjectRef
     fate: TransferStatus
@@ -67,9 +68,9 @@ class TransferResult(Struct, frozen=True):
 
 
 class Transfer(Struct):
-    """One push or pull. ``report`` gets the bytes that passed so far; it is called from several threads, one at a
-    time. ``turn`` is called now and then, and waits while the machine is somebody else's. ``patience``: seconds without
-    bytes after which the store is given up."""
+    """One push or pull. ``report`` gets the number of bytes so far; it is called from several threads, one at a time.
+    ``turn`` is called between pieces, and waits while the machine is in use. ``patience``: seconds without bytes after
+    which the transfer fails."""
 
     paths: RepositoryPaths
     remote: Remote
@@ -89,7 +90,7 @@ class Transfer(Struct):
             self.report(self.passed)
 
     def note_bytes(self, count: int) -> None:
-        """Bytes came from the store, whatever they are for."""
+        """Count bytes received from the store, of any object."""
         if self.stopped.is_set():
             raise TransferStoppedError
         with self.lock:
@@ -103,7 +104,7 @@ class Transfer(Struct):
 
 
 def list_wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _: True) -> tuple[ObjectRef, ...]:
-    """Each object once, in a fixed order."""
+    """List each object once, in a fixed order."""
     found: dict[str, ObjectRef] = {}
     for key in sorted(recorded.by_key):
         for summary in recorded.by_key[key]:
@@ -118,7 +119,8 @@ def list_wanted(recorded: Recorded, chosen: Callable[[Address], bool] = lambda _
 def list_push_due(
     transfer: Transfer, items: Iterable[ObjectRef], *, deep: bool = False, parallel: int = 1
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
-    """(to be pushed, what need not or cannot be, everything there by file name). ``deep`` reads back what is there."""
+    """Return the objects to push, the results for those that need not or cannot be pushed, and all files of the store
+    by name. ``deep`` reads back the objects that the store already has."""
     (there,) = _all(transfer, [transfer.remote], Remote.list_files, parallel)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
@@ -143,7 +145,7 @@ def list_push_due(
 
 
 def _read_back(transfer: Transfer, sha256: str) -> str:
-    """The digest when the bytes there have it, else ""."""
+    """Return the digest if the stored bytes match it, else ""."""
     total = hashlib.sha256()
     with suppress(FileNotFoundError):
         for chunk in transfer.remote.read(sha256):
@@ -153,7 +155,7 @@ def _read_back(transfer: Transfer, sha256: str) -> str:
 
 
 def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, parallel: int) -> list[TransferResult]:
-    """Raises StoreError when the store fails; what has passed stays there."""
+    """Push objects. Raises StoreError if the store fails; objects already sent stay there."""
 
     def one(item: ObjectRef) -> TransferResult:
         source = find_object(transfer.paths, item.sha256)
@@ -166,15 +168,15 @@ def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, 
     whole = {item.what.sha256 for item in ended if item.fate is TransferStatus.MOVED}.union(there)
     for name in there:
         if name.endswith(PARTIAL) and name.partition(".")[0] in whole:
-            transfer.remote.remove(name)  # of a push that was killed
+            transfer.remote.remove(name)  # left by a killed push
     return ended
 
 
 def list_pull_due(
     paths: RepositoryPaths, items: Iterable[ObjectRef], *, deep: bool = False
 ) -> tuple[list[ObjectRef], list[TransferResult]]:
-    """(to be pulled, what is here). A file of another size is damaged, and is pulled again; ``deep`` hashes those of
-    the right size too."""
+    """Return the objects to pull, and the results for those already here. A file of the wrong size is damaged, and is
+    pulled again; ``deep`` also hashes those of the right size."""
     due, rest = [], []
     for item in items:
         path = find_object(paths, item.sha256)
@@ -187,8 +189,8 @@ def list_pull_due(
 
 
 def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """Raises StoreError when the store fails, StorageError when this disk has no room; what has landed stays, and so
-    does the part of what has not."""
+    """Pull objects. Raises StoreError if the store fails, StorageError if this disk has no room; complete objects and
+    partial ones are kept."""
     folder = transfer.paths.incoming
     folder.mkdir(parents=True, exist_ok=True)
     needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
@@ -202,7 +204,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 
 
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """Foresee what a pull would find there, without reading an object."""
+    """Foresee what a pull would find in the store, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
         size = transfer.remote.get_size(item.sha256)
@@ -229,14 +231,14 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
             return TransferResult(item, TransferStatus.MOVED)
         remove(part)
         if not resumed:
-            break  # else the part may have been wrong: once more, from the beginning
+            break  # else the partial file may have been wrong: retry once from the beginning
     return TransferResult(
         item, TransferStatus.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused"
     )
 
 
 def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
-    """Append what is missing to a part; gives the bytes and digest of the whole."""
+    """Append the missing bytes to a partial file; return the size and digest of the result."""
     total = hashlib.sha256()
     with convert_storage_errors(part), part.open("a+b") as stream:
         have = stream.seek(0, 2)
@@ -260,7 +262,7 @@ def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
 
 
 def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
-    """Find the bytes that follow those here; None when the object is to be read from its beginning."""
+    """Return the bytes that follow the local ones; None if the object must be read from its beginning."""
     if have == item.size:
         return iter(())
     if not 0 < have < item.size:
@@ -269,7 +271,7 @@ def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
     try:
         return chain([next(chunks, b"")], chunks)
     except ValueError:
-        return None  # this store cannot begin in the middle
+        return None  # this store cannot start in the middle
 
 
 def _size(path: Path) -> int:
@@ -277,14 +279,14 @@ def _size(path: Path) -> int:
 
 
 def _forget_parts(folder: Path) -> None:
-    """The folder goes once no part waits in it."""
+    """Remove the folder once it contains no partial files."""
     if not any(folder.iterdir()):
         folder.rmdir()
 
 
 def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
-    """The first failure of the store ends all of them; transfers under way stop at their next bytes. A store that gives
-    no bytes any more ends them too: their threads are not awaited, and end with the process."""
+    """Transfer all objects; the first failure of the store stops the others at their next bytes. If the store stalls,
+    the threads are not joined: they end with the process."""
     waiting = deque((item, Future[_Ended]()) for item in items)
     futures = [future for _, future in waiting]
 
@@ -315,7 +317,7 @@ def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _End
 
 
 def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
-    """Until all have ended or one has failed. Raises StoreError when too little passes for too long."""
+    """Wait until all have ended or one has failed. Raises StoreError if too few bytes pass for too long."""
     passed, since = -1, time.monotonic()
     while True:
         done, left = wait(futures, timeout=min(_BEAT, transfer.patience), return_when=FIRST_EXCEPTION)

@@ -1,9 +1,9 @@
-"""Searches the best of several candidates: batch sizes, queue delays, streams. Pure, like ``search``.
+"""Search the best of several candidates, such as batch sizes, queue delays or streams. Pure, like ``search``.
 
-Of Server's candidates each has a capacity of its own, and a whole search of each would cost most of a day. So the first
-is searched, and every other one has to be VALID at a rate that beats the best so far: one trial dismisses it. Where the
-result is a number of its own (a latency, a throughput), each candidate is measured once, and those within the noise of
-the best are measured again.
+In Server, each candidate has its own capacity, and a full search of each would take most of a day. So only the first is
+searched fully; every other one must be VALID at a rate above the best so far, and one trial dismisses it. If the result
+is a measured number (a latency, a throughput), each candidate is run once, and those within the noise of the best are
+repeated.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, FoundRate, Next, NotFound, RateTrial, decide, find_bracket
 
-REPEATS = 4  # of a candidate at most
-_ASSUMED = 0.02  # relative spread between runs, as long as none was repeated
+REPEATS = 4  # maximum runs of a candidate
+_ASSUMED = 0.02  # relative spread between runs until one is repeated
 _APART = 2.0  # standard deviations of a difference
 
 
 class Ask(Struct, frozen=True):
-    """The next trial: of which candidate, at which rate (None where there is no rate), and why."""
+    """The next trial: the candidate, the rate (None if there is no rate), and the reason."""
 
     candidate: int
     rate: float | None
@@ -49,7 +49,7 @@ def decide_rates(
     tolerance: float = TOLERANCE,
     confirmations: int = CONFIRMATIONS,
 ) -> Ask | BestRate | NotFound:
-    """``trials`` of each candidate; every later one is compared with the best of those before it."""
+    """Choose from the ``trials`` of each candidate; each candidate is compared with the best of those before it."""
     best: BestRate | None = None
     for index, own in enumerate(trials):
         first = start if best is None else best.found.rate * (1 + tolerance)
@@ -74,7 +74,7 @@ def _is_beaten(trials: Sequence[RateTrial], challenge: float, tolerance: float) 
 def decide_metrics(
     measured: Sequence[Sequence[float]], *, lower_is_better: bool, repeats: int = REPEATS
 ) -> Ask | BestMetric:
-    """``measured``: the results of each candidate; a run that was INVALID counts as infinitely bad."""
+    """Decide from ``measured``, the results of each candidate; an INVALID run counts as infinitely bad."""
     for index, results in enumerate(measured):
         if not results:
             return Ask(index, None, "not measured yet")
@@ -91,7 +91,7 @@ def decide_metrics(
 
 
 def measure_spread(measured: Sequence[Sequence[float]]) -> float:
-    """The relative standard deviation of one run, pooled over all candidates that were repeated."""
+    """Return the relative standard deviation of one run, pooled over all repeated candidates."""
     squares, degrees = 0.0, 0
     for results in measured:
         finite = [value for value in results if math.isfinite(value)]

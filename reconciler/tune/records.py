@@ -1,4 +1,4 @@
-"""Trials as they are recorded: in a place of their own, where nothing that publishes looks."""
+"""Records of trials, stored apart from everything that is published."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from reconciler.storage.trial_paths import TrialPaths
 from reconciler.tune.search import RateTrial
 
 RATE = keys.TARGET_QPS
-# Part of the asked rate: a run that completes less has not kept it. A short one can still be VALID, since it ends
-# before its backlog grows over the latency. The slack is for the time that the last queries take.
+# Fraction of the requested rate that a run must complete. A short run can be VALID below it, since it ends before its
+# backlog exceeds the latency limit. The slack covers the time of the last queries.
 _HELD = 0.8
 
 
 class TrialRun(Struct, frozen=True):
-    """A trial as it is recorded."""
+    """A recorded trial."""
 
     id: str
     record: Record
@@ -46,13 +46,13 @@ class TrialRun(Struct, frozen=True):
         return tuple(Margin(**margin) for margin in self.record.values.get("margins", ()))
 
     def find_pressure(self) -> float | None:
-        """The worst latency percentile as a part of its limit; None where no latency is limited."""
+        """Return the worst ratio of a latency percentile to its limit; None if no latency is limited."""
         found = [Decimal(m.measured) / Decimal(m.limit) for m in self.margins if m.unit == "ms"]
         return float(max(found)) if found else None
 
 
 def list_trials(paths: RepositoryPaths, cell: Cell) -> tuple[TrialRun, ...]:
-    """Every trial of a cell that came to its end, oldest first."""
+    """List every complete trial of a cell, oldest first."""
     return tuple(_read(paths, RunAddress(cell, PERFORMANCE).address))
 
 
@@ -86,7 +86,7 @@ def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:
 
 
 def _read_completed(paths: RepositoryPaths, run: TrialRun) -> float | None:
-    """Samples answered per second; None where the log is gone or does not say."""
+    """Return the samples answered per second; None if the log is missing or does not report them."""
     detail = next((item for item in run.record.artifacts if item.name == DETAIL), None)
     if detail is None:
         return None

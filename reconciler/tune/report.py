@@ -1,4 +1,4 @@
-"""Trials, and what a search of the best settings found, as text and JSON."""
+"""Render trials and the result of a search as text and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.tune.records import TrialRun
 from reconciler.tune.search import NotFound
 from reconciler.tune.session import RequestedTrial, Settings, Tuned
 
-_SHORT = 10.0  # seconds: a server can fall behind for so long, and still answer in time
+_SHORT = 10.0  # seconds that a server can fall behind and still answer in time
 
 
 def render_settings(settings: Settings) -> str:
@@ -36,7 +36,7 @@ def render_try_text(run: TrialRun, settings: Settings, paint: Paint = show_plain
 
 
 def render_trial(run: TrialRun, paint: Paint = show_plain) -> str:
-    """Render one trial in one line."""
+    """Render one trial on one line."""
     word = paint("VALID", Tone.GOOD) if run.valid else paint("INVALID", Tone.BAD)
     metric = f"{run.metric[0]:.6g} {run.metric[1]}" if run.metric else "no result"
     pressure = run.find_pressure()
@@ -95,7 +95,7 @@ def _explain_margin(tuned: Tuned) -> str:
 
 
 def measure_margin(tuned: Tuned) -> float | None:
-    """How far the proposed rate is below the first INVALID one; None where there is none."""
+    """Return how far the proposed rate is below the first INVALID one; None if there is none."""
     if not isinstance(tuned.best, BestRate) or tuned.best.found.above is None:
         return None
     return 1 - float(dict(tuned.settings)[keys.TARGET_QPS]) / tuned.best.found.above
@@ -146,7 +146,7 @@ def render_trial_part(run: TrialRun) -> dict[str, Any]:
 
 
 def render_trials_text(cell: str, runs: Sequence[TrialRun], paint: Paint = show_plain) -> str:
-    """Everything that was tried of a cell; nothing of it is published."""
+    """Render every trial of a cell; none of them is published."""
     if not runs:
         return f"{cell}\n  no trials: `reconcile try` and `reconcile tune` make them"
     rows = [

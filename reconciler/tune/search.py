@@ -1,13 +1,13 @@
-"""Searches the highest rate at which a run is VALID. Pure: from the trials so far follows the next rate, or the end.
+"""Search the highest rate at which a run is VALID. Pure: the trials so far determine the next rate, or the end.
 
 Near its capacity a queue's latency grows like 1 / (capacity - rate), whatever the service: the inverse of the latency
-percentile is nearly a straight line over the rate. Two trials on either side of the limit therefore show where it is
-crossed, and the next trials are put just next to that place, one on each side, until they are close enough. Close to
-the limit, the count of late queries says more: LoadGen's early stopping allows so many of them, and that is the rule
-that the real run will have to keep.
+percentile is nearly linear in the rate. Two trials on either side of the limit therefore show where it is crossed, and
+the next trials are placed just next to that point, one on each side, until they are close enough. Close to the limit,
+the number of late queries is more informative: LoadGen's early stopping allows a certain number, and the real run must
+satisfy the same rule.
 
-Verdicts near the limit are noisy. The bracket is the cut among the rates that contradicts the fewest trials; it
-need not be narrower than runs differ. What is found in the end is a rate that the noise leaves VALID, and that was run.
+Verdicts near the limit are noisy. The bracket is the split of the rates that contradicts the fewest trials; it need not
+be narrower than the difference between runs. The rate found was run, and stays VALID within the noise.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-# How much runs differ though nothing was changed, where the limit is crossed, and how far below that asks to stay.
+# Estimate the noise between identical runs, where the limit is crossed, and how far below it a rate must stay.
 
-_NEAR = 0.06  # rates this far from the one found say something about the line through it
-_STEEPEST = 1.2  # of a strain that still lies on that line
+_NEAR = 0.06  # rates this close to the one found count for the line through it
+_STEEPEST = 1.2  # largest strain at which that line still holds
 _NINETEEN_OF_TWENTY = 1.645  # standard deviations of a normal distribution
-_UNSURE = 1.5  # and as much more of them per degree of freedom: nearly Student's distribution
+_UNSURE = 1.5  # relative increase per degree of freedom: nearly Student's distribution
 
 
 class Strained(Protocol):
@@ -35,9 +35,9 @@ class Strained(Protocol):
 
 
 class Noise(Struct, frozen=True):
-    """``spread``: standard deviation of the strain between runs, over ``degrees`` of freedom (0: unknown).
-    ``crossing``: the rate at which the line through the trials meets the limit, ``slope``: how the strain grows there
-    per query per second; None where there is no such line."""
+    """``spread``: standard deviation of the strain between runs, with ``degrees`` of freedom (0: unknown).
+    ``crossing``: the rate at which the line through the trials meets the limit, ``slope``: the increase of the strain
+    per query per second; None if there is no such line."""
 
     spread: float = 0.0
     degrees: int = 0
@@ -46,13 +46,13 @@ class Noise(Struct, frozen=True):
 
     @property
     def of_rate(self) -> float | None:
-        """The same spread as a part of the rate; None while it is unknown."""
+        """Return the spread as a fraction of the rate; None while it is unknown."""
         if not self.degrees or self.slope is None or self.crossing is None:
             return None
         return self.spread / self.slope / self.crossing
 
     def lower(self, rate: float) -> float:
-        """``rate``, or less where the noise asks for it: there 19 of 20 runs stay within the limit."""
+        """Return ``rate``, or a lower one at which 19 of 20 runs stay within the limit despite the noise."""
         spread = self.of_rate
         if spread is None or self.crossing is None:
             return rate
@@ -61,7 +61,8 @@ class Noise(Struct, frozen=True):
 
 
 def measure_noise(trials: Sequence[Strained], rate: float) -> Noise:
-    """From repeats of the same rate, and from how far trials near ``rate`` are off a straight line."""
+    """Measure the noise from repeats of the same rate, and from the distances of trials near ``rate`` to a straight
+    line."""
     near = sorted(
         (t.rate, t.strain)
         for t in trials
@@ -80,13 +81,13 @@ def measure_noise(trials: Sequence[Strained], rate: float) -> Noise:
 
 
 def _bound(crossing: float, near: Sequence[tuple[float, float]]) -> float:
-    """A line says nothing of rates far from those that it was drawn through."""
+    """Bound the extrapolation: a line says nothing about rates far from those that it was fitted to."""
     lowest, highest = near[0][0], near[-1][0]
     return min(max(crossing, lowest * (1 - _NEAR)), highest * (1 + _NEAR))
 
 
 def _pool(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
-    """The squared deviations within each rate, and their degrees of freedom."""
+    """Return the sum of squared deviations within each rate, and their degrees of freedom."""
     squares, degrees = 0.0, 0
     for _, group in groupby(points, key=lambda point: point[0]):
         found = [strain for _, strain in group]
@@ -97,7 +98,7 @@ def _pool(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """(slope, level) of the line of least squares; None unless it rises."""
+    """Return (slope, level) of the least-squares line; None unless it rises."""
     count = len(points)
     mean_rate, mean_strain = sum(at for at, _ in points) / count, sum(strain for _, strain in points) / count
     across = sum((at - mean_rate) ** 2 for at, _ in points)
@@ -109,25 +110,25 @@ def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
 
 TOLERANCE = 0.01
 CONFIRMATIONS = 2
-_MOST = 40  # trials; a machine whose verdicts are not settled by then has another problem than its rate
-_SATURATED = 0.98  # of the rate: completions below it fall behind
-_FASTER = ((0.1, 4.0), (0.5, 2.0), (0.8, 1.25), (math.inf, 1.08))  # pressure below → factor, while nothing was INVALID
-_SLOWER = ((1.2, 0.95), (3.0, 0.8), (math.inf, 0.6))  # likewise while nothing was VALID
-_PATIENCE = 6  # steps of one size, before they grow
-_EDGE = 0.1  # of a bracket: an interpolated rate keeps this far from its ends while the bracket is wide
-_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rare or too many to say anything
+_MOST = 40  # trials; if verdicts have not settled by then, the machine has another problem than its rate
+_SATURATED = 0.98  # of the rate: a run that completes less falls behind
+_FASTER = ((0.1, 4.0), (0.5, 2.0), (0.8, 1.25), (math.inf, 1.08))  # pressure below → factor, while no trial was INVALID
+_SLOWER = ((1.2, 0.95), (3.0, 0.8), (math.inf, 0.6))  # likewise while no trial was VALID
+_PATIENCE = 6  # steps of one size before they grow
+_EDGE = 0.1  # of a bracket: minimum distance of an interpolated rate from the ends of a wide bracket
+_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rare or too many to be informative
 _LEAST = 0.001
-_WIDEST = 2.0  # times the tolerance: a bracket is narrowed to it whatever the noise
-_KNOWN = 2  # degrees of freedom from which on the noise is believed
-_NEXT = 1.1  # times the highest VALID rate: a line through those below says nothing of what is farther
-_ROOM = 1.5  # limit per latency that a rate should have left and did not, for its failure to be doubted
-_SHORTER = 0.25  # a bracket that three trials did not shorten to this is halved instead
+_WIDEST = 2.0  # times the tolerance: a bracket is narrowed at least to this, whatever the noise
+_KNOWN = 2  # degrees of freedom from which the noise is trusted
+_NEXT = 1.1  # times the highest VALID rate: farthest extrapolation of a line through lower rates
+_ROOM = 1.5  # if a failed rate should have had this ratio of limit to latency, its failure is doubted
+_SHORTER = 0.25  # a bracket that three trials did not shrink to this fraction is halved instead
 
 
 class RateTrial(Struct, frozen=True):
-    """One run at ``rate``. ``valid``: LoadGen says so, and the rate was kept. ``pressure``: its worst latency
-    percentile as a part of its limit, 1 at the limit. ``completed``: the rate at which it was answered. ``over`` of
-    ``queries`` were late, ``allowed``: as many may be by early stopping; -1 where that is not known."""
+    """One run at ``rate``. ``valid``: LoadGen reports VALID, and the rate was sustained. ``pressure``: ratio of its
+    worst latency percentile to the limit. ``completed``: the rate of its answers. ``over`` of ``queries`` were late,
+    and early stopping allows ``allowed``; -1 if that is not known."""
 
     rate: float
     valid: bool
@@ -139,14 +140,14 @@ class RateTrial(Struct, frozen=True):
 
     @property
     def strain(self) -> float | None:
-        """0 at the limit, negative below: the logarithm of late queries per allowed one, else of the pressure."""
+        """Return the log of late queries per allowed one, else of the pressure: 0 at the limit, negative below it."""
         if self.allowed > 0 and self.over >= 0:
             return math.log(self.over / self.allowed) if self.over else None
         return math.log(self.pressure) if self.pressure and math.isfinite(self.pressure) else None
 
 
 class Bracket(Struct, frozen=True):
-    """``low``: the highest rate that counts as VALID, ``high``: the lowest that does not; None where there is none."""
+    """``low``: the highest rate that counts as VALID, ``high``: the lowest that does not; None if there is none."""
 
     low: float | None
     high: float | None
@@ -166,9 +167,9 @@ class Next(Struct, frozen=True):
 
 
 class FoundRate(Struct, frozen=True):
-    """``rate`` was VALID, and most runs at it should be, by the noise seen. ``capacity``: the estimate of where half
-    of them are. ``above``: the lowest rate that was not VALID, None where none was tried. ``why`` no more trials are
-    made; ``settled``: because none is needed."""
+    """``rate`` was VALID, and most runs at it should be, given the noise. ``capacity``: the estimated rate at which
+    half of the runs are. ``above``: the lowest rate that was not VALID, None if there is none. ``why`` the search
+    ended; ``settled``: because no trial is needed."""
 
     rate: float
     capacity: float
@@ -195,8 +196,9 @@ def decide(
     confirmations: int = CONFIRMATIONS,
     most: int = _MOST,
 ) -> Decision:
-    """``start``: the rate to begin at. ``tolerance``: how much higher an INVALID rate may be than the VALID one found.
-    ``confirmations``: VALID runs at the rate found. ``most``: trials in all."""
+    """Decide what comes next. ``start``: the first rate. ``tolerance``: maximum relative distance from the VALID rate
+    found to an INVALID one. ``confirmations``: VALID runs required at the rate found. ``most``: maximum number of
+    trials."""
     if not trials:
         return Next(start, "the rate to begin at")
     bracket = find_bracket(trials)
@@ -220,7 +222,7 @@ def decide(
 
 
 def conclude(trials: Sequence[RateTrial], why: str) -> FoundRate | NotFound:
-    """Conclude what the trials prove, complete or not. ``why`` they end."""
+    """Conclude from the trials, complete or not. ``why``: the reason that they ended."""
     bracket = find_bracket(trials)
     if bracket.low is None:
         return NotFound(why or "no rate was VALID")
@@ -239,7 +241,7 @@ def _found(trials: Sequence[RateTrial], rate: float, bracket: Bracket, why: str)
 
 
 def _choose(trials: Sequence[RateTrial], low: float, noise: Noise, tolerance: float) -> float:
-    """The rate to end with: one that was VALID and is about as low as the noise asks, else that rate itself."""
+    """Return the final rate: a VALID one about as low as the noise requires, else that rate itself."""
     target = noise.lower(low)
     near = (1 - tolerance) * target, (1 + tolerance / 2) * target
     tried = [trial.rate for trial in trials if trial.valid and near[0] <= trial.rate <= min(near[1], low)]
@@ -247,12 +249,12 @@ def _choose(trials: Sequence[RateTrial], low: float, noise: Noise, tolerance: fl
 
 
 def find_bracket(trials: Sequence[RateTrial]) -> Bracket:
-    """The cut among the rates that contradicts the fewest trials, the lowest of several: INVALID below it and VALID
-    above it are contradictions."""
+    """Return the split of the rates that contradicts the fewest trials, the lowest of several: INVALID trials below it
+    and VALID ones above it are contradictions."""
     rates = sorted({trial.rate for trial in trials})
     valid = {rate: sum(t.valid for t in trials if t.rate == rate) for rate in rates}
     invalid = {rate: sum(not t.valid for t in trials if t.rate == rate) for rate in rates}
-    wrong = sum(valid.values())  # nothing counts as VALID
+    wrong = sum(valid.values())  # no rate counts as VALID
     best, cut = wrong, 0
     for index, rate in enumerate(rates, 1):
         wrong += invalid[rate] - valid[rate]
@@ -264,13 +266,14 @@ def find_bracket(trials: Sequence[RateTrial]) -> Bracket:
 
 
 def _count_contradictions(trials: Sequence[RateTrial]) -> int:
-    """Trials that were not VALID at a rate at which, or above which, another one was."""
+    """Count the trials that were not VALID at a rate while another one was, there or above."""
     highest = max((trial.rate for trial in trials if trial.valid), default=0.0)
     return sum(not trial.valid and trial.rate <= highest for trial in trials)
 
 
 def _is_proven(trials: Sequence[RateTrial], rate: float, confirmations: int) -> bool:
-    """VALID itself; and so many more trials were VALID there or above than were not there or below."""
+    """Return True if the rate was VALID, and enough more trials there or above were VALID than trials there or below
+    were not."""
     at = any(trial.valid and trial.rate == rate for trial in trials)
     for_it = sum(trial.valid and trial.rate >= rate for trial in trials)
     against = sum(not trial.valid and trial.rate <= rate for trial in trials)
@@ -292,7 +295,7 @@ def _step_down(trials: Sequence[RateTrial]) -> Next:
 
 
 def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: float) -> float:
-    """Find where the limit is crossed, a little to the side that leaves the shorter bracket."""
+    """Return the rate where the limit is crossed, shifted slightly to the side that leaves the shorter bracket."""
     middle = math.sqrt(low * high)
     ends = _read_ends(trials, low, high)
     if ends is None or _drags(trials, low, high):
@@ -305,7 +308,7 @@ def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: floa
 
 
 def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[float, float] | None:
-    """How far both ends of a bracket are from the limit, on one scale that is nearly straight."""
+    """Return the distances of both ends of a bracket from the limit, on one nearly linear scale."""
     strains = _mean(t.strain for t in trials if t.rate == low), _mean(t.strain for t in trials if t.rate == high)
     if strains[0] is not None and strains[1] is not None and max(-strains[0], strains[1]) < _STRAIGHT:
         return max(-strains[0], _LEAST), max(strains[1], _LEAST)
@@ -316,9 +319,9 @@ def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[fl
 
 
 def _is_outlier(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """True where the line through the two highest VALID rates has the limit well above ``high``, which failed there but
-    once more often than not: something else may have disturbed that run. A rate that failed twice, there or just above,
-    is believed."""
+    """Return True if the line through the two highest VALID rates reaches the limit well above ``high``, which failed
+    only once more than it passed: that run may have been disturbed. A rate that failed twice, there or just above, is
+    accepted as failed."""
     below = sorted({t.rate for t in trials if t.valid and t.pressure and t.rate <= low}, reverse=True)[:2]
     failed = sum(-1 if t.valid else 1 for t in trials if high <= t.rate <= _NEXT * high)
     if len(below) < 2 or failed > 1 or high > _NEXT * low or high - low > below[0] - below[1]:
@@ -336,7 +339,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _drags(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """True where the last trials moved but one end: then the line is no line, and the middle is safer."""
+    """Return True if the last trials moved only one end: the line does not fit, and halving is safer."""
     if len(trials) < 5:
         return False
     before = find_bracket(trials[:-3])

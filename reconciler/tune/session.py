@@ -1,7 +1,7 @@
-"""One search: asks what comes next, makes that trial, and again, until the best settings are known or the time is over.
+"""Run one search: choose the next trial, make it, and repeat until the best settings are known or the time is over.
 
-It starts from the trials that are recorded, by any user and of any time, as long as only the searched settings differ:
-a search that was killed loses the trial in flight.
+It starts from all recorded trials that differ only in the searched settings, of any user and age: a search that is
+killed loses only the trial in progress.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from reconciler.tune.records import RATE, TrialRun, list_trials, read_rate_trial
 from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude
 
 Settings = tuple[tuple[str, str], ...]
-_DIGITS = 4  # significant ones of a rate
+_DIGITS = 4  # significant digits of a rate
 _OUT_OF_TIME = "the time is over"
 
 
 class Goal(Struct, frozen=True):
-    """``candidates``: settings to choose among, the first of which is searched whole. ``start``: the rate to begin at,
-    None where the result of a run is no rate that is asked for. ``quick``: ms of its trials, 0 for as long as declared.
-    ``seconds``: no trial begins that would end later."""
+    """``candidates``: settings to choose among; the first is searched fully. ``start``: the first rate, None if the
+    result of a run is not a requested rate. ``quick``: ms per trial, 0 for the declared duration. ``seconds``: no trial
+    that would end later is started."""
 
     cell: Cell
     candidates: tuple[Settings, ...]
@@ -50,7 +50,7 @@ class Goal(Struct, frozen=True):
 
 
 class RequestedTrial(Struct, frozen=True):
-    """The next trial, as it is reported: ``number`` counts those of this search."""
+    """The next trial, as reported: ``number`` counts the trials of this search."""
 
     number: int
     trial: Trial
@@ -58,9 +58,9 @@ class RequestedTrial(Struct, frozen=True):
 
 
 class Tuned(Struct, frozen=True):
-    """``best``: what was found. ``settings``: what the spec should say for it. ``known`` trials were recorded before,
-    ``made`` in this search. ``why`` it ended early; "" where it is complete. ``lasted``: seconds of the shortest trial
-    at the rate found, None where there is no rate."""
+    """``best``: the result. ``settings``: the settings to put into the spec. ``known``: trials recorded before,
+    ``made``: trials of this search. ``why`` it ended early; "" if it is complete. ``lasted``: seconds of the shortest
+    trial at the rate found, None if there is no rate."""
 
     goal: Goal
     best: BestRate | BestMetric | NotFound
@@ -72,7 +72,7 @@ class Tuned(Struct, frozen=True):
 
 
 class Search(Struct):
-    """``make`` makes a trial, ``report`` is called before each of them and after; ``clock`` is monotonic."""
+    """``make`` makes a trial, ``report`` is called before and after each; ``clock`` is monotonic."""
 
     paths: RepositoryPaths
     options: Options
@@ -82,7 +82,7 @@ class Search(Struct):
     clock: Callable[[], float]
 
     def run(self, *, anew: bool = False) -> Tuned:
-        """``anew``: without the trials that were made before."""
+        """Search. ``anew``: ignore the trials that were recorded before."""
         goal, began = self.goal, self.clock()
         inputs = [self._collect_inputs(settings) for settings in goal.candidates]
         runs = [[] if anew else self._find_known(wanted) for wanted in inputs]
@@ -119,7 +119,7 @@ class Search(Struct):
         return decide_metrics(measured, lower_is_better=goal.lower_is_better)
 
     def _conclude(self, runs: Sequence[Sequence[TrialRun]], why: str) -> BestRate | BestMetric | NotFound:
-        """The best of what is known, where the search ends early."""
+        """Return the best of the trials so far when the search ends early."""
         goal = self.goal
         if goal.start is None:
             known = [(i, [_read_metric(run, lower=goal.lower_is_better) for run in own]) for i, own in enumerate(runs)]
@@ -139,14 +139,15 @@ class Search(Struct):
         return Trial(self.goal.cell, settings, self.goal.quick)
 
     def _collect_inputs(self, settings: Settings) -> dict[str, object]:
-        """Collect the inputs of a trial of these settings. Raises SpecError where a setting is none."""
+        """Collect the inputs of a trial with these settings. Raises SpecError if a setting does not exist."""
         there = TrialPaths(self.paths.root, self.paths.apart)
         options = replace(self.options, trial=Trial(self.goal.cell, settings, self.goal.quick))
         detail = PlanCache.of(there).load_desired(options).detail(RunAddress(self.goal.cell, PERFORMANCE).address)
         return {item.name: canonicalise(item.value) for item in detail.inputs if item.value is not None}
 
     def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:
-        """Trials that differ from what is wanted in nothing but the rate, and whose evidence is that of the newest."""
+        """Return the trials that differ from the searched ones only in the rate, and whose evidence matches the newest
+        one's."""
         asked = _without_rate(wanted, rated=self.goal.start is not None)
         found = [
             run
@@ -163,30 +164,30 @@ class Search(Struct):
 
 
 def searches_rate(scenario: str) -> bool:
-    """True where the rate is the claim: LoadGen asks at it, and the latency decides."""
+    """Return True if the rate is the claim: LoadGen issues queries at it, and the latency decides."""
     return name_loadgen_scenario(scenario) == "Server"
 
 
 def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Settings:
-    """Propose the settings of the spec for the result."""
+    """Propose the settings for the spec from the result."""
     if isinstance(best, NotFound):
         return ()
     chosen = goal.candidates[best.candidate]
     if isinstance(best, BestRate):
         return (*chosen, (RATE, show_rate(best.found.rate, _DIGITS)))
     if goal.cell.scenario == "Offline":
-        return (*chosen, (RATE, show_rate(best.mean, _DIGITS)))  # sizes the one query
+        return (*chosen, (RATE, show_rate(best.mean, _DIGITS)))  # determines the size of the one query
     return chosen
 
 
 def show_rate(rate: float, digits: int) -> str:
-    """Show a rate for a spec, rounded down to significant digits."""
+    """Format a rate for a spec, rounded down to significant digits."""
     number = Decimal(repr(rate))
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
 
 
 def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
-    """By LoadGen's own clock."""
+    """Measured by LoadGen's clock."""
     here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
     lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
     return min(lasted, default=None)
@@ -197,7 +198,7 @@ def _without_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, obj
 
 
 def _predict(inputs: Mapping[str, object], trial: Trial) -> float:
-    """Seconds of the run itself, by LoadGen's formulas."""
+    """Predict the seconds of the run itself, by LoadGen's formulas."""
     return predict_run_seconds({**inputs, **{name: value for name, value in trial.settings if name == RATE}}) or 0.0
 
 

@@ -1,4 +1,4 @@
-"""Makes a trial of a cell, and what a pass with short runs needs."""
+"""Make a trial of a cell, and prepare a pass with short runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UPSTREAM = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 
 
 def find_run(seen: PlanResult, cell: Cell) -> Address:
-    """The performance run of a cell. Raises ReconcilerError where it has none of its own."""
+    """Find the performance run of a cell. Raises ReconcilerError if it has none of its own."""
     address = RunAddress(cell, PERFORMANCE).address
     if address not in seen.desired.by_address:
         raise ReconcilerError(f"{cell} has no runs of its own", fix="name the cell that its result is inferred from")
@@ -30,9 +30,9 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
 
 
 def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> TrialRun:
-    """One performance run with the settings of a trial. ``options``: the specs, and how to run.
+    """Make one performance run with the settings of a trial. ``options``: the specs, and how to run.
 
-    Raises ReconcilerError when no run came of it: a setting is wrong, it failed, or this machine cannot make it.
+    Raises ReconcilerError if there was no run: a setting is wrong, it failed, or this machine cannot make it.
     """
     assert trial.cell is not None
     address = RunAddress(trial.cell, PERFORMANCE).address
@@ -55,7 +55,8 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
 
 
 def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
-    """The problem of a setting that was given for a trial, without the spec, which does not have it."""
+    """Return the error for a setting passed for a trial, without the location in the spec, which does not contain
+    it."""
     for problem in error.problems:
         for name, value in trial.settings:
             if problem.path.endswith(f".{name}"):
@@ -66,7 +67,7 @@ def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
 def prepare_quick(
     paths: RepositoryPaths, options: Options, seconds: float, report: Callable[[Event], None]
 ) -> tuple[TrialPaths, Options]:
-    """Prepare what a pass with runs of ``seconds`` needs. Gives where it records, and its options."""
+    """Prepare a pass with runs of ``seconds``. Return where it records, and its options."""
     _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
     there, chosen = choose_quick(paths, options, seconds)
     adopt_upstream(paths, there)
@@ -80,7 +81,7 @@ def _prepare(paths: RepositoryPaths, options: Options, trial: Trial, report: Cal
 
 
 def _make_upstream(paths: RepositoryPaths, options: Options, report: Callable[[Event], None]) -> None:
-    """Upstreams that the declared runs need anyway are made as ever, and trials use them."""
+    """Make the upstreams that the declared runs need anyway as usual, and let the trials use them."""
     chosen = replace(options, rerun=(), commit=False, trial=None)
     plan = compute_plan(paths, chosen).plan
     if any(step.change.how in (Work.MAKE, Work.RESTORE) for step in plan.steps):
@@ -88,7 +89,7 @@ def _make_upstream(paths: RepositoryPaths, options: Options, report: Callable[[E
 
 
 def adopt_upstream(paths: RepositoryPaths, there: TrialPaths) -> None:
-    """Data sets, models and engines that are recorded here need not be made again for a trial."""
+    """Reuse recorded data sets, models and engines for a trial, so that they are not made again."""
     for kind in _UPSTREAM:
         for path in sorted((paths.records / kind).glob("*.json")):
             if not (copied := there.records / kind / path.name).exists():

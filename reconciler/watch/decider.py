@@ -1,5 +1,5 @@
-"""Decisions of a watch about when it passes, and over what: steps on hold, what the last pass could not do, when to try
-again."""
+"""Decide when a watch passes, and over which steps: those on hold, those that the last pass could not do, and when to
+retry."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Address
 from reconciler.watch.settings import Backoff, Wait, WatchSettings, find_freeze_end
 
-# Steps of a plan that are due now. Pure: the plan says what differs, this says what is on hold.
+# Steps of a plan that are due now. Pure: the plan lists the differences, this module the holds.
 
 
 class Holds(Struct, frozen=True):
-    """``observed``: cells of these are only reported. ``backing_off``: keys of steps that wait for their next try."""
+    """``observed``: their cells are only reported. ``backing_off``: keys of steps that wait for their next try."""
 
     observed: tuple[Selector, ...] = ()
     backing_off: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class Holds(Struct, frozen=True):
 
 
 def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, ...]:
-    """In the plan's order. A step made from something on hold is on hold with it."""
+    """Select steps in the plan's order. A step that depends on one on hold is on hold too."""
     stuck: set[Address] = set()
     chosen = []
     for step in plan.steps:
@@ -66,7 +66,7 @@ def _asked(steps: list[Step], desired: Desired) -> list[Step]:
 
 
 def _wanted(steps: list[Step], desired: Desired) -> tuple[Step, ...]:
-    """Without datasets and models that only observed cells would need."""
+    """Leave out datasets and models that only observed cells would need."""
     needed: set[Address] = set()
     kept = []
     for step in reversed(steps):
@@ -78,12 +78,12 @@ def _wanted(steps: list[Step], desired: Desired) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
-_LOOP = "the loop"  # the backoff's name of what belongs to no step
+_LOOP = "the loop"  # name under which the backoff tracks what belongs to no step
 
 
 class Decider(Struct):
-    """``settled``: the state that the last pass left, ``tried``: what it was for and could not do; that, in that very
-    state, is not a reason for another. ``thaw``: when the freeze window of now ends, on ``clock``."""
+    """``settled``: the state after the last pass, ``tried``: its steps that failed; in the same state, they are no
+    reason for another pass. ``thaw``: when the current freeze window ends, on ``clock``."""
 
     settings: WatchSettings
     clock: Callable[[], float] = time.monotonic
@@ -99,18 +99,19 @@ class Decider(Struct):
         return select_due_steps(result.plan, result.desired, holds)
 
     def needs_pass(self, result: PlanResult, due: tuple[Step, ...]) -> bool:
-        """True where a pass can do anything that the last one could not."""
+        """Return True if a pass can do anything that the last one could not."""
         changed = self.settled != _mark(result)
         return (changed and not result.observed.tree_present) or (
             bool(due) and (changed or not _keys(due) <= self.tried)
         )
 
     def note_pass(self, result: PlanResult, asked: tuple[Step, ...], due: tuple[Step, ...]) -> None:
-        """``asked``: the steps that a pass was for; ``result`` and ``due``: what it left."""
+        """Note a pass. ``asked``: the steps that it was for; ``result`` and ``due``: the plan and due steps after
+        it."""
         self.settled, self.tried = _mark(result), _keys(asked) & _keys(due)
 
     def note_outcome(self, outcome: Outcome) -> Wait | None:
-        """How long the step waits for its next try, where it needs one."""
+        """Return how long the step must wait for its next try, or None."""
         key = outcome.step.change.key
         if outcome.status is Status.DONE:
             self.backoff.record_success(key)
@@ -120,19 +121,19 @@ class Decider(Struct):
         )
 
     def forget_others(self, steps: Iterable[Step]) -> None:
-        """Only these are asked for now."""
+        """Forget all other steps: only these are needed now."""
         self.backoff.keep({step.change.key for step in steps} | {_LOOP})
 
     def note_turn(self) -> None:
-        """A turn came to its end."""
+        """Note that a turn was completed."""
         self.backoff.record_success(_LOOP)
 
     def note_trouble(self, error: Exception) -> Wait:
-        """A turn did not."""
+        """Note that a turn failed."""
         return self.backoff.record_failure(_LOOP, _classify(error), self.clock())
 
     def find_next_turn(self) -> float:
-        """On ``clock``."""
+        """Return the time of the next turn, on ``clock``."""
         now = self.clock()
         thaw = [self.thaw] if self.thaw > now else []
         return min([now + self.settings.resync, *self.backoff.list_ends(now), *thaw])

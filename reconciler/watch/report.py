@@ -1,4 +1,4 @@
-"""A watch in words and as JSON lines: the plan when it is a new one, each problem once."""
+"""Report a watch as text and JSON lines: the plan when it changes, each problem once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from reconciler.resource.quantities import show_duration
 from reconciler.storage.process import call
 from reconciler.watch.settings import Wait, WatchSettings
 
-HOOK_LIMIT = 10.0  # seconds
-# Events whose texts hold nothing measured, whatever happens; all others lose theirs under an embargo.
+HOOK_LIMIT = 10.0  # seconds that the hook may run
+# Events whose texts never contain measured values; all others lose their text under an embargo.
 _OPEN = frozenset(
     {
         *("started", "stopped", "valid", "broken", "recovered", "superseded", "head", "committed", "pushed"),
@@ -36,13 +36,13 @@ _OPEN = frozenset(
     }
 )
 
-_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # said by a quiet watch, too
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # also printed by a quiet watch
 
 
 class WatchOutput:
-    """``stream`` takes one JSON object a line. ``hook`` is started with one on its standard input for everything but
-    the events of single steps; ``hook_refused`` says why no measured value may leave by it, and until the first look
-    has read the embargo none does. ``quiet``: only what is wrong is written."""
+    """``stream`` gets one JSON object per line. ``hook`` is started for every event except those of single steps, with
+    the event on its standard input. ``hook_refused``: why it must receive no measured value; none is passed until the
+    embargo has been read. ``quiet``: print only problems."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class WatchOutput:
 
     def line(self, text: str) -> None:
         first, *rest = text.split("\n")
-        with suppress(OSError):  # neither a full disk nor a terminal that went away may end the watch
+        with suppress(OSError):  # neither a full disk nor a closed terminal may end the watch
             self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
 
     def say(self, event: str, text: str, **facts: Any) -> None:
-        """One line, one event."""
+        """Report one event as one line."""
         if not self._quiet or event in _TROUBLES:
             self.line(text)
         self._emit({"event": event, "text": text, **facts})
@@ -81,7 +81,7 @@ class WatchOutput:
         return HOOK + shlex.join(self._hook)
 
     def step(self, event: Event) -> None:
-        """An event of a pass; progress at most each few seconds."""
+        """Report an event of a pass; progress at most every few seconds."""
         self._lines.report(event)
         if isinstance(event, StepProgress):
             if time.monotonic() - self._moved < EVERY:
@@ -120,7 +120,7 @@ _SPEC = "the spec"
 
 
 class WatchReport:
-    """Report of watch mode, which keeps the plan that was shown last and the problem that is not over."""
+    """Report of watch mode; remembers the plan shown last and the current problem."""
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings
@@ -147,7 +147,7 @@ class WatchReport:
             self._wrong = ""
 
     def report_broken_spec(self, error: SpecError) -> None:
-        """Once for each way in which it is broken."""
+        """Report each distinct problem of the spec once."""
         text = f"{_SPEC} is broken: the last good result stays, and nothing is made until it is valid\n{error}"
         if text != self._wrong:
             self._wrong = text
@@ -165,7 +165,7 @@ class WatchReport:
         self.say("superseded", text, stopped=name)
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """Print the plan when it is not the one printed last."""
+        """Print the plan if it differs from the one printed last."""
         plan = render_plan_text(result.plan, limit=LIMIT)
         if self._last_plan == f"{plan} {len(due)}":
             return
@@ -236,11 +236,11 @@ WantedBy=default.target
 
 
 def render_systemd_unit(root: Path, executable: str, arguments: Sequence[str]) -> str:
-    """The unit that keeps the watch running."""
+    """Return the systemd unit that keeps the watch running."""
     command = shlex.join([executable, "watch", *arguments])
     return _UNIT.format(root=_plain(str(root)), folder=_plain(str(root)), command=_plain(command))
 
 
 def _plain(text: str) -> str:
-    """A % begins a specifier of systemd's."""
+    """Escape "%", which begins a specifier in systemd units."""
     return text.replace("%", "%%")

@@ -1,4 +1,4 @@
-"""Options of `watch` as one value: how long it waits, which cells and hours, whether it commits and pushes."""
+"""Options of `watch` as one value: its waits, cells and hours, and whether it commits and pushes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reconciler.reconcile.planning import Options
 
 
 class WatchSettings(Struct, frozen=True):
-    """Times in seconds. ``stop``: a child that is superseded is ended, not waited for. ``remote``: followed, ``push``:
-    pushed to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
+    """Times in seconds. ``stop``: end a superseded child instead of waiting for it. ``remote``: the remote to follow,
+    ``push``: the one to push to; "" for none. ``health``: a port on the loopback interface, 0 for none."""
 
     options: Options = field(default_factory=Options)
     debounce: float = 0.1
@@ -36,7 +36,8 @@ _WINDOW = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
 
 
 class TimeWindow(Struct, frozen=True):
-    """From ``start`` up to ``end``, in minutes after midnight; over midnight when the end is not the later."""
+    """From ``start`` up to ``end``, in minutes after midnight; it spans midnight unless the end is later than the
+    start."""
 
     start: int
     end: int
@@ -45,7 +46,7 @@ class TimeWindow(Struct, frozen=True):
         return "-".join(f"{minute // 60:02}:{minute % 60:02}" for minute in (self.start, self.end))
 
     def find_end(self, now: datetime) -> datetime | None:
-        """When the window that ``now`` is in ends; None outside it."""
+        """Return the end of the window that contains ``now``; None outside it."""
         minute = now.hour * 60 + now.minute
         over = self.end <= self.start
         inside = minute >= self.start or minute < self.end if over else self.start <= minute < self.end
@@ -56,7 +57,7 @@ class TimeWindow(Struct, frozen=True):
 
 
 def parse(text: str) -> TimeWindow:
-    """ "22:00-06:00". Raises ReconcilerError."""
+    """Parse "22:00-06:00". Raises ReconcilerError."""
     found = _WINDOW.fullmatch(text.strip())
     if found is None:
         raise ReconcilerError(f"not a freeze window: {text!r}", fix="write it as 22:00-06:00")
@@ -68,9 +69,9 @@ def find_freeze_end(windows: Iterable[TimeWindow], now: datetime) -> datetime | 
     return max((end for window in windows if (end := window.find_end(now)) is not None), default=None)
 
 
-# Backoff of retries: by class of error, doubling, and capped low, so that a problem fixed long ago is not waited for.
+# Backoff of retries by class of error: doubling, with a low cap, so that a fixed problem is soon noticed.
 
-# Class → (first wait, longest wait), in seconds. "resources": a child lacked memory or hung; "preempted",
+# Class → (first wait, longest wait), in seconds. "resources": a child ran out of memory or hung; "preempted",
 # "node-failure", "requeued" and "lost": how a cluster's queue ended its job.
 WAITS = {
     "locked": (2.0, 30.0),
@@ -87,7 +88,7 @@ WAITS = {
 
 
 class Wait(Struct, frozen=True):
-    """``until`` on the caller's clock; ``seconds`` is this wait's length, ``tries`` how many went wrong in a row."""
+    """``until``: on the caller's clock; ``seconds``: length of this wait; ``tries``: consecutive failures."""
 
     kind: str
     tries: int
@@ -96,7 +97,7 @@ class Wait(Struct, frozen=True):
 
 
 class Backoff(Struct):
-    """Waits by name: the key of a step, or what the loop itself could not do."""
+    """Waits by name: the key of a step, or the name of an operation of the loop itself."""
 
     waits: dict[str, Wait] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""Source of changes: inotify, through watchdog. A folder that is not there yet is watched from above."""
+"""Source of changes: inotify, through watchdog. A folder that does not exist yet is watched through its parent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from harness.contract import SKIPPED
 from reconciler.storage.files import is_leftover
 
-# The kernel is asked for these alone: a look opens and lists thousands of files, and must not flood its own queue.
+# Request only these events: planning opens and lists thousands of files, and must not flood the queue.
 _EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent),
     *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
@@ -34,7 +34,7 @@ _EVENTS: list[type[FileSystemEvent]] = [
 
 
 class ChangeSource(FileSystemEventHandler):
-    """Reports topics from a thread of its own. ``problem``: why some place cannot be watched, "" when all are."""
+    """Report topics from a separate thread. ``problem``: why some place cannot be watched, or ""."""
 
     def __init__(self, report: Callable[[Topic], None]) -> None:
         self._report = report
@@ -59,8 +59,8 @@ class ChangeSource(FileSystemEventHandler):
                 self._report(topic)
 
     def follow(self, homes: Homes) -> bool:
-        """Watch these, and again what was removed, replaced or made since. True when a place is watched that was not:
-        what changed there before is nobody's event."""
+        """Watch these places, again if they were removed, replaced or created since. Return True if a place is newly
+        watched: no event reports its earlier changes."""
         self._homes = homes
         wanted = dict.fromkeys(watch_places(homes))
         for place in [place for place in self._watched if place not in wanted]:
@@ -79,7 +79,7 @@ class ChangeSource(FileSystemEventHandler):
                 watch = self._observer.schedule(self, str(place[0]), recursive=place[1], event_filter=_EVENTS)
                 self._watched[place] = (watch, inode)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # gone again: the folder above reports it
+            pass  # removed again: the parent folder reports it
         except OSError as error:
             self.problem = f"{place[0]} cannot be watched: {error.strerror or error}"
         return place in self._watched
@@ -92,7 +92,7 @@ class ChangeSource(FileSystemEventHandler):
 
 
 def watch_places(homes: Homes) -> Iterator[tuple[Path, bool]]:
-    """The folders to watch, each with whether all below it counts."""
+    """List the folders to watch, each with whether to watch it recursively."""
     ours = [home for home, topic in homes.items() if topic is Topic.OURS]
     for home, topic in homes.items():
         match topic:
@@ -105,12 +105,12 @@ def watch_places(homes: Homes) -> Iterator[tuple[Path, bool]]:
                 yield from _around(home, ours)
             case _ if home.is_dir():
                 yield home, True
-        # The folder above reports when this one comes, goes or is replaced.
+        # The parent folder reports when this one is created, removed or replaced.
         yield next((above for above in home.parents if above.is_dir()), home.parent), False
 
 
 def _around(home: Path, ours: list[Path]) -> Iterator[tuple[Path, bool]]:
-    """A folder of sources but for our own working files in it, which change all the time."""
+    """List the folders of a source folder, except our own working files in it, which change constantly."""
     if home.name in SKIPPED or home in ours:
         return
     if not any(path.is_relative_to(home) for path in ours):
@@ -129,7 +129,7 @@ def _inode(folder: Path) -> int:
         return 0
 
 
-# Which changes on disk are worth a look, and what they are about. Pure.
+# Decide which changes on disk require a new plan, and what they concern. Pure.
 
 
 class Topic(StrEnum):
@@ -139,24 +139,24 @@ class Topic(StrEnum):
     TREE = "rendered tree"
     GIT = "git"
     OURS = "our own working files"
-    UNWATCHED = "files not watched until now"  # perhaps they changed before that; of no event
+    UNWATCHED = "files not watched until now"  # may have changed before; no event reports this topic
 
 
-# Files and folders that are watched, and what a change there is about.
+# Files and folders that are watched, and the topic of a change there.
 Homes = Mapping[Path, Topic]
 
-WRITES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is not an event
+WRITES = frozenset({"created", "modified", "moved", "deleted"})  # reading a file is not a change
 _GIT_FILES = frozenset({"HEAD", "packed-refs"})
 _EDITOR = (".swp", ".swx", ".swpx", "~", ".tmp", ".lock")
 
 
 def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Topic | None:
-    """Classify a change; None when no look can come out differently for it. The deepest home decides."""
+    """Classify a change; None if it cannot affect the plan. The deepest home decides."""
     if kind not in WRITES or (folder and kind == "modified") or is_leftover(path.name):
         return None
     found = [home for home in homes if path.is_relative_to(home)]
     if not found:
-        # A folder that comes or goes takes what is below with it.
+        # A folder that is created or removed takes its contents with it.
         below = (topic for home, topic in homes.items() if folder and home.is_relative_to(path))
         return next((topic for topic in below if topic not in (Topic.GIT, Topic.OURS)), None)
     home = max(found, key=lambda item: len(item.parts))
@@ -174,7 +174,7 @@ def classify_change(path: Path, kind: str, *, folder: bool, homes: Homes) -> Top
 
 
 def _is_ref(path: Path) -> bool:
-    """HEAD, and the refs but for git's own lock files among them."""
+    """Return True for HEAD and the refs, except git's lock files."""
     if path.suffix == ".lock" or not path.parts:
         return False
     return path.as_posix() in _GIT_FILES or path.parts[0] == "refs"

@@ -1,4 +1,4 @@
-"""Puts the parts together: the threads around one loop."""
+"""The loop of a watch, and the threads around it."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from reconciler.watch.decider import Decider
 from reconciler.watch.settings import Backoff, Wait, WatchSettings
 from reconciler.watch.source import ChangeSource, Homes, Topic
 
-# The loop: wait for a reason to look, look, pass over what is due.
+# The loop: wait for a reason, plan, pass over the due steps.
 #
-# Level-based: whatever woke it, a turn starts from the world as it is. Work that cannot be done now is tried again
-# later, at a time that is said; the specs, the records and the tree of the last good turn stay as they are until then.
+# Level-based: whatever the trigger, a turn starts from the current state of the world. Failed work is retried later, at
+# a reported time; until then the specs, records and tree of the last good turn remain unchanged.
 
-_PASSES = 20  # of one turn; each but the last left something new to do
-_IDLE = 2.0  # seconds without a change after which there is time to write caches
+_PASSES = 20  # maximum per turn; each but the last left something new to do
+_IDLE = 2.0  # seconds without a change after which caches are written
 
 
 class Loop(Struct):
-    """``left``: an attempt may be around whose pass did not come to its end. ``topics``: what changed since the last
-    turn. ``head``: the commit that HEAD was at."""
+    """``left``: an attempt of an unfinished pass may exist. ``topics``: changes since the last turn. ``head``: the last
+    known commit of HEAD."""
 
     paths: RepositoryPaths
     settings: WatchSettings
@@ -63,15 +63,15 @@ class Loop(Struct):
     ended: list[Outcome] = field(default_factory=list)
 
     def run(self) -> None:
-        """Until an exception ends it; KeyboardInterrupt is how it is meant to end."""
+        """Run until an exception ends it, normally KeyboardInterrupt."""
         while True:
             self.turn()
-            # Differences that were not seen to arise were there before it was watched.
+            # Differences without an event existed before the watch began.
             topics = (Topic.SOURCES if topic == Topic.UNWATCHED else topic for topic in self.wait())
             self.topics = tuple(dict.fromkeys(topics))
 
     def wait(self) -> tuple[str, ...]:
-        """Until something changed, or it is time to try again."""
+        """Wait until something changed, or a retry is due."""
         until = self.decider.find_next_turn()
         if self.memory.unsaved:
             topics = self.queue.take(min(until, self.decider.clock() + _IDLE))
@@ -95,11 +95,11 @@ class Loop(Struct):
         except SupersededError as error:
             self.reporter.report_superseded(error.stopped)
             self.queue.add(Topic.SPECS)
-        except Exception as error:  # a bug of ours, too: an unattended watch is served best by going on
+        except Exception as error:  # also for our own bugs: an unattended watch had better continue
             wait = self.decider.note_trouble(error)
             self.reporter.report_trouble(error, wait, self.decider.find_next_time())
         finally:
-            gc.unfreeze()  # a look freezes what it made, for processes that end soon; here it must go
+            gc.unfreeze()  # planning freezes its objects, for processes that end soon; here they must be freed
             gc.collect()
 
     def reconcile(self) -> None:
@@ -121,7 +121,7 @@ class Loop(Struct):
         self.note_own_commits()
 
     def learn(self, result: PlanResult) -> None:
-        """The specs may name other files now."""
+        """Watch the files that the specs refer to now."""
         self.watch_paths.learn(result)
         if self.source.follow(self.watch_paths.list_homes()):
             self.queue.add(Topic.UNWATCHED)
@@ -130,12 +130,12 @@ class Loop(Struct):
             self.reporter.report_unwatched(self.unwatched)
 
     def has_leftovers(self) -> bool:
-        """An attempt that an earlier process began: its result is taken over, or its folder removed, by a pass."""
+        """Return True if an earlier process left an attempt, which a pass adopts or removes."""
         folder = self.paths.attempts
         return self.left and folder.is_dir() and any(folder.iterdir())
 
     def run_pass(self, result: PlanResult, due: tuple[Step, ...]) -> PassReport:
-        """One pass over these steps alone. Raises what a pass raises, and SupersededError."""
+        """Run one pass over these steps only. Raises the same errors as a pass, and SupersededError."""
         self.passes += 1
         self.left = True
         self.supersession.begin(result.plan.desired)
@@ -168,7 +168,7 @@ class Loop(Struct):
         self.ended.clear()
 
     def note_head(self) -> None:
-        """Say when the branch was rewritten; the world is read again in any case."""
+        """Report that the branch was rewritten; the world is read again in any case."""
         before, self.head = self.head, git.resolve_commit(self.paths.root, "HEAD")
         if before and self.head and before != self.head:
             follows = git.is_ancestor(self.paths.root, before, self.head)
@@ -176,19 +176,19 @@ class Loop(Struct):
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def note_own_commits(self) -> None:
-        """Our own commits are not news; unless HEAD was moved just before, which the next turn shows."""
+        """Ignore our own commits, unless HEAD was moved just before, which the next turn detects."""
         if self.commits.moved and self.commits.moved[0] == self.head:
             self.head = self.commits.moved[1]
         self.commits.moved = None
 
 
-# The present branch and a remote's: followed by fast-forward alone, pushed to without force.
+# Follow a remote's branch by fast-forward only, and push the current one without force.
 
-_JITTER = 0.2  # of the time between two polls: many clones must not ask at once
+_JITTER = 0.2  # of the interval: many clones must not poll at once
 
 
 class Follower:
-    """Polls in a thread of its own. The work tree moves forward by itself, which the source then notices."""
+    """Poll in a separate thread. The source notices when the work tree is fast-forwarded."""
 
     def __init__(self, root: Path, remote: str, every: float, say: Callable[[str, str], None]) -> None:
         self._root, self._remote, self._every, self._say = root, remote, every, say
@@ -218,7 +218,7 @@ class Follower:
                 self._once(f"{error}; next try in {wait:.0f} s")
 
     def poll(self) -> None:
-        """Raises RepositoryError when the remote or git refuses."""
+        """Fetch, and fast-forward. Raises RepositoryError if the remote or git refuses."""
         name = git.find_branch(self._root)
         if not name:
             self._once("no branch is checked out: nothing is taken from the remote")
@@ -243,13 +243,13 @@ class Follower:
             self._say("remote", text)
 
 
-# A page on the loopback interface with the status of the watch: for supervisors and dashboards.
+# A page on the loopback interface with the status of the watch, for supervisors and dashboards.
 
 HOST = "127.0.0.1"
 
 
 class Health:
-    """Serves ``state()`` as JSON at any path, while entered. 503 while the watch is in trouble."""
+    """Serve ``state()`` as JSON at any path, while entered. 503 while the watch has a problem."""
 
     def __init__(self, port: int, state: Callable[[], dict[str, Any]]) -> None:
         try:
@@ -285,7 +285,7 @@ def _handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler
 
 
 def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -> None:
-    """Until KeyboardInterrupt. Raises ReconcilerError for what was asked for and cannot be (a port, a remote)."""
+    """Watch until KeyboardInterrupt. Raises ReconcilerError if a requested port or remote is not usable."""
     for remote in filter(None, (settings.remote, settings.push)):
         git.list_addresses(paths.root, remote)
     queue, memory = Queue(settings.debounce), PlanCache.of(paths)
@@ -319,11 +319,12 @@ def _say(reporter: Reporter, queue: Queue) -> Callable[[str, str], None]:
     return say
 
 
-# Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs name.
+# Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs refer to.
 
 
 class WatchPaths:
-    """``homes`` after each look: another spec may name other files. What the last good one named stays until then."""
+    """``homes`` are updated after each plan, since a changed spec may refer to other files; if it is broken, those of
+    the last good one remain."""
 
     def __init__(self, paths: RepositoryPaths, options: Options) -> None:
         self._paths, self._options = paths, options
@@ -334,12 +335,12 @@ class WatchPaths:
         root = self._paths.root
         self._tree = seen.tree
         named = (root / location for location in seen.sources)
-        # A link and what it leads to: either may be changed.
+        # Watch both a link and its target: either may change.
         self._sources = {path: Topic.SOURCES for name in named for path in (name, name.resolve())}
 
     def list_homes(self) -> Homes:
-        """List the homes. Where two are one, the later counts: records are no sources, though all the code that is
-        named be here."""
+        """List the homes. If a path has two, the later one counts: records are not sources, even if they are in a
+        folder of declared code."""
         paths = self._paths
         self._git = self._git or git.list_control_folders(paths.root)
         found = {**self._sources, paths.work: Topic.OURS, paths.root / "state": Topic.RECORDS}
@@ -350,14 +351,14 @@ class WatchPaths:
         return found | dict.fromkeys(self._git, Topic.GIT)
 
 
-# Supersession of the pass under way by a change of the specs.
+# Supersession of the current pass by a change of the specs.
 
 _SPECS = (Topic.SPECS, Topic.GIT)
 
 
 class SupersededError(Exception):
-    """The spec now asks for something else than the pass under way was begun for. ``stopped``: the step that was under
-    way, None when none was."""
+    """The spec no longer matches the one that the current pass began with. ``stopped``: the step in progress, or
+    None."""
 
     def __init__(self, stopped: Step | None) -> None:
         super().__init__(stopped)
@@ -365,8 +366,8 @@ class SupersededError(Exception):
 
 
 class Supersession(Struct):
-    """``generation``: digest of what the pass under way is for; ``asked``: what the specs ask for now, where they
-    changed since; ``checked``: how often each topic was in the queue when they were read last."""
+    """``generation``: digest of the steps of the current pass; ``asked``: the steps of the specs, if they changed
+    since; ``checked``: number of events per topic when they were last read."""
 
     settings: WatchSettings
     queue: Queue
@@ -377,12 +378,12 @@ class Supersession(Struct):
     checked: dict[str, int] = field(default_factory=dict)
 
     def begin(self, generation: str) -> None:
-        """A pass begins."""
+        """Note that a pass begins."""
         self.generation, self.asked, self.checked = generation, None, self.queue.count_added()
 
     def check(self, step: Step, begun: bool) -> None:
-        """Called by the pass, in which a step that has not begun is a safe point. One that has is given up only when it
-        is the policy, and it is not asked for any more. Raises SupersededError. A broken spec is reported at once."""
+        """Called by the pass; a step that has not begun is a safe point. One in progress is stopped only if the policy
+        says so and it is no longer needed. Raises SupersededError. A broken spec is reported at once."""
         self.ask(wait=not begun)
         if (begun and not self.settings.stop) or self.asked is None or self.asked.digest == self.generation:
             return
@@ -391,8 +392,8 @@ class Supersession(Struct):
             raise SupersededError(step if begun else None)
 
     def ask(self, *, wait: bool) -> None:
-        """Read the specs, when they changed. ``wait``: until it is quiet."""
-        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder all through a run
+        """Read the specs if they changed. ``wait``: until no more changes arrive."""
+        topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder throughout a run
         if not self.has_news(topics):
             return
         if wait:
@@ -415,12 +416,12 @@ class Supersession(Struct):
         return any(added.get(topic) != self.checked.get(topic) for topic in topics)
 
 
-# Commits records after a pass, and pushes them: never by force, and not before an embargo allows.
+# Commit records after a pass, and push them: never with force, and not before an embargo allows it.
 
 
 class Commits(Struct):
-    """``due``: a pass may have recorded something since. ``unpushed`` likewise, of commits. ``moved``: from where to
-    where HEAD moved by our own doing."""
+    """``due``: a pass may have recorded something since the last commit. ``unpushed``: there may be commits to push.
+    ``moved``: from and to which commit HEAD moved by our own commits."""
 
     paths: RepositoryPaths
     settings: WatchSettings
@@ -431,7 +432,7 @@ class Commits(Struct):
     refused: str = ""
 
     def publish(self, seen: PlanResult) -> None:
-        """Raises RepositoryError; the records are safe in state/ all the same, and it is tried again."""
+        """Commit and push. Raises RepositoryError; the records stay safe in state/, and it is retried."""
         if self.settings.commit and self.due:
             self.commit()
         if self.settings.push and self.unpushed:
@@ -467,9 +468,9 @@ class Commits(Struct):
         self.reporter.say("pushed", f"pushed {name} to {remote}")
 
 
-# A queue of topics, not of events: a thousand changes of one kind are one reason to look, once it is quiet.
+# A queue of topics, not of events: a thousand changes of one kind trigger one plan, once they cease.
 
-_PATIENCE = 10  # times the quiet time: changes that never cease are looked at all the same
+_PATIENCE = 10  # times the quiet time: changes that never cease are still handled
 
 
 class Queue:
@@ -492,7 +493,8 @@ class Queue:
             self._condition.notify_all()
 
     def take(self, until: float) -> tuple[str, ...]:
-        """Wait until something was added and it has been quiet since; () when nothing came before ``until``."""
+        """Wait until something was added and no more changes arrive; return () if nothing was added before
+        ``until``."""
         with self._condition:
             while True:
                 now, at = self._clock(), self._ready_at()
@@ -505,12 +507,12 @@ class Queue:
                 self._condition.wait((at if self._topics else until) - now)
 
     def count_added(self) -> dict[str, int]:
-        """How often each topic was ever added, whether it was taken since or not."""
+        """Count how often each topic was ever added, taken or not."""
         with self._condition:
             return dict(self._added)
 
     def compute_wait(self) -> float:
-        """Seconds until what is queued may be taken; 0 when it may, or nothing is queued."""
+        """Return the seconds until the queued topics may be taken; 0 if they may be now, or nothing is queued."""
         with self._condition:
             return max(0.0, self._ready_at() - self._clock()) if self._topics else 0.0
 
@@ -518,51 +520,51 @@ class Queue:
         return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)
 
 
-# Receivers of a watch's reports. Their answers do not steer the watch.
+# Receivers of a watch's reports. Their answers do not affect the watch.
 
 
 class Reporter(Protocol):
-    """Events of a watch, in their order. Called from several threads."""
+    """Events of a watch, in order. Called from several threads."""
 
     def say(self, event: str, text: str, **facts: Any) -> None:
-        """One line for people, one event for programs."""
+        """Report one line for people, and one event for programs."""
 
     def report_step(self, event: Event) -> None:
-        """An event of a pass."""
+        """Report an event of a pass."""
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
-        """A step did not come to its end."""
+        """Report that a step was not completed, and when it is retried."""
 
     def report_unwatched(self, problem: str) -> None:
-        """Changes in some place are seen only at a look."""
+        """Report that changes in some place are noticed only when a plan is made."""
 
     def report_valid_spec(self, result: PlanResult) -> None:
-        """The specs could be read."""
+        """Report that the specs could be read."""
 
     def report_broken_spec(self, error: SpecError) -> None: ...
 
     def report_unchanged_spec(self) -> None:
-        """Specs or sources changed, and no resolved value did."""
+        """Report that specs or sources changed, but no resolved value did."""
 
     def report_superseded(self, stopped: Step | None) -> None:
-        """Report that a pass is not asked for any more. ``stopped``: the step that was under way."""
+        """Report that a pass was superseded. ``stopped``: the step in progress."""
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """Report the differences, and which of them are due now; ``topics``: what changed before."""
+        """Report the differences, and which steps are due now. ``topics``: the changes that triggered the plan."""
 
     def report_pass_begun(self, number: int) -> None: ...
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
-        """A pass came to its end; ``due``: what is due after it."""
+        """Report that a pass ended. ``due``: the steps due after it."""
 
     def report_state(self, result: PlanResult, next_try: datetime) -> None:
-        """A turn came to its end."""
+        """Report that a turn was completed."""
 
     def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
-        """A turn did not; one of our own bugs, too, when it is of no class that we raise."""
+        """Report that a turn failed, possibly by an error of a class that we never raise: a bug of ours."""
 
     def report_recovery(self) -> None:
-        """A turn came to its end, whatever was wrong before."""
+        """Report that a turn was completed after earlier problems."""
 
     def read_state(self) -> dict[str, Any]:
-        """How the watch is now, for the health page."""
+        """Return the state of the watch for the health page."""

@@ -139,6 +139,8 @@ while words[0].startswith("-"):
         folder = words.pop(0)
     elif word == "--entrypoint":
         entry = words.pop(0)
+    elif word == "--name":
+        assert words.pop(0)  # by which the pass ends the container
     else:
         assert word == "--rm", word
 assert re.fullmatch(r"[a-z-]+@sha256:[0-9a-f]{64}", words.pop(0))

@@ -1,8 +1,8 @@
-"""Diffusion pipelines of PyTorch, as the library diffusers has them on disk: text encoders, networks that take noise
-away step by step, and a decoder. Of images and of videos: a module for each class of the library's.
+"""PyTorch diffusion pipelines in the on-disk format of the library diffusers: text encoders, networks that remove noise
+step by step, and a decoder. Each pipeline class, for images or videos, has its own module.
 
-Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with a pipeline of its own
-(``harness.backends.image_workers``), over networks that the streams of a device share.
+Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with its own pipeline
+(``harness.backends.image_workers``); the streams of a device share their networks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def facts() -> dict[str, Fact]:
 
 
 def load(plan: LoadPlan) -> ImageSession:
-    """Raises HarnessError where there is no checkpoint, the device is missing, or its networks do not fit the data."""
+    """Load the pipelines. Raises HarnessError if there is no checkpoint, the device is missing, or the networks do not
+    fit the data."""
     checkpoint, devices = find_checkpoint(plan, KINDS), choose_devices(plan)
     kind = KINDS[checkpoint.kind]
     settings, places = read_settings(plan), place_workers(plan.streams, plan.threads)
@@ -74,7 +75,7 @@ def load(plan: LoadPlan) -> ImageSession:
 
 
 def _find_bus(device: torch.device) -> str:
-    """Its PCI address, by which telemetry finds it."""
+    """Return its PCI address, which telemetry uses."""
     found = torch.cuda.get_device_properties(device)
     return f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
 
@@ -86,7 +87,7 @@ def _open(
     settings: ImageSettings,
     place: WorkerPlace,
 ) -> ImageWorker:
-    """On the thread that it then computes on. OpenMP counts the threads of each thread that calls it."""
+    """Called on the thread that will compute, since OpenMP sets the number of threads per calling thread."""
     if networks.device.type == "cpu":
         pin_thread_near(place.node, place.processors)
         torch.set_num_threads(place.threads)

@@ -1,4 +1,4 @@
-"""Rounding of rows to fp8 on NVIDIA GPUs, in Triton: a row is read once, and stays in registers until its scale is
+"""Triton kernels that round rows to fp8 on NVIDIA GPUs: a row is read once and stays in registers until its scale is
 known."""
 
 # ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own
@@ -32,8 +32,8 @@ def _round_rows(value, rounded, scales, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 
 
 def round_rows(value: torch.Tensor, *, gated: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """[rows, width] in fp8 and the scale of each row, [rows, 1]. ``gated``: of [rows, 2 * width], the first half times
-    GELU of the second."""
+    """Return [rows, width] in fp8 and the scale of each row, [rows, 1]. ``gated``: for an input [rows, 2 * width], the
+    first half times GELU of the second."""
     rows, width = value.shape
     width = width // 2 if gated else width
     rounded = torch.empty(rows, width, dtype=FP8, device=value.device)

@@ -1,4 +1,4 @@
-"""The networks of a pipeline, from its folder on disk, on one device."""
+"""Load a pipeline's networks from its folder to one device."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json),
 
 @dataclass(frozen=True, slots=True)
 class PipelineFolder:
-    """``pipe``: the folder with model_index.json; ``scheduler``: with the folder scheduler; ``kind``: the library's
-    class."""
+    """``pipe``: the folder with model_index.json; ``scheduler``: the folder that contains scheduler; ``kind``: the
+    library's class."""
 
     pipe: Path
     scheduler: Path
@@ -38,7 +38,7 @@ class PipelineFolder:
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """``pipe``: a pipeline of the library, whose networks its copies share."""
+    """``pipe``: a pipeline of the library; its copies share its networks."""
 
     pipe: Any
     device: torch.device
@@ -47,9 +47,9 @@ class Networks:
 
 @dataclass(frozen=True, slots=True)
 class PipelineKind:
-    """A class of pipelines that this backend knows. ``read``: the pipeline with the checkpoint's weights; ``draw``:
-    with those that its networks begin a training with; ``open_worker``: on the thread that it then computes on;
-    ``lower``: puts layers of the pipeline in fp8, in place."""
+    """A supported class of pipelines. ``read``: creates the pipeline with the checkpoint's weights; ``draw``: with
+    initial random weights; ``open_worker``: called on the thread that will compute; ``lower``: converts layers of the
+    pipeline to fp8, in place."""
 
     read: Callable[[PipelineFolder, torch.dtype], Any]
     draw: Callable[[PipelineFolder, torch.dtype, torch.device], Any]
@@ -58,8 +58,7 @@ class PipelineKind:
 
 
 def find_checkpoint(plan: LoadPlan, known: Mapping[str, PipelineKind]) -> PipelineFolder:
-    """Find the checkpoint that the spec names; MLCommons' may be two folders. Raises HarnessError where its class is
-    not one of those ``known``."""
+    """Find the spec's checkpoint; MLCommons' may be two folders. Raises HarnessError if its class is not ``known``."""
     folders = [folder for folder in (plan.source, plan.model) if folder is not None]
     for folder in folders:
         for pipe, scheduler in ((folder / PIPE, folder / SCHEDULER), (folder, folder)):
@@ -80,7 +79,7 @@ def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
 
 
 def choose_devices(plan: LoadPlan) -> list[torch.device]:
-    """As ``device`` and ``devices`` of the run say: by default GPUs where PyTorch finds any."""
+    """Choose devices by the run's ``device`` and ``devices``; by default GPUs if PyTorch finds any."""
     options = DiffusersRunOptions(plan.options)
     there = torch.cuda.count_devices() if torch.cuda.is_available() else 0
     if options.device == "cpu" or (options.device == "auto" and not there):
@@ -92,7 +91,7 @@ def choose_devices(plan: LoadPlan) -> list[torch.device]:
 
 
 def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan, device: torch.device) -> Networks:
-    """Raises HarnessError where a file is missing or broken."""
+    """Load the networks. Raises HarnessError if a file is missing or damaged."""
     dtype = DTYPES[plan.precision]
     if plan.precision == "fp8" and kind.lower is None:
         raise HarnessError(f"a {checkpoint.kind} is not computed in fp8", "input", "set engine.precision to bf16")
@@ -115,7 +114,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
 
 @contextmanager
 def drawing(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Networks that are made in it have weights of this type, on this device."""
+    """Within this context, new networks have weights of this type on this device."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -131,23 +130,23 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> None:
-    """Raises HarnessError where samples do not share what their pipeline begins with."""
+    """Raise HarnessError if the samples do not share the inputs with which their pipeline begins."""
     missing = [name for name in names if name not in shared]
     if missing:
         problem = f"the dataset has no {missing[0]} that all samples share"
         raise HarnessError(problem, "input", "write load_shared() in the benchmark's file")
 
 
-# How a pipeline is run: what the benchmark says, and over it what the spec says.
+# Settings of a pipeline: the benchmark's, overridden by the spec's.
 
-NOT_COMPILED = "none"  # of the run option compile, else a mode of torch.compile
+NOT_COMPILED = "none"  # value of the run option compile; others are modes of torch.compile
 
 
 @dataclass(frozen=True, slots=True)
 class ImageSettings:
-    """``steps``: in which noise is taken away; ``guidance``: how far from the words that are drawn against.
-    ``channels_last``: how convolutions lay out memory. Of a pipeline with two networks that take turns, ``boundary`` is
-    the share of all noise down to which the first one computes, and ``guidance_2`` is that of the second one."""
+    """``steps``: number of denoising steps; ``guidance``: weight of the distance from the negative prompt.
+    ``channels_last``: memory layout of convolutions. For a pipeline with two alternating networks, ``boundary`` is the
+    share of noise down to which the first one computes, and ``guidance_2`` is the guidance of the second one."""
 
     steps: int
     guidance: float
@@ -162,7 +161,7 @@ class ImageSettings:
 
 
 def read_settings(plan: LoadPlan) -> ImageSettings:
-    """Raises HarnessError where the benchmark is not one for pipelines."""
+    """Read the settings. Raises HarnessError if the benchmark is not one for pipelines."""
     if "steps" not in plan.pipeline:
         problem = "the benchmark says nothing of a pipeline"
         raise HarnessError(problem, "input", "choose another backend, or set PIPELINE in its file")

@@ -1,7 +1,7 @@
-"""Stable Diffusion XL, computed batch by batch as the reference asks the library, token by token.
+"""Stable Diffusion XL, computed in batches with the same library calls and tokens as the reference.
 
-The words of each caption and those to draw against go through both text encoders, the network takes noise away step by
-step, and the decoder makes pixels of what is left. All of it is timed.
+Each caption and the negative prompt pass through both text encoders, the network removes noise step by step, and the
+decoder turns the result into pixels. All of it is timed.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
 LATENTS = "latents"
-# The first that takes an input computes it.
+# In order of preference: the first kernel that accepts an input is used.
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-# Tokens come from the dataset, and a measured picture must have no watermark.
+# Tokens come from the dataset, and measured images must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 
 
@@ -63,7 +63,7 @@ def _read_scheduler(checkpoint: PipelineFolder) -> Any:
 
 
 def choose_variant(folder: Path) -> str | None:
-    """Choose the variant of a checkpoint whose files are all called .fp16."""
+    """Choose the variant of a checkpoint if all of its files are named .fp16."""
     weights = [path.name for path in (folder / "unet").glob("*.safetensors")]
     return "fp16" if weights and all(".fp16." in name for name in weights) else None
 
@@ -84,7 +84,7 @@ def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dic
 
 
 class ImagePipeline:
-    """A pipeline with a scheduler of its own, which counts steps."""
+    """A pipeline with its own scheduler, which counts steps."""
 
     def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._dtype, self._settings = networks.device, networks.dtype, settings
@@ -95,7 +95,7 @@ class ImagePipeline:
         check_shapes(self._pipe, shared)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
-            torch.backends.cudnn.benchmark = True  # a run has few shapes, and computes each many times
+            torch.backends.cudnn.benchmark = True  # a run has few shapes and computes each many times
         self._latents = torch.from_numpy(shared[LATENTS]).to(self._device, self._dtype)
         self._against = [torch.from_numpy(shared[f"negative_{name}"]).to(self._device) for name in TOKENS]
         self._decoder = keep_decoder_exact(self._pipe.vae)
@@ -108,7 +108,7 @@ class ImagePipeline:
             self._make_pixels = torch.compile(self._make_pixels, mode=settings.compile_mode)
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
-        """uint8 [n, height, width, 3]."""
+        """Return images, uint8 [n, height, width, 3]."""
         with torch.no_grad(), sdpa_kernel(ATTENTION, set_priority=True):
             return [self._paint(samples).cpu().numpy()]
 
@@ -130,13 +130,13 @@ class ImagePipeline:
         return pixels
 
     def _encode(self, tokens: list[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encode tokens: what both encoders say of each, and the second one of the whole."""
+        """Encode tokens: the embeddings of each token from both encoders, and the pooled one from the second."""
         encoders = (self._pipe.text_encoder, self._pipe.text_encoder_2)
         found = [encode(ids, output_hidden_states=True) for encode, ids in zip(encoders, tokens, strict=True)]
         return torch.cat([one.hidden_states[-2] for one in found], dim=-1), found[-1][0]
 
     def _decode(self, latents: torch.Tensor) -> torch.Tensor:
-        """Pixels, as the pipeline makes them and the reference rounds them."""
+        """Return pixels, computed by the pipeline and rounded like the reference's."""
         decoder = self._decoder
         scaled = latents.to(decoder.dtype) / decoder.config.scaling_factor
         pictures = decoder.decode(scaled, return_dict=False)[0]
@@ -145,14 +145,16 @@ class ImagePipeline:
 
 
 def keep_decoder_exact(decoder: Any) -> Any:
-    """In fp32 where its own file says that fp16 is not enough: the pipeline changes it for each batch, and back."""
+    """Keep the decoder in fp32 if its configuration says that fp16 is insufficient: the pipeline would convert it for
+    each batch, and back."""
     if decoder.dtype == torch.float16 and decoder.config.force_upcast:
         decoder.to(torch.float32)
     return decoder
 
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
-    """The pipeline says to the network how large the picture is by its own file, whatever the latents are."""
+    """Check shapes: the pipeline passes the network an image size from its configuration, whatever the size of the
+    latents."""
     require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config = pipe.unet.config
     wanted = (1, config.in_channels, config.sample_size, config.sample_size)
@@ -168,19 +170,19 @@ def lower_network(pipe: Any) -> None:
 KIND = PipelineKind(read_pipe, draw_pipe, ImagePipeline, lower_network)
 
 
-# Linear layers of a network in fp8 (e4m3): weights with a scale for each output, inputs with one for each token, which
-# is found as the token is computed. So nothing is measured beforehand, and a large value costs its own token only.
+# Linear layers of a network in fp8 (e4m3): weights have a scale per output, inputs one per token, found during the
+# computation. So nothing is calibrated, and a large value reduces the precision of its own token only.
 #
-# All else is computed in bf16, which the products give.
+# Everything else is computed in bf16, the type of the products.
 
 _LEFT = ("to_k", "to_v", "to_kv")
-_LEAST = 1e-12  # magnitude that a scale is of
+_LEAST = 1e-12  # smallest magnitude for a scale
 Rounded = tuple[torch.Tensor, torch.Tensor]
 """[rows, width] in fp8, and the scale of each row, float32 [rows, 1]."""
 
 
 class LinearFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """In the place of ``linear``. ``alone``: its input is not computed by an operator that can round it too."""
+    """Replaces ``linear``. ``alone``: its input is not computed by an operator that could also round it."""
 
     def __init__(self, linear: torch.nn.Linear, *, alone: bool = False) -> None:
         super().__init__()
@@ -212,7 +214,7 @@ class LinearFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-che
 
 
 class GatedFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """A layer whose one half gates the other by GELU, and the layer after it."""
+    """A layer in which one half gates the other by GELU, and the layer after it."""
 
     def __init__(self, first: torch.nn.Linear, last: torch.nn.Linear) -> None:
         super().__init__()
@@ -225,7 +227,7 @@ class GatedFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-chec
 
 
 def round_rows(value: torch.Tensor) -> Rounded:
-    """Round rows with plain operators, so that a compiler joins them with what computes ``value``."""
+    """Round rows with plain operators, so that a compiler can fuse them with the computation of ``value``."""
     wide = value.float()
     scale = wide.abs().amax(dim=1, keepdim=True).clamp(min=_LEAST) / LARGEST
     return (wide / scale).clamp(-LARGEST, LARGEST).to(FP8), scale
@@ -233,9 +235,9 @@ def round_rows(value: torch.Tensor) -> Rounded:
 
 @torch.library.custom_op("lowered::round_alone", mutates_args=())
 def round_alone(value: torch.Tensor, gated: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """``round_rows`` by a kernel of its own. ``gated``: of the first half of each row times GELU of the second."""
+    """``round_rows`` as a separate kernel. ``gated``: rounds the first half of each row times GELU of the second."""
     if value.is_cuda:
-        from harness.backends.diffusers.kernels import round_rows as near  # Triton need not be where no GPU is
+        from harness.backends.diffusers.kernels import round_rows as near  # Triton may be missing without a GPU
 
         rows, scale = near(value.contiguous(), gated=gated)
         return rows, scale
@@ -253,8 +255,8 @@ def _(value: torch.Tensor, gated: bool) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def lower_linears(network: Any) -> int:
-    """Lower the linear layers in the transformer blocks of the library's U-Net, in place; gives their number. Queries,
-    keys and values are computed together; keys and values of the words, which are few, stay as they are."""
+    """Convert the linear layers in the transformer blocks of the library's U-Net in place; return their number.
+    Queries, keys and values are computed together; the few keys and values of the text are unchanged."""
     network.fuse_qkv_projections()
     count = 0
     for name, block in list(network.named_modules()):

@@ -1,7 +1,7 @@
-"""Wan 2.2, computed for a batch of prompts as the reference asks the library, token by token.
+"""Wan 2.2, computed for batches of prompts with the same library calls and tokens as the reference.
 
-A prompt and the words to draw against go through the text encoder; two networks take noise away in turns, the first
-while there is much of it; the decoder makes frames of what is left. All of it is timed.
+A prompt and the negative prompt pass through the text encoder; two networks remove noise, the first while there is much
+of it; the decoder turns the result into frames. All of it is timed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NETWORKS = ("transformer", "transformer_2")  # for much noise, and for little
 
 
 def read_pipe(checkpoint: PipelineFolder, dtype: torch.dtype) -> Any:
-    """With its decoder in fp32, whatever the others compute in: so does the reference."""
+    """Read the pipeline with its decoder in fp32, whatever the type of the other networks, as in the reference."""
     given: dict[str, Any] = {"use_safetensors": True, "local_files_only": True}
     decoder = diffusers.AutoencoderKLWan.from_pretrained(
         checkpoint.pipe, subfolder="vae", torch_dtype=torch.float32, **given
@@ -61,7 +61,7 @@ def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.devi
 
 
 def keep_exact_parts(network: Any) -> Any:
-    """The parts that the library keeps in fp32 wherever it reads a checkpoint."""
+    """Keep in fp32 the parts for which the library does so when it reads a checkpoint."""
     exact = set(network._keep_in_fp32_modules or ())
     for name, weights in network.named_parameters():
         if exact.intersection(name.split(".")):
@@ -70,7 +70,7 @@ def keep_exact_parts(network: Any) -> Any:
 
 
 class VideoPipeline:
-    """A pipeline with a scheduler of its own, which counts steps, and a decoder that keeps frames of its own."""
+    """A pipeline with its own scheduler, which counts steps, and its own decoder, which stores frames."""
 
     def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._settings = networks.device, settings
@@ -79,7 +79,7 @@ class VideoPipeline:
         parts = networks.pipe.components
         own = {
             "scheduler": type(parts["scheduler"]).from_config(parts["scheduler"].config),
-            "vae": copy.copy(parts["vae"]),  # the weights are shared, what it remembers of earlier frames is not
+            "vae": copy.copy(parts["vae"]),  # shares the weights, but not the cache of earlier frames
         }
         self._pipe = type(networks.pipe)(**{**parts, **own}, boundary_ratio=settings.boundary)
         self._pipe.set_progress_bar_config(disable=True)
@@ -93,7 +93,7 @@ class VideoPipeline:
                 setattr(self._pipe, name, torch.compile(getattr(self._pipe, name), mode=settings.compile_mode))
 
     def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
-        """uint8 [n, frames, height, width, 3]."""
+        """Return videos, uint8 [n, frames, height, width, 3]."""
         with torch.no_grad():
             return [self._film(samples).cpu().numpy()]
 
@@ -115,18 +115,18 @@ class VideoPipeline:
             latents=latents,
             output_type="pt",
         ).frames
-        # The library cuts values off where it writes a video, and does not round them.
+        # When the library writes a video, it truncates values instead of rounding them.
         return (found * 255).to(torch.uint8).permute(0, 1, 3, 4, 2).contiguous()
 
     def _encode(self, tokens: list[torch.Tensor]) -> torch.Tensor:
-        """Encode each token; tokens that fill a prompt up give nothing."""
+        """Encode each token; padding tokens become zero."""
         ids, mask = tokens
         said = self._pipe.text_encoder(ids, mask).last_hidden_state
         return said.masked_fill(mask[..., None] == 0, 0)
 
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
-    """Latents say how long and how large a video is; a network looks at patches of them."""
+    """Check shapes: latents determine the length and size of a video, and the network processes patches of them."""
     require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config, found = pipe.transformer.config, shared[LATENTS].shape
     patch = (1, 1, *config.patch_size)

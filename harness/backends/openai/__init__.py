@@ -1,7 +1,7 @@
 """Servers that speak the OpenAI protocol: vLLM, SGLang, trtllm-serve, llama.cpp's server, OpenVINO Model Server, …
 
-The server batches; this side sends prompts and reads streams. The client is aiohttp: its parser is compiled and one
-thread of it holds a thousand streams; for more there are several processes.
+The server batches; this side sends prompts and reads streams. The client uses aiohttp, whose compiled parser handles a
+thousand streams in one thread; more streams need several processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.run.tokens import Answer, GenerationPlan, Generator
 
 
 def facts() -> dict[str, Fact]:
-    """Facts about the client. The server follows from the service's own inputs, or from nothing that can be seen."""
+    """Facts about the client. The server is identified by the service's own inputs, or not at all."""
     return {
         "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
         "backend.digest": Fact(value="", role="evidence"),
@@ -36,24 +36,24 @@ def facts() -> dict[str, Fact]:
 
 
 def load(plan: GenerationPlan) -> Generator:
-    """Raises HarnessError where no server answers, the key is refused, or another model is served."""
+    """Connect to the server. Raises HarnessError if none answers, the key is refused, or another model is served."""
     server = find_server(plan)
     count = choose_count(plan, server, count_usable_cores())
     return Clients(plan, server.concurrency, count) if count > 1 else Client(plan, server)
 
 
-# Several client processes that share out the streams of a run, where one core reads no more. LoadGen stays here.
+# Several client processes share the streams of a run if one core cannot read them all. LoadGen stays in this process.
 #
-# Each knows the same servers, may have its part of the requests under way, and gets a prompt when it has room: the one
-# with the fewest first. It reports back through its pipe.
+# Each uses the same servers, has its share of the requests in flight, and receives prompts while it has room, the least
+# busy one first. It reports back through its pipe.
 
-_STREAMS = 1024  # that one core reads with time to spare
+_STREAMS = 1024  # streams that one core reads with time to spare
 _ENDS = 60.0  # seconds that a process may take to close its connections
 _CALLBACKS = ("first", "completed", "failed")
 
 
 def choose_count(plan: GenerationPlan, server: Server, cores: int) -> int:
-    """How many processes. Unless it is declared, there is one where answers come as a whole."""
+    """Choose the number of processes; by default one if answers are not streamed."""
     declared = OpenaiRunOptions(plan.options).client_processes
     streams = server.concurrency * len(server.urls)
     if declared > server.concurrency:
@@ -65,8 +65,7 @@ def choose_count(plan: GenerationPlan, server: Server, cores: int) -> int:
 
 
 class Process:
-    """One of them, as it is seen from here. ``flight``: the prompts that it was given, of which there are ``room`` at
-    most at each replica."""
+    """The parent's view of a client process. ``flight``: its prompts in flight, at most ``room`` for each replica."""
 
     def __init__(self, start_values: Sequence[Any], room: int, owner: Clients) -> None:
         self.room, self.flight = room, set[int]()
@@ -79,19 +78,19 @@ class Process:
         self._thread.start()
 
     def send(self, *message: Any) -> None:
-        with self._lock, suppress(OSError):  # it has ended: the thread that follows it says so
+        with self._lock, suppress(OSError):  # it has ended, which the thread that follows it reports
             self._pipe.send(message)
 
     def wait(self) -> Any:
-        """Wait for its answer. Raises HarnessError where that is an error, or the process has ended."""
+        """Wait for its answer. Raises HarnessError if that is an error, or the process has ended."""
         found = self._answers.get()
         if isinstance(found, HarnessError):
-            self._answers.put(found)  # a second question gets the same answer
+            self._answers.put(found)  # a second request gets the same answer
             raise found
         return found
 
     def end(self, patience: float = 0.0) -> None:
-        """``patience``: seconds that it may take to end by itself."""
+        """``patience``: seconds for it to end by itself."""
         self.send("close")
         end_process(self._process, patience)
         self._thread.join()
@@ -158,7 +157,7 @@ class Clients:
             process.send("close")
         took = 0.0
         for process in self._processes:
-            with suppress(HarnessError):  # it has ended before
+            with suppress(HarnessError):  # it has already ended
                 (said,) = process.wait()
                 took += said.get("tokenizer_seconds", 0.0)
             process.end(_ENDS)
@@ -190,7 +189,7 @@ class Clients:
         self._dispatch()
 
     def _stop(self, process: Process, error: HarnessError) -> None:
-        """The run has failed: nothing is sent any more, and what is under way elsewhere is given up."""
+        """Stop after a failure: send nothing more, and give up requests in flight elsewhere."""
         with self._lock:
             first, self._failure = self._failure is None, self._failure or error
         for other in self._processes if first else ():
@@ -198,7 +197,7 @@ class Clients:
                 other.send("stop", error.problem, error.problem_class, error.fix)
 
     def _dispatch(self) -> None:
-        """Send what there is room for; after a failure, answer it."""
+        """Send as many prompts as there is room for; after a failure, answer them."""
         while True:
             with self._lock:
                 if not self._waiting:

@@ -1,4 +1,4 @@
-"""Answers of a server: the events of a stream, or one document; read no further than a run must."""
+"""Parse a server's answers, the events of a stream or one document, as far as a run needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Piece(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """The next part of an answer. ``token_ids``: what vLLM and SGLang give for ``return_token_ids``, and trtllm-serve
-    in the place of text for ``detokenize: false``."""
+    """The next part of an answer. ``token_ids``: returned by vLLM and SGLang for ``return_token_ids``, and by
+    trtllm-serve in place of text for ``detokenize: false``."""
 
     index: int = 0
     text: str | None = None
@@ -37,7 +37,7 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class PromptDetails(msgspec.Struct, gc=False):
-    """``cached_tokens``: those of a prompt that were computed for another one."""
+    """``cached_tokens``: the prompt's tokens whose computation was reused from another prompt."""
 
     cached_tokens: int | None = 0
 
@@ -48,7 +48,7 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """One event of a stream, or a whole answer."""
+    """One event of a stream, or a complete answer."""
 
     choices: list[Choice] = []
     usage: Usage | None = None
@@ -60,7 +60,7 @@ DECODER = msgspec.json.Decoder(Event)
 
 
 def decode_event(data: bytes) -> Event:
-    """Raises HarnessError for what is no answer."""
+    """Decode an event. Raises HarnessError if it is not an answer."""
     try:
         event = DECODER.decode(data)
     except msgspec.DecodeError as error:
@@ -70,9 +70,9 @@ def decode_event(data: bytes) -> Event:
 
 
 def read_events(lines: bytes) -> tuple[list[Event], bool]:
-    """The server-sent events of whole lines, and whether the last one closes the stream. Raises HarnessError for one
-    after the closing one, or for what is none."""
-    # Comments keep connections alive; other fields mean nothing here.
+    """Return the server-sent events of complete lines, and whether the last one closes the stream. Raises HarnessError
+    for an event after the closing one, or an invalid one."""
+    # Comments keep connections alive; other fields are irrelevant here.
     found = [line[len(_DATA) :] for line in lines.split(b"\n") if line.startswith(_DATA)]
     closed = bool(found) and found[-1].strip() == _DONE
     if closed:
@@ -82,7 +82,7 @@ def read_events(lines: bytes) -> tuple[list[Event], bool]:
     except msgspec.DecodeError:
         if any(data.strip() == _DONE for data in found):
             raise refuse_second() from None
-        return [decode_event(data.strip()) for data in found], closed  # one of them says what is wrong
+        return [decode_event(data.strip()) for data in found], closed  # one of them raises the error
 
 
 def refuse_second() -> HarnessError:
@@ -91,8 +91,8 @@ def refuse_second() -> HarnessError:
 
 @dataclass(slots=True)
 class Answer:
-    """One answer as it comes. ``ended``: a reason was given, after which nothing may follow but how many tokens it
-    were."""
+    """One answer as it arrives. ``ended``: a finish reason has arrived, after which only the number of tokens may
+    follow."""
 
     tokens: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -104,8 +104,8 @@ class Answer:
     model: str = ""
 
     def add(self, event: Event) -> bool:
-        """Add an event; true where it brought tokens. Raises HarnessError where the server answers twice or reports an
-        error."""
+        """Add an event; return True if it contained tokens. Raises HarnessError if the server answers twice or reports
+        an error."""
         if event.error is not None:
             raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
         self.model = self.model or event.model
@@ -128,7 +128,7 @@ class Answer:
         return brought
 
     def add_all(self, events: Iterable[Event]) -> Answer:
-        """Most events bring the next token ids and nothing else that matters."""
+        """Add events; most contain only the next token ids."""
         for event in events:
             if len(event.choices) == 1 and self.model and not (self.ended or event.usage or event.error):
                 (choice,) = event.choices

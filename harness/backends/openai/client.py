@@ -25,18 +25,18 @@ from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 
 _CONNECT = 30.0  # seconds
-_LOOKING = 30.0  # seconds in which a server names its models
-_MOST = 1 << 20  # tokens after which an answer that may be of any length never ends
+_LOOKING = 30.0  # seconds for a server to list its models
+_MOST = 1 << 20  # tokens after which an answer of unlimited length counts as endless
 _LLAMA, _SGLANG = "/props", "/get_server_info"
-_VERSIONS = {  # where a server reports its own: vLLM and trtllm-serve; llama.cpp's; SGLang
+_VERSIONS = {  # paths of servers' versions: vLLM and trtllm-serve
     "/version": "version",
     _LLAMA: "build_info",
     _SGLANG: "version",
 }
-_MOST_EVENTS = 256  # of the answer to a probing request, which asks for a few tokens
+_MOST_EVENTS = 256  # in the answer to a probe, which requests a few tokens
 _SHARED = re.compile(r'^vllm:cache_config_info\{.*enable_prefix_caching="True"', re.MULTILINE)
-_ALL = -1  # of the tokens, where the likeliest are counted
-_ENDED = ("stop", "length")  # else the server gave up: SGLang's abort, trtllm-serve's timeout and cancelled, …
+_ALL = -1  # all tokens, as a number of likeliest ones
+_ENDED = ("stop", "length")  # with others the server gave up:
 _UNSHARE = (
     "start it with --no-enable-prefix-caching (vLLM), --disable-radix-cache (SGLang) or enable_block_reuse: false "
     "(trtllm-serve); in the open division run.options.prefix_caching: true allows it"
@@ -53,7 +53,7 @@ class _Replica:
 
 @dataclass(slots=True)
 class _Prompts:
-    """Prompts in memory: the body of each request, ready to be sent. ``head`` and ``tail``: around every one."""
+    """Prompts in memory, as request bodies ready to be sent. ``head`` and ``tail`` enclose each of them."""
 
     bodies: Sequence[bytes | memoryview] = ()
     head: bytes = b""
@@ -65,11 +65,11 @@ class _Prompts:
 
 
 class Client:
-    """A generator. All that is not named otherwise runs on its own thread."""
+    """A generator. Methods run on its own thread, unless noted."""
 
     def __init__(self, plan: GenerationPlan, server: Server) -> None:
         self._plan, self._server = plan, server
-        self._whole = plan.samples == MESSAGES  # what is asked and answered, without tokens
+        self._whole = plan.samples == MESSAGES  # messages and text answers, without tokens
         self._texts: Texts | None = None
         limits = Limits(plan.sampling.max_new_tokens or _MOST, server.timeout, server.idle, _CONNECT)
         wires = (Wires(url, server.path, server.headers, limits) for url in server.urls)
@@ -88,7 +88,7 @@ class Client:
         except BaseException:
             self.close()
             raise
-        # The tokenizer's share is reported while it grows: the final value is the one to record.
+        # The tokenizer's share grows during the run; its final value is recorded.
         said = {"replicas": len(self._replicas), "model": self._model, "token_ids": self._server.token_ids, **shown}
         self.notes: dict[str, Any] = {**said, "tokenizer_seconds": 0.0} if self._texts else said
 
@@ -96,10 +96,10 @@ class Client:
     def evidence(self) -> Mapping[str, Any]:
         return {"server.version": ", ".join(sorted({*self._versions} - {""}))}
 
-    # On the thread of the caller.
+    # Methods called on the caller's thread.
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
-        if self._whole:  # pictures make them large: they are stored once
+        if self._whole:  # images make them large, so they are stored only once
             bodies = [prompt.data for prompt in prompts]
             self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
         else:
@@ -112,7 +112,7 @@ class Client:
         self._loop.post(self._admit, identity, row)
 
     def stop(self, error: HarnessError) -> None:
-        """End what is under way, and what is still submitted, with an error that was met elsewhere."""
+        """End requests in flight, and those still to be submitted, with an error from elsewhere."""
         self._loop.post(self._stop, error)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Client:
         self._loop.stop()
 
     def _make_head(self) -> bytes:
-        """All of a request but what is asked."""
+        """Return the whole request except the prompt."""
         return self._write({})
 
     def _say_how(self) -> dict[str, Any]:
@@ -134,19 +134,19 @@ class Client:
         ends: dict[str, Any] = {"stop": [stop.text]} if stop else {}
         if self._texts is None:
             return self._write({"prompt": tokens, "return_token_ids": True, **ends})
-        if stop:  # it is a part of the answer
+        if stop:  # the stop sequence is part of the answer
             ends["include_stop_str_in_output"] = True
         if self._server.chat:
             return self._write({"messages": [{"role": "user", "content": self._texts.decode(tokens)}], **ends})
         return self._write({"prompt": tokens if self._server.prompt_ids else self._texts.decode(tokens), **ends})
 
     def _write(self, asked: Mapping[str, Any]) -> bytes:
-        """With the fields of ``extra``, which wins; one that is null there is not sent: trtllm-serve refuses a request
-        with any that it does not know."""
+        """Serialise with the fields of ``extra``, which take precedence; fields that are null there are omitted, since
+        trtllm-serve refuses requests with unknown fields."""
         said = {**self._say_how(), **asked, **self._server.fields, **self._server.extra}
         return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
-    # From here on the event loop's.
+    # Methods on the event loop.
 
     async def _open(self) -> aiohttp.ClientSession:
         self._watching = asyncio.create_task(self._watch())
@@ -156,7 +156,7 @@ class Client:
         )
 
     async def _watch(self) -> None:
-        """Find streams that make no progress or never end."""
+        """Find streams that stall or never end."""
         loop, every = asyncio.get_running_loop(), min(1.0, self._server.idle / 4, self._server.timeout / 4)
         while True:
             await asyncio.sleep(every)
@@ -173,7 +173,7 @@ class Client:
         await self._session.close()
 
     async def _look(self) -> tuple[str, list[str]]:
-        """The name of the model, which every replica must serve, and what the servers say of their versions."""
+        """Return the name of the model, which every replica must serve, and the versions that the servers report."""
         served, versions = self._server.model, []
         for url in self._server.urls:
             listed = await self._list_models(url)
@@ -195,8 +195,8 @@ class Client:
         return served, versions
 
     async def _probe(self) -> Mapping[str, Any]:
-        """Ask the first replica for what it can: all of them are the same server. Each request has a connection of its
-        own: llama.cpp closes one after a stream, and says before that it keeps it."""
+        """Probe the first replica's capabilities: all replicas are the same server. Each request has its own
+        connection: llama.cpp closes one after a stream, although it announced keep-alive."""
         url, timeout = self._server.urls[0], aiohttp.ClientTimeout(total=self._server.idle)
 
         async def post(asked: Mapping[str, Any]) -> tuple[int, bytes]:
@@ -214,11 +214,11 @@ class Client:
             try:
                 self._server, found = await probe(self._server, self._say_how(), post)
             except (aiohttp.ClientError, TimeoutError, OSError, HarnessError):
-                return {}  # the run meets the same, and says what it is
+                return {}  # the run meets the same error and reports it
         return found
 
     async def _find_sharing(self, url: str) -> bool:
-        """As far as it says so: vLLM among its metrics, SGLang among its arguments."""
+        """Find out if the server reports it: vLLM in its metrics, SGLang in its arguments."""
         if _SHARED.search(await self._peek(url, "/metrics")):
             return True
         with suppress(ValueError, AttributeError):
@@ -234,19 +234,19 @@ class Client:
             raise self._server.explain(url, problem, "check run.options.url") from error
 
     async def _read_version(self, url: str) -> str:
-        """As the servers say it that are known to; "" where this one does not."""
+        """Read the version from servers known to report it; "" if this one does not."""
         for path, name in _VERSIONS.items():
             try:
                 found = str(json.loads(await self._peek(url, path))[name])
             except (ValueError, KeyError, TypeError):
                 continue
-            if path == _LLAMA:  # it is sent with each request
+            if path == _LLAMA:  # llama.cpp's setting is sent with each request
                 self._server = replace(self._server, fields={"cache_prompt": self._server.shares})
             return found
         return ""
 
     async def _peek(self, url: str, path: str) -> str:
-        """Read a page that only some servers have; "" where there is nothing, which is no failure."""
+        """Read a page that only some servers have; "" if it is missing, which is no failure."""
         try:
             async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:
                 return await response.text() if response.status == 200 else ""
@@ -269,7 +269,7 @@ class Client:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Send what there is room for; after a failure nothing is sent any more."""
+        """Send as many prompts as there is room for; none after a failure."""
         while self._waiting:
             if self._failure is not None:
                 identity, _ = self._waiting.popleft()
@@ -299,7 +299,7 @@ class Client:
             self._give_up(
                 identity, error if own else self._server.explain(replica.url, error.problem, error.fix or _FIX)
             )
-        except Exception as error:  # whatever it is, the prompt must be answered
+        except Exception as error:  # whatever the error, the prompt must be answered
             self._give_up(identity, self._server.explain(replica.url, f"{type(error).__name__}: {error}", _FIX))
         else:
             self._plan.completed(identity, result)
@@ -313,8 +313,8 @@ class Client:
         self._plan.failed(identity, error)
 
     def _stop(self, error: HarnessError) -> None:
-        """The run has failed: what is under way is cancelled, so that no server computes for nothing. Soon, since a
-        task that has not begun would end without a word, and the one that met the error is over by then."""
+        """Stop after a failure: cancel requests in flight, so that no server computes in vain. This is scheduled, since
+        a task that has not started would end silently, and the failing one has finished by then."""
         if self._failure is None:
             self._failure = error
             for task in self._tasks.values():
@@ -347,14 +347,14 @@ class Client:
         self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
 
     def _encode_first(self, answer: Answer) -> list[int]:
-        """Only an accuracy run reads which token it is."""
+        """Encode the first token, whose id only an accuracy run reads."""
         return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
 
     async def _count(
         self, url: str, answer: Answer, stop: StopSequence | None
     ) -> Sequence[int] | int | Spoken | Tokenized:
-        """Count the tokens of an answer; only their number where they are not read and the server says it; of messages,
-        their text."""
+        """Count the tokens of an answer: only their number if they are not read and the server reports it; for
+        messages, those of their text."""
         if self._whole:
             if not answer.counted:
                 fix = "choose one that gives `usage` with an answer"
@@ -372,7 +372,7 @@ class Client:
         return tokens if answer.counted in (0, len(tokens)) else Tokenized(tokens, answer.counted)
 
     def _describe(self, url: str, error: BaseException, limit: float) -> HarnessError:
-        """Describe a broken or a silent connection."""
+        """Describe a broken or stalled connection."""
         fix = _FIX
         if isinstance(error, SilentError) and error.between:
             problem = f"no further token for {self._server.idle:g} s"
@@ -388,9 +388,9 @@ class Client:
 
 
 def describe_sampling(sampling: Sampling) -> dict[str, Any]:
-    """In the words of the protocol, with those that vLLM, SGLang and trtllm-serve added where they are needed. Raises
-    HarnessError for what there are no words for. Where tokens are drawn, all that narrows the choice is said: servers
-    have defaults of their own, llama.cpp's the 40 likeliest and ``min_p`` 0.05."""
+    """Describe sampling by the protocol's fields, and those added by vLLM, SGLang and trtllm-serve if they are needed.
+    Raises HarnessError for settings without a field. If tokens are drawn, every setting that limits the choice is sent,
+    since servers have their own defaults: llama.cpp's are the 40 likeliest and ``min_p`` 0.05."""
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
         raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
@@ -411,13 +411,13 @@ _FILE = "tokenizer.json"
 
 @dataclass(slots=True)
 class Texts:
-    """The model's tokenizer. ``seconds`` that it took for answers: it does not run on the thread that is timed."""
+    """The model's tokenizer. ``seconds``: its time for answers, which is not spent on the timed thread."""
 
     tokenizer: Any
     seconds: float = 0.0
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """With all that marks a beginning or a turn, since the server is asked to add nothing."""
+        """Decode with special tokens, since the server is requested to add none."""
         found: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
         return found
 
@@ -429,8 +429,8 @@ class Texts:
 
 
 def load_texts(plan: GenerationPlan) -> Texts:
-    """Load the tokenizer of the model that the spec names. Raises HarnessError where it has none."""
-    from tokenizers import Tokenizer  # a server that takes token ids needs none
+    """Load the tokenizer of the spec's model. Raises HarnessError if it has none."""
+    from tokenizers import Tokenizer  # not needed for servers that accept token ids
 
     for folder in (plan.source, plan.model):
         path = folder / _FILE if folder is not None else Path(_FILE)

@@ -18,13 +18,13 @@ from harness.run.tokens import GenerationPlan
 
 
 class ClientServer:
-    """Carries out the commands that come through the pipe, and reports through it what happens to prompts."""
+    """Executes the commands from the pipe, and reports through it the progress of prompts."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Serve until the command to close. Raises EOFError where the other side has gone."""
+        """Serve until the command to close. Raises EOFError if the other side has ended."""
         (plan_values,) = self._pipe.recv()
         first, completed = partial(self._send, "first"), partial(self._send, "completed")
         plan = GenerationPlan(**plan_values, first=first, completed=completed, failed=self._fail)
@@ -34,7 +34,7 @@ class ClientServer:
             self._send("problem", *_take_apart(error))
             return
         gc.freeze()
-        gc.disable()  # as LoadGen's process does: nothing is made in a run that refers to itself
+        gc.disable()  # as in LoadGen's process: a run creates no reference cycles
         self._send("answer", dict(client.notes), dict(client.evidence))
         does: Mapping[str, Callable[..., None]] = {
             "place": partial(self._place, client),

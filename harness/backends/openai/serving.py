@@ -1,5 +1,5 @@
-"""Which servers are asked, for which model, with which key and time limits; what they can, and what a failure of one is
-called."""
+"""The servers of a run, with their model, key and time limits; their capabilities, and the explanations of their
+failures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
 from harness.run.tokens import MESSAGES, GenerationPlan, read_extra
 
-_LINES, _END = 8, 4096  # of a server's output that a failure shows; bytes that are read for it
-_LAST_WORDS = 2.0  # seconds at most, once, until a dying server's last lines have passed its keeper
-_STILL = 0.3  # seconds without a further line after which there are no more
+_LINES, _END = 8, 4096  # lines of a server's output shown with a failure; bytes read for them
+_LAST_WORDS = 2.0  # maximum seconds, once, for a dying server's last lines to reach its log
+_STILL = 0.3  # seconds without a new line that mean the end of the output
 _SAID = 300  # characters of a server's own message
 _HIDDEN = "[key]"
 _IDS_WANTED = "return_token_ids"
-_TEXT = frozenset({"str", "string", "text"})  # of what a server wants as prompt, where it got numbers
-# Fields of a request that are outside the protocol, and that a server may not know.
+_TEXT = frozenset({"str", "string", "text"})  # types of prompt that a server reports as required if it got numbers
+# Request fields outside the protocol, which a server may not know.
 _FIELDS = (
     *("min_tokens", "stop_token_ids", "ignore_eos", "top_k", "min_p", "stream_options", "include_stop_str_in_output"),
     *("repetition_penalty", "seed", "stop", "detokenize"),
@@ -35,11 +35,11 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """``urls``: one for each replica, without a closing slash. ``model``: "" for the only one that is served.
-    ``token_ids``: answers have them; ``prompt_ids``: prompts are sent as such although answers are texts; ``probed``:
-    neither is declared, so that the server shows it. ``fields``: of each request, as this server wants them.
-    ``timeout``: seconds that an answer may take in all, ``idle``: between two pieces of one. ``shares``: what was
-    computed of a prompt may serve others that begin alike."""
+    """``urls``: one per replica, without a trailing slash. ``model``: "" for the only one served. ``token_ids``:
+    answers contain token ids; ``prompt_ids``: prompts are sent as token ids although answers are texts; ``probed``:
+    neither is declared, so a probe decides. ``fields``: of each request, in the form that this server requires.
+    ``timeout``: maximum seconds for an answer, ``idle``: between two pieces of one. ``shares``: computation for a
+    prompt may be reused for others with the same prefix."""
 
     urls: tuple[str, ...]
     model: str
@@ -66,18 +66,18 @@ class Server:
         return {"Content-Type": "application/json", **own}
 
     def hide(self, text: str) -> str:
-        """Without the key: servers like to repeat it."""
+        """Remove the key, which servers may repeat."""
         return text.replace(self.key, _HIDDEN) if self.key else text
 
     def explain(self, url: str, problem: str, fix: str, kind: ProblemClass = "backend") -> HarnessError:
-        """A failure of one replica, with what the server printed last where this pass started it."""
+        """Describe a failure of one replica, with the server's last output if this pass started it."""
         said = self._last_lines()
         text = f"{url}: {problem}" + (f"; the server's last lines:\n{said}" if said else "")
         return HarnessError(self.hide(text), kind, fix)
 
     def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
-        """Raise the error that an HTTP status other than 200 means."""
-        if status in (401, 403):  # its words may repeat the key
+        """Raise the error for an HTTP status other than 200."""
+        if status in (401, 403):  # its text may repeat the key
             fix = "renew the key in the variable that run.options.api_key_env names"
             return self.explain(url, f"the server refuses the API key (HTTP {status})", fix, "input")
         quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
@@ -92,7 +92,7 @@ class Server:
         return self.explain(url, f"HTTP {status}{quoted}", fix, "resources" if status in (429, 503) else "backend")
 
     def _find_setting(self, said: str) -> str:
-        """The option behind a field of the request that the server names; "" when it names none."""
+        """Find the option for the request field mentioned by the server; "" if it mentions none."""
         words = set(re.findall(r"[A-Za-z_]+", said))
         if own := next((name for name in self.extra if name in words), ""):
             return f"correct {own} in run.options.extra, or take it out"
@@ -119,12 +119,12 @@ class Server:
 
 @cache
 def _await_last_words(log: str) -> None:
-    """A connection ends before what its server printed last has come through the process that keeps its log. Once for
-    all requests that fail with it."""
+    """Wait for a dying server's last output, which reaches its log after the connection ends; once for all failed
+    requests."""
     end = time.monotonic() + _LAST_WORDS
     last, since = [-1], time.monotonic()
     while log and time.monotonic() < min(end, since + _STILL):
-        with suppress(FileNotFoundError):  # its parts take turns
+        with suppress(FileNotFoundError):  # its parts alternate
             sizes = [entry.stat().st_size for entry in Path(log).iterdir()]
             if sizes != last:
                 last, since = sizes, time.monotonic()
@@ -132,8 +132,8 @@ def _await_last_words(log: str) -> None:
 
 
 def find_server(plan: GenerationPlan) -> Server:
-    """From the options of a run. Raises HarnessError for what cannot be meant. Messages are those of a chat, whatever
-    the protocol that is declared."""
+    """Determine the server from a run's options. Raises HarnessError for invalid ones. Messages always use the chat
+    protocol, whatever is declared."""
     options = OpenaiRunOptions(plan.options)
     chat = options.protocol == "chat" or plan.samples == MESSAGES
     urls = options.url or plan.service_url
@@ -170,23 +170,26 @@ def _read_key(variable: str) -> str:
     return key
 
 
-# What a server can, which it shows with requests of two tokens before the run: prompts and answers as token ids, the
+# Capabilities of a server, probed with requests of two tokens before the run: prompts and answers as token ids, the
 # count of an answer's tokens, min_tokens.
 
-_PROMPT = (1, 2, 3)  # token ids that every vocabulary has
+_PROMPT = (1, 2, 3)  # token ids in every vocabulary
 _SHORT = 2  # tokens of an answer
 _TRIES = 4
 _REFUSED = (400, 422)
-# Fields without which an answer is the same: one that a server refuses is left out. The run checks the least length.
+# Fields that do not change answers: those that a server refuses are omitted. The run checks the minimum length.
 _OPTIONAL = (_IDS_WANTED, "detokenize", "stream_options", "min_tokens")
 
 Post = Callable[[Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
 
 
 async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[Server, dict[str, Any]]:
-    """The server as it can be asked, and what it showed. ``usual``: fields of each request but what is asked.
+    """Return the server with its probed capabilities, and the observations. ``usual``: the fields of each request
+    except the prompt.
 
-    A server that fails, or refuses more than form, is left as it is: the run meets the same, and says so."""
+    A server that fails, or refuses more than fields, is returned unchanged: the run meets the same error and reports
+    it.
+    """
     fields: dict[str, Any] = {}
     ids, least = not server.chat, "min_tokens" in usual
     for _ in range(_TRIES):
@@ -198,7 +201,7 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
         named = [name for name in _OPTIONAL if name in words and asked.get(name) is not None]
         if status in _REFUSED and named:
             fields |= dict.fromkeys(named)
-            if _IDS_WANTED in named:  # trtllm-serve gives them for this one
+            if _IDS_WANTED in named:  # trtllm-serve returns them for this field
                 fields["detokenize"] = False
         elif status in _REFUSED and ids:
             ids, fields["detokenize"] = False, None
@@ -214,7 +217,7 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
     found: dict[str, Any] = {"token_ids": answers_ids, "prompt_ids": ids, "usage": counted}
     if least:
         found["min_tokens"] = "refused"
-    if least and "min_tokens" not in fields:  # who reads it refuses a least length above the most
+    if least and "min_tokens" not in fields:  # servers that support it refuse a minimum above the maximum
         status, _ = await post({**asked, "min_tokens": _SHORT + 1, **fields, **server.extra})
         found["min_tokens"] = "ignored" if status == 200 else "read"
     own = {**server.fields, **fields}
@@ -230,5 +233,5 @@ def _ask(*, ids: bool, chat: bool) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> list[Event]:
-    """A stream, or one document."""
+    """Read the events of a stream or of one document."""
     return [decode_event(data)] if data.lstrip().startswith(b"{") else read_events(data)[0]

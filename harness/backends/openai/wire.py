@@ -1,7 +1,6 @@
-"""Streams of a timed run, read with as little as can be: pieces are kept as they come, and parsed many at a time.
+"""Streams of a timed run, read with minimal work: pieces are stored on arrival, and many are parsed together.
 
-Until an answer's first token they are parsed one by one, since LoadGen must know of it then. A connection is kept for
-the next prompt.
+Up to an answer's first token they are parsed one by one, since its time is reported to LoadGen. Connections are reused.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import msgspec
 from harness.backends.openai.answers import DECODER, Answer, Event, read_events, refuse_second
 from harness.errors import HarnessError
 
-_REUSED = 2.0  # seconds after which an idle connection may be one that the server is closing
-_MANY = 16  # pieces that wait to be parsed: a long answer neither stays in memory nor delays others at its end
+_REUSED = 2.0  # seconds after which the server may be closing an idle connection
+_MANY = 16  # pieces stored before parsing, so that a long answer neither fills memory nor delays others at its end
 
 
 class SilentError(Exception):
-    """A stream that made no progress, or went on, for too long. ``between``: between two of its pieces."""
+    """A stream that stalled, or lasted, too long. ``between``: it stalled between two pieces."""
 
     def __init__(self, *, between: bool) -> None:
         super().__init__()
@@ -31,11 +30,11 @@ class SilentError(Exception):
 
 
 class UnreachableError(Exception):
-    """Nothing takes a connection at the address."""
+    """The address accepts no connection."""
 
 
 class StatusError(Exception):
-    """The server gave no answer but a status."""
+    """The server answered only with a status."""
 
     def __init__(self, status: int, said: str) -> None:
         super().__init__(status)
@@ -53,7 +52,7 @@ class Limits:
 
 
 class Stream(asyncio.Protocol):
-    """One connection, which asks for one answer at a time."""
+    """A connection with one request at a time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -70,10 +69,10 @@ class Stream(asyncio.Protocol):
         self._seen = (0, 0)
         self.began = self.moved = 0.0
         self.open = True
-        self.dropped = False  # by the server, soon after an answer that did not say so
+        self.dropped = False  # by the server, without notice, soon after an answer
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
-        """Send a request. ``first``: called with the answer once its first token is there."""
+        """Send a request. ``first``: called with the answer once its first token has arrived."""
         self._asked = asyncio.get_running_loop().create_future()
         self._on_first, self._answer, self._body, self._said = first, Answer(), None, b""
         self._parts.clear()
@@ -82,8 +81,8 @@ class Stream(asyncio.Protocol):
         return self._asked
 
     def check(self, now: float) -> None:
-        """Ends an answer that takes too long. What came since the last time came now, which spares each piece a look
-        at the clock."""
+        """End an answer that takes too long. Data since the last check is dated now, which saves reading the clock for
+        each piece."""
         seen = (self._reads, len(self._parts))
         if seen != self._seen:
             self._seen, self.moved = seen, now
@@ -99,11 +98,11 @@ class Stream(asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without saying so
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not a subclass
 
     def data_received(self, data: bytes) -> None:
         self._parts.append(data)
-        # Most of what comes is the next token of a stream, and can wait. A shorter piece may be a part of the end.
+        # Most pieces contain the next token of a stream, and can wait. A shorter piece may be part of the end.
         if self._waits and len(self._parts) < _MANY and len(data) >= len(LAST_CHUNK) and not data.endswith(LAST_CHUNK):
             return
         if self._asked is None:
@@ -111,7 +110,7 @@ class Stream(asyncio.Protocol):
             return
         try:
             self._read()
-        except Exception as error:  # whatever it is, the answer ends with it
+        except Exception as error:  # any error ends the answer
             self._fail(error)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -130,7 +129,7 @@ class Stream(asyncio.Protocol):
             self._fail(problem)
 
     def _read(self) -> None:
-        """Read what came since the last time, and the end of the answer where it has come."""
+        """Read the data since the last call, and the end of the answer if it has arrived."""
         data = b"".join(self._parts)
         if self._body is None:
             head = read_head(data)
@@ -178,8 +177,8 @@ class Stream(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Wires:
-    """The connections to one replica. ``busy``: those that wait for an answer. One that the server drops after an
-    answer, as llama.cpp's does without a word, may be met by the next prompt: none is used twice then."""
+    """The connections to one replica. ``busy``: those waiting for an answer. If the server closes connections after an
+    answer without notice, as llama.cpp's does, a new prompt may meet a closed one; from then on none is used twice."""
 
     url: str
     path: str
@@ -190,7 +189,7 @@ class Wires:
     _keeps: bool = True
 
     async def ask(self, body: bytes, first: Callable[[Answer], None]) -> Answer:
-        """Raises what is wrong with the connection, StatusError, SilentError, or HarnessError."""
+        """Send a request and return its answer. Raises connection errors, StatusError, SilentError, or HarnessError."""
         stream = self._take(asyncio.get_running_loop().time()) or await self._connect()
         self.busy.add(stream)
         try:
@@ -246,22 +245,23 @@ class Wires:
         return f"POST {at.path}{self.path} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-# Framing of a server's answers, from bytes to events: the head of an answer in HTTP, its chunks, and the lines of a
+# Framing of a server's answers, from bytes to events: the HTTP head of an answer, its chunks, and the lines of a
 # stream.
 #
-# Nearly all of a stream are chunks that hold one event each. They are cut apart and decoded together, each of them
-# checked against the size before it; anything that looks different is read chunk by chunk and line by line.
+# Nearly all chunks of a stream contain one event each. They are split and decoded together, and each is checked against
+# its declared size; anything else is read chunk by chunk and line by line.
 
 LAST_CHUNK = b"0\r\n\r\n"
 _LINE = b"\r\n"
 _END = b"\r\n\r\n"
-_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # the bytes around the event of a chunk
+_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # the bytes around a chunk's event
 _DONE = b"e\r\ndata: [DONE]"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Head of an answer. ``size``: bytes of it. ``length``: of the body; -1 where its chunks or its end say so."""
+    """Head of an answer. ``size``: its bytes. ``length``: of the body; -1 if its chunks or the closing of the
+    connection delimit it."""
 
     status: int
     size: int
@@ -271,7 +271,7 @@ class Head:
 
 
 def read_head(data: bytes) -> Head | None:
-    """None while it is not there as a whole. Raises HarnessError where this is no HTTP."""
+    """Parse the head; None while it is incomplete. Raises HarnessError if this is not HTTP."""
     end = data.find(_END)
     if end < 0:
         return None
@@ -291,19 +291,19 @@ def read_head(data: bytes) -> Head | None:
 
 
 class Body:
-    """Body of an answer, as it comes. ``whole``: its end has arrived."""
+    """Body of an answer, as it arrives. ``whole``: its end has arrived."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.whole = head.length == 0 and not head.chunked
         self._left = head.length
-        self._rest = b""  # of a chunk that is not there as a whole
-        self._line = b""  # of a line that is not
+        self._rest = b""  # of an incomplete chunk
+        self._line = b""  # of an incomplete line
         self._closed = False
 
     def read_events(self, data: bytes) -> list[Event]:
-        """Read the events that ``data`` completes. Raises HarnessError for anything else, or that follows the closing
-        one."""
+        """Read the events that ``data`` completes. Raises HarnessError for anything else, or for data after the closing
+        event."""
         found: list[Event] = []
         if self.head.chunked and not self._line:
             data, self._rest = self._rest + data, b""
@@ -317,7 +317,7 @@ class Body:
         return found
 
     def read(self, data: bytes) -> bytes:
-        """Read the content without its frames."""
+        """Read the content without its framing."""
         if self.head.chunked:
             return self._read_chunks(self._rest + data)
         if self._left >= 0:
@@ -346,7 +346,7 @@ class Body:
 
 
 def _read_regular(data: bytes) -> tuple[list[Event], bytes]:
-    """The events of whole chunks that hold one each, and what follows them; none where one of them does not."""
+    """Return the events of complete chunks with one each, and the rest; no events if any chunk differs."""
     *chunks, rest = data.split(_ENDS)
     if chunks[-1:] == [_DONE]:
         rest = b"".join((chunks.pop(), _ENDS, rest))
@@ -360,7 +360,7 @@ def _read_regular(data: bytes) -> tuple[list[Event], bytes]:
 
 
 class _Beginnings(dict[int, bytes]):
-    """How a chunk with one event begins, by its length without ``_ENDS``."""
+    """The beginning of a chunk with one event, by its length without ``_ENDS``."""
 
     def __missing__(self, length: int) -> bytes:
         digits = (b"%x" % (length - count) for count in range(1, 9) if length > count)

@@ -1,4 +1,4 @@
-"""From a torch.export program to compiled packages, one for each batch size or one for any."""
+"""Compile a torch.export program to packages, one per batch size or one for any size."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from harness.catalog import PytorchCudaEngineOptions, PytorchEngineOptions
 from harness.errors import HarnessError
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-_LEAST = 2  # a traced axis of one would be taken for fixed
+_LEAST = 2  # a traced axis of size 1 would count as fixed
 _CHECK = "check the program with torch.export.load(…).module()"
 
 
 def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
-    """``kind``: of device, "cpu" or "cuda". Raises HarnessError with what PyTorch says of the program."""
+    """``kind``: of device, "cpu" or "cuda". Raises HarnessError with PyTorch's error for the program."""
     _require_compiler()
     program = _read_program(plan.model, kind)
     if is_packed(program):
@@ -56,7 +56,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     plan.counter.stage("building", max(len(sizes), 1))
     outputs: tuple[Tensor, ...] = ()
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as cache:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # every build from nothing, and nothing left behind
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache  # every build starts from scratch, and leaves nothing
         for size in sizes or (0,):
             module = LoweredProgram(program, _DTYPES[plan.precision], kind)
             try:
@@ -79,7 +79,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
 
 
 def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
-    """Parse "1,16,256": ascending, the largest one ``largest``. Empty for one program that computes any size."""
+    """Parse "1,16,256": ascending, ending with ``largest``. Empty for one program that computes any size."""
     if not text.strip():
         return ()
     try:
@@ -95,7 +95,7 @@ def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
 class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
     """The program in its precision: flat inputs in, flat outputs out, floats among them as float32.
 
-    Weights are kept in that precision. Autocast leaves to fp32 what loses too much in less, such as a softmax.
+    Weights are stored in that precision. Autocast keeps fp32 for operators that need it, such as a softmax.
     """
 
     def __init__(self, program: Any, dtype: torch.dtype, kind: str) -> None:
@@ -114,8 +114,7 @@ class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not typ
 
 
 def _without_type_checks(module: Any) -> Any:
-    """A program that converts its inputs checks them for the types that it was traced with, which a precision
-    changes."""
+    """Drop type checks: a program that converts its inputs checks for their traced types, which a precision changes."""
     for node in list(module.graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
             module.graph.erase_node(node)
@@ -126,7 +125,7 @@ def _without_type_checks(module: Any) -> Any:
 def _read_program(path: Path, kind: str) -> Any:
     try:
         program = torch.export.load(path)
-    except Exception as error:  # of a damaged archive, of another version's, of anything else
+    except Exception as error:  # from a damaged archive, another version's, or anything else
         problem = f"PyTorch {find_version()} cannot read {path.name}: {error}"
         raise HarnessError(problem, "input", "write it with torch.export.save() of this version of PyTorch") from error
     as_it_is = kind == "cpu" or is_packed(program) or is_fused(program)
@@ -137,7 +136,7 @@ Sample = tuple[int | Any, tuple[int | Any, ...], torch.dtype]
 
 
 def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> list[Sample]:
-    """Describe each input: its batch, the shape of a sample (both symbols where free), its dtype."""
+    """Describe each input: its batch, the shape of a sample (both are symbols if free), its dtype."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     found: list[Sample] = []
     for name in program.graph_signature.user_inputs:
@@ -152,11 +151,11 @@ def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> lis
 def _trace(
     module: LoweredProgram, samples: Sequence[Sample], size: int, largest: int, kind: str, *, collated: bool
 ) -> torch.export.ExportedProgram:
-    """``size``: of the batches, 0 for any up to ``largest``. Axes that the program leaves free stay so; ``collated``:
-    the first ones too, each for itself."""
+    """``size``: of the batches, 0 for any up to ``largest``. Free axes of the program stay free; ``collated``: the
+    first axes too, each independently."""
     batch = torch.export.Dim.AUTO
     if not collated:
-        batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # it refuses a range of one
+        batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # it refuses a range with one value
     given, free = [], []
     for first, shape, dtype in samples:
         extents = [_hint(n) for n in shape]
@@ -192,7 +191,7 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
 
 
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    # Headers are not compiled ahead: this build alone would use them.
+    # Headers are not precompiled: only this build would use them.
     settings: dict[str, Any] = {
         "freezing": PytorchEngineOptions(options).freeze_weights,
         "cpp_cache_precompile_headers": False,
@@ -201,8 +200,8 @@ def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         return settings | {"cpp.dynamic_threads": True}  # the run decides how many threads compute
     own = PytorchCudaEngineOptions(options)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = own.tf32
-    # The host's part starts kernels and computes nothing. Trying out which vector instructions a compiler can make of
-    # it, each in a process of its own that imports PyTorch, takes longer than the rest of a build together.
+    # The host code only starts kernels. Testing vector instructions for it, each in a separate process that imports
+    # PyTorch, would take longer than the rest of the build.
     return settings | {"max_autotune": own.max_autotune, "cpp.vec_isa_ok": False}
 
 

@@ -32,7 +32,7 @@ def load(plan: LoadPlan) -> PyTorchSession | PackedCpuSession:
 
 
 def read_engine(folder: Path, name: str) -> BackendEngine:
-    """Raises HarnessError when another version made it: it was compiled against that one's libraries."""
+    """Read an engine. Raises HarnessError if it was built by another version, whose libraries it needs."""
     engine = BackendEngine.read(folder, name)
     if engine.version != find_version():
         problem = f"the engine does not fit: it was made by PyTorch {engine.version}, {find_version()} is here"
@@ -62,7 +62,7 @@ class PyTorchSession(StreamSession):
             model.close()
 
     def _begin(self, stream: int) -> None:
-        """OpenMP counts the threads of each thread that calls it, and they stay where it stays."""
+        """Set the OpenMP threads of the calling thread, which stay on its processors."""
         torch.set_num_threads(self._places[stream].threads)
 
     def _run(self, stream: int, rows: Rows) -> Outputs:

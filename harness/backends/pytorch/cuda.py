@@ -63,16 +63,16 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
 
 
 class LoadedProgram:
-    """An engine on one device. One copy of the weights serves all streams: batches are put on them one by one."""
+    """An engine on one device. All streams share one copy of the weights: batches are enqueued one by one."""
 
     capturable = True
 
     def __init__(self, engine: BackendEngine, folder: Path, device: Device) -> None:
         self._engine, self._device = engine, device
-        # Code that is not compiled but called, cuDNN above all, asks for this at the time of the call.
+        # Library code such as cuDNN, which is called rather than compiled, reads this at call time.
         tf32 = PytorchCudaEngineOptions(engine.settings).tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        torch.backends.cudnn.benchmark = True  # each size is run once before it is used or captured
+        torch.backends.cudnn.benchmark = True  # each size runs once before it is used or captured
         torch.cuda.set_device(device.index)
         torch.cuda.init()
         self.models: Mapping[int, CompiledModel | FusedModel]
@@ -90,7 +90,7 @@ class LoadedProgram:
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
 
     def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
-        """Free axes of an output are those of the first input, as where each token has an answer."""
+        """List the outputs. Their free axes are those of the first input, as if each token had an answer."""
         found = []
         for tensor in self._engine.outputs:
             first = inputs[0]
@@ -99,7 +99,7 @@ class LoadedProgram:
         return found
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:
-        """A guess from the sizes of the samples: PyTorch allocates as it runs."""
+        """Estimate from the sizes of the samples, since PyTorch allocates as it runs."""
         return self.batch_size * sum(4 * prod(shape) for shape in inputs)
 
     def open(
@@ -113,7 +113,7 @@ class LoadedProgram:
 
 
 class BoundProgram:
-    """The buffers of one lane. What a captured graph computes in belongs to its stream's pool and stays allocated."""
+    """The buffers of one lane. A captured graph's memory belongs to its stream's pool and stays allocated."""
 
     def __init__(
         self,
@@ -152,8 +152,8 @@ class BoundProgram:
 
 
 def _make_pool() -> Any:
-    """Memory that stays allocated until the process ends: captured graphs compute in it, and PyTorch aborts where it is
-    collected while another pool is in use, or while a graph is captured."""
+    """Create a memory pool that is never freed: captured graphs compute in it, and PyTorch aborts if it is collected
+    while another pool is in use, or during a capture."""
     pool = torch.cuda.MemPool()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
     return pool
@@ -163,9 +163,9 @@ def _count_refusals(device: int) -> int:
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
 
 
-# Compiled programs on GPUs whose batches are made as they run: no two have the same shapes, so that there are neither
-# lasting buffers nor graphs. A thread for each stream makes a batch, copies it and waits for its answers; while one
-# makes a batch, what another has made is computed.
+# Compiled programs on GPUs whose batches are created during the run: their shapes differ, so there are no permanent
+# buffers and no graphs. Each stream's thread creates a batch, copies it and waits for its outputs; while one thread
+# creates a batch, another's is computed.
 
 
 class CollatedCudaSession(StreamSession):
@@ -191,7 +191,7 @@ class CollatedCudaSession(StreamSession):
     def _run(self, stream: int, rows: Rows) -> Outputs:
         arrays = self._staging[stream].batch(rows)
         queue = self._queues[stream]
-        with torch.cuda.stream(queue):  # and on its device
+        with torch.cuda.stream(queue):  # which also selects its device
             given = [torch.from_numpy(array).to(queue.device) for array in arrays]
             blobs = [(g.data_ptr(), array.shape, array.dtype.name) for g, array in zip(given, arrays, strict=True)]
             answers = self._models[queue.device.index].run(blobs, queue.cuda_stream)

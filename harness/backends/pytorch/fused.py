@@ -1,6 +1,6 @@
-"""Engines whose programs are made of joined operators (``fused_operators``): the program with its weights, as it is.
+"""Engines of programs with fused operators (``fused_operators``), stored as the unchanged program with its weights.
 
-Nothing is compiled ahead: on GPUs Triton compiles the operators' kernels as an engine is loaded.
+Nothing is compiled in advance: on GPUs Triton compiles the operators' kernels when an engine is loaded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 
 FILE = "fused.pt2"
 _NAMESPACE = fused_operators.pool._qualname.partition("::")[0]
-_TRIED = 2  # rows of the batch that a build computes
+_TRIED = 2  # rows of the batch that a build computes as a test
 
 
 def is_fused(program: torch.export.ExportedProgram) -> bool:
@@ -31,7 +31,7 @@ def is_fused(program: torch.export.ExportedProgram) -> bool:
 
 
 def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.ExportedProgram) -> BackendEngine:
-    """Raises HarnessError where the program is not in the precision that is asked for, or does not compute."""
+    """Build the engine. Raises HarnessError if the program is not in the requested precision, or cannot be computed."""
     if plan.precision != "fp8":
         fix = "set engine.precision to fp8"
         raise HarnessError(f"engine.precision is {plan.precision}, and the model is in fp8", "input", fix)
@@ -59,7 +59,7 @@ def _describe(name: str, value: torch.Tensor, *, half: bool) -> Tensor:
 
 
 class FusedModel:
-    """A program on one device ("cpu", "cuda:0"), by the methods of ``packages.CompiledModel``."""
+    """A program on one device ("cpu", "cuda:0"), with the methods of ``packages.CompiledModel``."""
 
     def __init__(self, program: torch.export.ExportedProgram, device: str) -> None:
         self._device = torch.device(device)
@@ -72,7 +72,7 @@ class FusedModel:
         return list(answers.values() if isinstance(answers, dict) else answers)
 
     def run(self, inputs: Sequence[Blob], stream: int = 0) -> FusedAnswers:
-        """One batch; the arrays must stay until the device has read them."""
+        """Run one batch; the arrays must exist until the device has read them."""
         near = self._device.type == "cuda"
         queue: Any = torch.cuda.stream(torch.cuda.ExternalStream(stream, self._device)) if near else nullcontext()
         with queue:
@@ -82,7 +82,7 @@ class FusedModel:
         self._seen.clear()
 
     def _see(self, blob: Blob) -> torch.Tensor:
-        """Memory as a tensor. That of a GPU belongs to a lane and stays."""
+        """View memory as a tensor. GPU memory belongs to a lane and stays allocated."""
         if self._device.type == "cpu":
             address, shape, dtype = blob
             size = prod(shape) * np.dtype(dtype).itemsize
@@ -94,7 +94,7 @@ class FusedModel:
 
 
 class _DeviceArray:
-    """Device memory, as PyTorch and others read where it is."""
+    """Device memory, for PyTorch and others to read in place."""
 
     def __init__(self, blob: Blob) -> None:
         address, shape, dtype = blob
@@ -108,13 +108,13 @@ class _DeviceArray:
 
 
 class FusedAnswers:
-    """Tensors that a batch left; their memory is theirs until ``release``."""
+    """A batch's output tensors, which own their memory until ``release``."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._tensors = [tensor.contiguous() for tensor in tensors]
 
     def list_addresses(self) -> list[tuple[int, int]]:
-        """Address and number of elements of each."""
+        """List the address and number of elements of each."""
         return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors]
 
     def release(self) -> None:

@@ -1,6 +1,6 @@
-"""Kernels of ``fused_operators`` on NVIDIA GPUs, in Triton. Values go to memory in fp8 only."""
+"""Triton kernels of ``fused_operators`` for NVIDIA GPUs. Values are written to memory only in fp8."""
 
-# ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own
+# ruff: noqa: N803 - kernel constants are in capitals, as in Triton
 from __future__ import annotations
 
 from typing import Any
@@ -64,7 +64,8 @@ def _pool(
     first, tables, table_scales, layout, sparse, scale_out, out, rows,
     COLUMNS: tl.constexpr, FEATURES: tl.constexpr, WIDTH: tl.constexpr, BM: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one feature, or of ``first``. The next entries are read while those before them are summed."""
+    """Compute some rows of one feature, or of ``first``. The next entries are read while the previous ones are
+    summed."""
     feature = tl.program_id(0)
     y = (tl.program_id(1) * BM + tl.arange(0, BM)).to(tl.int64)
     inside = y < rows
@@ -109,8 +110,8 @@ def _cross(
     N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SAME: tl.constexpr,
     EARLY: tl.constexpr, FLATTEN: tl.constexpr,
 ):  # fmt: skip
-    """``near``: the first values, ``old``: those of the layer before. EARLY: they are read before the product is
-    computed, so that they arrive during it."""
+    """``near``: the first values, ``old``: those of the previous layer. EARLY: they are read before the product is
+    computed, so that they arrive meantime."""
     across = tl.cdiv(N, BN)
     factor = tl.load(scale) * tl.load(weight_scale)
     inverse = 1.0 / tl.load(scale_out)
@@ -144,7 +145,7 @@ def cross(
     tile: tuple[int, int, int] = (256, 128, 128), warps: int = 8, stages: int = 3, resident: int = 1,
     early: bool = False, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
-    """``resident``: programs of each processor, which compute tile after tile; 0 for a program for each tile."""
+    """``resident``: programs per multiprocessor, each computing tile after tile; 0 for one program per tile."""
     rows, depth = inner.shape
     width = weight.shape[0]
     out = torch.empty_like(first)

@@ -1,8 +1,8 @@
-"""Operators of programs whose layers are joined: each computes a product of fp8 matrices and all that is done with it
-before the next one, or looks up and sums the rows of all tables. They are registered, since saved programs hold them.
-On a CPU they compute as they are defined; on GPUs the kernels of ``fused_kernels``.
+"""Operators of programs with fused layers: each computes a product of fp8 matrices and everything up to the next
+product, or looks up and sums the rows of all tables. They are registered, since saved programs contain them. On a CPU
+the definitions here compute; on GPUs the kernels of ``fused_kernels``.
 
-A value in fp8 (e4m3) means itself times its scale, a float32 scalar; ``scale_out`` is that of the answer.
+A value in fp8 (e4m3) is multiplied by its scale, a float32 scalar; ``scale_out`` is the output's scale.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.backends.pytorch.packed_operators import FP8, round_fp8
 
 
 def _load_kernels() -> Any:
-    """Triton's, which a machine without a GPU need not have."""
+    """Import the Triton kernels; Triton may be missing without a GPU."""
     from harness.backends.pytorch import fused_kernels
 
     return fused_kernels
@@ -35,7 +35,7 @@ def _multiply(
 
 @torch.library.custom_op("fused::enter", mutates_args=())
 def enter(value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, scale_out: torch.Tensor) -> torch.Tensor:
-    """The first layer, of few inputs, in float: [rows, in] -> relu of the product, in fp8 [rows, out]."""
+    """Compute the first layer, with few inputs, in float: [rows, in] -> relu of the product, in fp8 [rows, out]."""
     if value.is_cuda:
         return _load_kernels().enter(value, weight, bias, scale_out)
     return round_fp8(functional.linear(value.float(), weight.float(), bias.float()).relu(), scale_out)
@@ -85,11 +85,12 @@ def pool(
     sparse: torch.Tensor,
     scale_out: torch.Tensor,
 ) -> torch.Tensor:
-    """``first`` fp8 [rows, width], and of each feature the sum of the rows of its table that ``sparse`` names, side by
-    side in fp8 [rows, (1 + features) * width].
+    """Concatenate ``first``, fp8 [rows, width], and for each feature the sum of its table's rows listed in ``sparse``,
+    to fp8 [rows, (1 + features) * width].
 
-    ``tables``: all of them, one after the other, in fp8 [entries, width]. ``layout``: int64 [features, 3], of each the
-    first of its columns of ``sparse``, how many it has, and where its table begins. ``scale_out`` is ``first``'s too.
+    ``tables``: all tables, concatenated, in fp8 [entries, width]. ``layout``: int64 [features, 3]: for each feature its
+    first column in ``sparse``, its number of columns, and the start of its table. ``scale_out`` is also the scale of
+    ``first``.
     """
     if first.is_cuda:
         return _load_kernels().pool(first, tables, table_scales, layout, sparse, scale_out)
@@ -126,7 +127,7 @@ def cross(
     scale_value: torch.Tensor,
     scale_out: torch.Tensor,
 ) -> torch.Tensor:
-    """``first`` times the product and the bias, plus ``value``, all in fp8: a layer of a cross network."""
+    """Compute a layer of a cross network: ``first`` times (product plus bias), plus ``value``, all in fp8."""
     if inner.is_cuda:
         return _load_kernels().cross(
             inner, weight, bias, first, value, scale, weight_scale, scale_first, scale_value, scale_out
@@ -161,7 +162,7 @@ def decide(
     last: torch.Tensor,
     last_bias: torch.Tensor,
 ) -> torch.Tensor:
-    """The last two layers: relu of the product, and the sigmoid of its product with one row ``last``: float32
+    """Compute the last two layers: relu of the product, and the sigmoid of its product with one row ``last``: float32
     [rows, 1]."""
     if value.is_cuda:
         return _load_kernels().decide(value, weight, bias, scale, weight_scale, last, last_bias)

@@ -1,7 +1,7 @@
-"""Compiled packages through AOTInductor's C interface: addresses and a stream in, handles of tensors out.
+"""Call compiled packages through AOTInductor's C interface: addresses and a stream in, tensor handles out.
 
-The interface is the one of torch/csrc/inductor/aoti_runtime/interface.h and aoti_torch/c/shim.h, which PyTorch keeps
-compatible. A call releases the interpreter's lock.
+The interface is declared in torch/csrc/inductor/aoti_runtime/interface.h and aoti_torch/c/shim.h, which PyTorch keeps
+compatible. Calls release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Blob = tuple[int, tuple[int, ...], str]
 
 
 def find_version() -> str:
-    """As the distribution's metadata has it, so that a key holds what planning reads."""
+    """Return the version from the distribution's metadata, so that keys match the version read by planning."""
     return find_distribution_version("torch")
 
 
@@ -46,12 +46,12 @@ def describe_library() -> dict[str, Fact]:
 
 
 def name_package(size: int) -> str:
-    """The file for batches of ``size``, 0 for any."""
+    """Name the file for batches of ``size``, 0 for any."""
     return f"model-{size}.pt2" if size else "model.pt2"
 
 
 def list_missing_operators(path: Path) -> list[str]:
-    """Operators that a package hands back to Python: the C interface has no way to call them."""
+    """List operators that a package would call in Python, which the C interface cannot do."""
     found: set[str] = set()
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
@@ -84,8 +84,8 @@ class Answers:
 
 
 class CompiledModel:
-    """A package on one device. ``at_once``: threads that may call ``run`` at the same time; 0 for a caller that sees
-    to it that calls do not overlap, as the capture of a CUDA graph needs it."""
+    """A package on one device. ``at_once``: maximum number of threads in ``run`` at the same time; 0 if the caller
+    prevents overlapping calls, as the capture of a CUDA graph requires."""
 
     def __init__(self, path: Path, kind: str, *, index: int = 0, at_once: int = 0) -> None:
         self._kind, self._index, self._single = kind, index if kind == "cuda" else 0, not at_once
@@ -110,7 +110,7 @@ class CompiledModel:
         self._outputs = count.value
 
     def run(self, inputs: Sequence[Blob], stream: int = 0) -> Answers:
-        """One batch. The arrays must stay until the device has read them. Raises HarnessError."""
+        """Run one batch. The arrays must exist until the device has read them. Raises HarnessError."""
         given = (ctypes.c_void_p * len(inputs))(*(self._tensor(blob) for blob in inputs))
         made = (ctypes.c_void_p * self._outputs)()
         failed = self._run(
@@ -130,7 +130,7 @@ class CompiledModel:
         self._folder.cleanup()
 
     def _tensor(self, blob: Blob) -> int | None:
-        """A handle that the run takes over."""
+        """Create a handle that the run takes over."""
         address, shape, dtype = blob
         sizes = (ctypes.c_int64 * len(shape))(*shape)
         strides = (ctypes.c_int64 * len(shape))(*(prod(shape[axis + 1 :]) for axis in range(len(shape))))
@@ -151,7 +151,7 @@ class CompiledModel:
 
 
 def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """A copy of host memory."""
+    """Copy host memory."""
     size = count * np.dtype(dtype).itemsize
     view = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
     return view.view(dtype).reshape(shape).copy()
@@ -159,9 +159,9 @@ def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> n
 
 @cache
 def _share_runtime() -> None:
-    """Make this process's C++ library the one that packages use. Where the compiler had only the static one, a package
-    holds a copy, whose locales do not fit those that the process has set up: its first regular expression crashes."""
-    with suppress(OSError):  # libc++, or all of it static
+    """Make packages use this process's C++ library. If the compiler had only the static library, a package contains a
+    copy whose locales do not match the process's: its first regular expression crashes."""
+    with suppress(OSError):  # libc++, or everything static
         ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
 
 

@@ -1,7 +1,7 @@
-"""Engines for packed samples (harness.run.packing): programs whose batches are so many tokens of so many samples.
+"""Engines for packed samples (harness.run.packing): programs whose batches have a number of tokens and of samples.
 
-An engine is the program with its weights. What it is on a device is made as it is loaded: operators are joined, and on
-GPUs each of some sizes is captured as a CUDA graph; a batch takes the next larger one.
+An engine is the program with its weights. Loading adapts it to the device: operators are fused, and on GPUs several
+sizes are captured as CUDA graphs; a batch uses the next larger one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from harness.run.packing import BOUNDS, PackedSamples, make_memory
 from harness.run.qsl import Arrays, Rows
 
 FILE = "packed.pt2"
-_STEPS, _LEAST = 32, 256  # sizes that are captured, and the tokens of the smallest
-_SHORT = 64  # tokens of a sample, on average, for which a size has room for as many samples
+_STEPS, _LEAST = 32, 256  # number of captured sizes, and tokens of the smallest
+_SHORT = 64  # average tokens of a sample, which determines the number of samples in a size
 
 
 def build_packed(name: str, device: str, plan: BuildPlan, program: torch.export.ExportedProgram) -> BackendEngine:
-    """Raises HarnessError where the program is not in the precision that is asked for, or does not compute."""
+    """Build the engine. Raises HarnessError if the program is not in the requested precision, or cannot be computed."""
     lowered = open_program(program)
     if (plan.precision == "fp8") != holds_fp8(lowered):
         problem = f"engine.precision is {plan.precision}, and the model is {'' if holds_fp8(lowered) else 'not '}in fp8"
@@ -81,7 +81,7 @@ class PackedProgram:
 
 
 class PackedSession(StreamSession):
-    """``workers``: threads that pack, and wait for what is computed."""
+    """``workers``: threads that pack, and wait for outputs."""
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         if plan.packing is None:
@@ -104,7 +104,7 @@ class PackedSession(StreamSession):
         self._samples = PackedSamples(self._packing, samples)
 
     def fit(self, rows: Rows) -> int:
-        """How many of these, from the first on, a batch holds."""
+        """Return how many of these samples, counted from the first, fit in a batch."""
         return self._placed.fit(rows, self.tokens)
 
     @property
@@ -114,7 +114,7 @@ class PackedSession(StreamSession):
         return self._samples
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
-        """In as many batches as it takes: a warm-up asks for more than one holds."""
+        """Compute in as many batches as needed: a warm-up passes more than one holds."""
         samples = self._placed
         found = [
             samples.unpack(part, self._compute_packed(stream, part))
@@ -124,7 +124,7 @@ class PackedSession(StreamSession):
 
     @abstractmethod
     def _compute_packed(self, stream: int, rows: Rows) -> Outputs:
-        """One batch; outputs [tokens or more, ...], valid until the stream's next."""
+        """Compute one batch; its outputs [tokens or more, ...] are valid until the stream's next batch."""
 
 
 class PackedCpuSession(PackedSession):
@@ -145,14 +145,14 @@ class PackedCpuSession(PackedSession):
 
 
 class GraphSize(NamedTuple):
-    """Limits of a graph: the most that a batch may have."""
+    """Maximum numbers of tokens and samples in a graph's batch."""
 
     tokens: int
     samples: int
 
 
 def choose_sizes(tokens: int, samples: int) -> list[GraphSize]:
-    """Ascending; the last has room for everything."""
+    """Choose sizes, ascending; the last has room for everything."""
     step = max(_LEAST, -(-tokens // _STEPS // 128) * 128)
     extents = {_LEAST, 2 * _LEAST, 4 * _LEAST, *range(step, tokens, step)}
     found = [GraphSize(extent, min(samples, extent // _SHORT)) for extent in sorted(extents) if extent < tokens]
@@ -160,7 +160,7 @@ def choose_sizes(tokens: int, samples: int) -> list[GraphSize]:
 
 
 class CapturedProgram:
-    """A program on one GPU, as graphs; batches are computed one after the other."""
+    """A program on one GPU as graphs, which computes one batch at a time."""
 
     def __init__(self, program: PackedProgram, tokens: int, samples: int) -> None:
         self.sizes = choose_sizes(tokens, samples)
@@ -172,7 +172,7 @@ class CapturedProgram:
         self.outputs: list[list[torch.Tensor]] = []
         pool = torch.cuda.graph_pool_handle()
         torch.cuda.synchronize(program.device)
-        for size in reversed(self.sizes):  # the largest first: the others find room in its memory
+        for size in reversed(self.sizes):  # the largest first: the others fit in its memory
             self._capture(size, pool)
         self.graphs.reverse()
         self.outputs.reverse()
@@ -181,7 +181,7 @@ class CapturedProgram:
     def _capture(self, size: GraphSize, pool: Any) -> None:
         given = [whole[: size.samples + 1 if name == BOUNDS else size.tokens] for name, whole in self.inputs.items()]
         with torch.cuda.stream(self.stream):
-            self._program.compute(given)  # kernels are chosen and compiled
+            self._program.compute(given)  # selects and compiles kernels
         self.stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=pool, stream=self.stream):
@@ -190,13 +190,13 @@ class CapturedProgram:
         self.outputs.append(answers)
 
     def find(self, tokens: int, samples: int) -> int:
-        """The number of the smallest size with room for so many."""
+        """Return the number of the smallest size that fits."""
         first = bisect_left(self.sizes, tokens, key=lambda size: size.tokens)
         return next(number for number in range(first, len(self.sizes)) if self.sizes[number].samples >= samples)
 
 
 class PackedLane:
-    """Memory for one batch: pinned, and on the device."""
+    """Pinned and device memory for one batch."""
 
     def __init__(self, program: CapturedProgram) -> None:
         device = program.stream.device
@@ -213,7 +213,7 @@ class PackedLane:
         torch.cuda.synchronize(device)
 
     def run(self, samples: int, tokens: int) -> Outputs:
-        """Run what was packed into ``memory``."""
+        """Run the batch packed into ``memory``."""
         program = self.program
         number = program.find(tokens, samples)
         with torch.cuda.stream(self.copies):  # and on its device
@@ -240,8 +240,8 @@ class PackedLane:
 
 
 class PackedCudaSession(PackedSession):
-    """A thread for each lane of each device; a program's batches are computed one after the other, while others are
-    packed, copied and answered."""
+    """Has a thread for each lane of each device; a program computes one batch at a time, while others are packed,
+    copied and answered."""
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, folder: Path, devices: Sequence[int]) -> None:
         lanes = CudaRunOptions(plan.options).lanes

@@ -1,6 +1,6 @@
-"""Kernels of packed programs on NVIDIA GPUs, in Triton: attention inside each sequence, the sum and normalisation
-between layers, and the product of fp8 matrices that ends in an activation. Each writes fp8 where a product of fp8
-follows, so that no value goes to memory once more only to be rounded.
+"""Triton kernels of packed programs for NVIDIA GPUs: attention within each sequence, sum and normalisation between
+layers, and fp8 matrix products with an activation. Each writes fp8 if an fp8 product follows, so that rounding needs no
+extra pass through memory.
 """
 
 # ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own
@@ -14,7 +14,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 FP8 = torch.float8_e4m3fn
-_LARGEST = tl.constexpr(448.0)  # of e4m3, which has no infinity
+_LARGEST = tl.constexpr(448.0)  # largest value of e4m3, which has no infinity
 _LOG2E = 1.4426950408889634
 
 
@@ -28,7 +28,7 @@ def _attend(
     qkv, out, cumulative, scale_out, factor, WIDTH: tl.constexpr, HEADS: tl.constexpr, HEAD: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, LOWERED: tl.constexpr,
 ):  # fmt: skip
-    """Rows of one head of one sequence. ``factor``: of the scores, log2(e) included."""
+    """Compute rows of one head of one sequence. ``factor``: scale of the scores, including log2(e)."""
     block = tl.program_id(0)
     head = tl.program_id(1) % HEADS
     sequence = tl.program_id(1) // HEADS
@@ -69,7 +69,7 @@ def attend(
     qkv: torch.Tensor, cumulative: torch.Tensor, longest: int, heads: int, scale: torch.Tensor | None,
     rows: int = 64, columns: int = 32, warps: int = 4, stages: int = 3,
 ) -> torch.Tensor:  # fmt: skip
-    """[tokens, 3 * width] -> [tokens, width], in fp8 where there is a ``scale``."""
+    """Map [tokens, 3 * width] to [tokens, width], in fp8 if there is a ``scale``."""
     width = qkv.shape[1] // 3
     out = torch.empty(qkv.shape[0], width, dtype=qkv.dtype if scale is None else FP8, device=qkv.device)
     grid = (triton.cdiv(longest, rows), (len(cumulative) - 1) * heads)
@@ -105,7 +105,7 @@ def add_and_normalize(
     added: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, bias: torch.Tensor, eps: float,
     scale: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """[tokens, width] -> the same, and that in fp8 where there is a ``scale``, else the first again."""
+    """Return the result [tokens, width], and its fp8 version if there is a ``scale``, otherwise the result again."""
     out = torch.empty_like(added)
     lowered = out if scale is None else torch.empty_like(added, dtype=FP8)
     width = added.shape[1]
@@ -123,7 +123,7 @@ def _tanh(value):
 
 @triton.jit
 def gelu(value):
-    """With the error function as tanh of an odd polynomial, which is off by 3e-5 of a GELU at most."""
+    """Approximate the error function by tanh of an odd polynomial; the error of GELU is at most 3e-5."""
     square = tl.minimum(value * value, 40.0)
     inner = value * (0.797497 + square * (0.0370154 - square * 0.000353106))
     half = 0.5 * value
@@ -148,7 +148,7 @@ def _multiply(
     N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     PROGRAMS: tl.constexpr, PARTS: tl.constexpr, FLATTEN: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
-    """Persistent: a program computes tile after tile, ordered so that those under way at once share rows."""
+    """Persistent kernel: a program computes tile after tile, in an order in which concurrent tiles share rows."""
     across = tl.cdiv(N, BN)
     down = tl.cdiv(rows, BM)
     factor = tl.load(scale_left) * tl.load(scale_right)
@@ -160,7 +160,7 @@ def _multiply(
         y = first + (tile % (GROUP * across)) % tall
         x = (tile % (GROUP * across)) // tall
         sums = tl.zeros([BM, BN], tl.float32)
-        for step in range(tl.cdiv(K, BK)):  # behind the last, zeros are loaded
+        for step in range(tl.cdiv(K, BK)):  # beyond the last, zeros are loaded
             a = left.load([y * BM, step * BK])
             b = right.load([x * BN, step * BK])
             sums = tl.dot(a, b.T, sums)
@@ -182,8 +182,7 @@ def linear(
     tile: tuple[int, int, int] = (128, 256, 128), warps: int = 8, stages: int = 3, resident: int = 1, parts: int = 2,
     group: int = 8, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
-    """fp8 [tokens, K] and [N, K] -> their product and the bias, through "gelu", "relu" or nothing, in fp8
-    [tokens, N]."""
+    """Multiply fp8 [tokens, K] by [N, K], add the bias, apply "gelu", "relu" or nothing; returns fp8 [tokens, N]."""
     rows, depth = left.shape
     width = right.shape[0]
     out = torch.empty(rows, width, dtype=FP8, device=left.device)

@@ -1,6 +1,6 @@
-"""Packed programs as they are computed: in their precision, and with what belongs together in one operator.
+"""Lower packed programs for computation: in their precision, with related operators fused.
 
-``quantize_linears`` is the other way to lower one: its products of matrices in fp8, with scales that were measured.
+``quantize_linears`` is another lowering: matrix products in fp8, with calibrated scales.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_packed(program: torch.export.ExportedProgram) -> bool:
 
 
 def open_program(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """Without the checks that it was exported with."""
+    """Return the program's module, without the checks added by the export."""
     module = program.module()
     for node in list(module.graph.nodes):
         checks = node.target in (_ATEN._assert_tensor_metadata.default, _ATEN._assert_scalar.default)
@@ -47,7 +47,7 @@ def holds_fp8(module: torch.fx.GraphModule) -> bool:
 
 
 def lower_program(module: torch.fx.GraphModule, precision: str, device: str) -> torch.fx.GraphModule:
-    """On ``device``, in place."""
+    """Lower on ``device``, in place."""
     kept = _KEPT[precision]
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.dtype != FP8 and tensor.is_floating_point() and tensor.ndim:  # scales are scalars
@@ -70,7 +70,7 @@ def _fuse(module: torch.fx.GraphModule) -> None:
 
 
 def _fuse_norm(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """A sum, its normalisation, and that in fp8."""
+    """Fuse a sum, its normalisation, and the rounding to fp8."""
     value, _, weight, bias = node.args[:4]
     eps = node.args[4] if len(node.args) > 4 else node.kwargs.get("eps", 1e-5)
     residual = None
@@ -92,7 +92,7 @@ def _fuse_norm(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
 
 def _fuse_rounding(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
-    """Compute a value in the rounded type where it is only computed to be rounded."""
+    """Compute a value directly in the rounded type if only the rounded value is used."""
     value, scale = node.args
     if not isinstance(value, torch.fx.Node) or len(value.users) != 1:
         return
@@ -117,7 +117,7 @@ def _is_lone_product(node: Any) -> bool:
 
 
 def find_linears(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """Products that fp8 can compute: with constant weights and a bias, of sizes that cuBLAS takes."""
+    """Find products that fp8 can compute: with constant weights and a bias, and sizes that cuBLAS supports."""
     found = []
     for node in module.graph.nodes:
         if node.target is _ATEN.linear.default and len(node.args) == 3 and node.args[1].op == "get_attr":
@@ -128,7 +128,7 @@ def find_linears(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 class RangeRecorder(torch.fx.Interpreter):  # type: ignore[misc]  # torch is not type-checked here
-    """Runs a program, and keeps the largest magnitude of what each of ``find_linears`` is given."""
+    """Runs a program, and records the largest input magnitude of each of ``find_linears``."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module)
@@ -143,7 +143,7 @@ class RangeRecorder(torch.fx.Interpreter):  # type: ignore[misc]  # torch is not
 
 
 def quantize_linears(module: torch.fx.GraphModule, most: Mapping[str, float]) -> int:
-    """Put products in fp8 in the place of ``find_linears``, in place; how many. ``most``: see RangeRecorder."""
+    """Replace ``find_linears`` by products in fp8, in place; return their number. ``most``: see RangeRecorder."""
     graph = module.graph
     linears = find_linears(module)
     for number, node in enumerate(linears):
@@ -173,7 +173,7 @@ def quantize_linears(module: torch.fx.GraphModule, most: Mapping[str, float]) ->
 
 
 def _drop_unused(module: torch.fx.GraphModule) -> None:
-    """Weights that no operator reads."""
+    """Drop weights that no operator reads."""
     used = {node.target for node in module.graph.nodes if node.op == "get_attr"}
     for name in [name for name, _ in (*module.named_parameters(), *module.named_buffers()) if name not in used]:
         folder, _, last = name.rpartition(".")

@@ -1,9 +1,9 @@
-"""Operators of packed programs. Those that a saved program may hold are registered: ``packed::attend``, in which each
-token of a sample sees its sample, and ``packed::quantize`` and ``packed::linear_fp8``, a product of matrices in fp8.
-The others are what ``packed_lowering`` puts in their place. On a CPU all of them compute as they are defined; on GPUs
-the kernels of ``packed_kernels``, and cuBLAS through ``torch._scaled_mm``.
+"""Operators of packed programs. Those that a saved program may contain are registered: ``packed::attend``, in which
+each token attends to its sample, and ``packed::quantize`` and ``packed::linear_fp8``, a matrix product in fp8. The
+others are substituted by ``packed_lowering``. On a CPU the definitions here compute; on GPUs the kernels of
+``packed_kernels``, and cuBLAS through ``torch._scaled_mm``.
 
-Scales are float32 scalars: a value in fp8 (e4m3) means itself times its scale.
+Scales are float32 scalars by which values in fp8 (e4m3) are multiplied.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch.nn import functional
 
 FP8 = torch.float8_e4m3fn
 LARGEST = 448.0  # of e4m3
-ALIGNED = 16  # cuBLAS computes in fp8 where both extents of the weights are multiples of it
+ALIGNED = 16  # cuBLAS supports fp8 if both extents of the weights are multiples of it
 
 
 def _load_kernels() -> Any:
-    """Triton's, which a machine without a GPU need not have."""
+    """Import the Triton kernels; Triton may be missing without a GPU."""
     from harness.backends.pytorch import packed_kernels
 
     return packed_kernels
@@ -43,7 +43,7 @@ def attend_by_sample(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, head
 
 @torch.library.custom_op("packed::attend", mutates_args=())
 def attend(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) -> torch.Tensor:
-    """Queries, keys and values [tokens, 3 * width] -> [tokens, width]; ``bounds`` [samples + 1]."""
+    """Map queries, keys and values [tokens, 3 * width] to [tokens, width]; ``bounds`` [samples + 1]."""
     if qkv.is_cuda:
         return _load_kernels().attend(qkv, bounds, longest, heads, None)
     return attend_by_sample(qkv, bounds, longest, heads)
@@ -72,7 +72,7 @@ def _(value: torch.Tensor, _scale: torch.Tensor) -> torch.Tensor:
 def linear_fp8(
     value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, scale: torch.Tensor, weight_scale: torch.Tensor
 ) -> torch.Tensor:
-    """[tokens, in] and [out, in] in fp8 -> [tokens, out] in the type of ``bias``."""
+    """Multiply [tokens, in] by [out, in], both fp8; returns [tokens, out] in the type of ``bias``."""
     if value.is_cuda:
         return torch._scaled_mm(
             value, weight.t(), scale_a=scale, scale_b=weight_scale, bias=bias, out_dtype=bias.dtype, use_fast_accum=True
@@ -88,7 +88,7 @@ def _(
 
 
 def attend_fp8(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int, scale: torch.Tensor) -> torch.Tensor:
-    """``attend``, its answer in fp8."""
+    """``attend`` with output in fp8."""
     if qkv.is_cuda:
         return _load_kernels().attend(qkv, bounds, longest, heads, scale)
     return quantize(attend_by_sample(qkv, bounds, longest, heads), scale)
@@ -102,7 +102,8 @@ def add_and_normalize(
     eps: float,
     scale: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum, normalised over the last axis; and that in fp8 where there is a ``scale``, else the first again."""
+    """Return the sum, normalised over the last axis, and its fp8 version if there is a ``scale``, otherwise the same
+    again."""
     if value.is_cuda:
         both: tuple[torch.Tensor, torch.Tensor] = _load_kernels().add_and_normalize(
             value, residual, weight, bias, eps, scale
@@ -128,5 +129,5 @@ def linear_gelu_fp8(
 
 
 def choose_scale(most: Any) -> torch.Tensor:
-    """That of values of at most this magnitude."""
+    """Choose the scale for values of at most this magnitude."""
     return torch.tensor(max(float(most), 1e-12) / LARGEST, dtype=torch.float32)

@@ -1,2 +1,2 @@
-"""TensorRT 8.6, 10.x, 11.x and TensorRT for RTX, by one code path. ``versions`` holds everything in which they differ,
-and refuses an engine that does not belong here."""
+"""TensorRT 8.6, 10.x, 11.x and TensorRT for RTX in one code path. ``versions`` contains all differences between them,
+and refuses engines that do not fit this installation."""

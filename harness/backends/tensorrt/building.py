@@ -1,4 +1,4 @@
-"""From an ONNX file to an engine file."""
+"""Build an engine file from an ONNX file."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from harness.machine.facts import count_usable_cores
 from harness.quantization.floats import make_typed_model
 
 ENGINE_FILE = "model.plan"
-_PLUGINS: set[Path] = set()  # those of this process
+_PLUGINS: set[Path] = set()  # loaded in this process
 
 
 def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
-    """Raises HarnessError with every error of parser or builder."""
+    """Build an engine. Raises HarnessError with all errors of the parser or builder."""
     if not flavour.builds(plan.precision):
         problem = f"TensorRT {flavour.version} builds no {plan.precision} engine"
         raise HarnessError(problem, "input", "use TensorRT 10 or later")
@@ -80,7 +80,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 
 def _device() -> Device | None:
-    """Find the device that an engine is built for; None where there is no GPU."""
+    """Find the device for which an engine is built; None without a GPU."""
     try:
         return Device(0) if count_devices() else None
     except CudaError as error:
@@ -90,7 +90,7 @@ def _device() -> Device | None:
 def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
-    except TypeError as error:  # how the bindings say that the library made none
+    except TypeError as error:  # the bindings' error if the library created none
         problem = f"the builder of TensorRT {flavour.version} does not start: {log.last()}"
         raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
@@ -106,13 +106,13 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
 
 
 def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> dict[str, str]:
-    """The declared plug-in libraries, each with the digest of its bytes; TensorRT's own are always there."""
+    """Load the declared plug-in libraries, and return their digests; TensorRT's own are always available."""
     flavour.trt.init_libnvinfer_plugins(log.logger, "")
     paths = [Path(path) for path in options.plugins.split(":") if path]
     for path in paths:
         if not path.is_file():
             raise HarnessError(f"no plug-in library {path}", "missing", "check engine.options.plugins")
-        if path in _PLUGINS:  # each GPU loads its engine, and a library that is loaded already is refused
+        if path in _PLUGINS:  # each GPU loads its engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
             raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
@@ -179,7 +179,7 @@ def _errors(parser: Any) -> list[str]:
 
 
 def _text(error: Any) -> str:
-    """Describe what was wrong, and at which node where the version says so."""
+    """Describe an error, with its node if this version reports it."""
     where = [str(value()) for name in ("node_name", "node_operator") if callable(value := getattr(error, name, None))]
     named = " ".join(part for part in where if part)
     return f"{named}: {error.desc()}" if named else str(error.desc())
@@ -204,7 +204,7 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
     set_compatibility(flavour, config, options.hardware_compatibility)
     inputs, outputs = tensors(network)
     require_batches(inputs, outputs, plan.batch_size)
-    list_tensors_of(trt, [*inputs, *outputs])  # what cannot be described is refused before a long build
+    list_tensors_of(trt, [*inputs, *outputs])  # fails before a long build if a tensor cannot be described
     profiles = plan_profiles({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
     if any(FREE in tuple(tensor.shape) for tensor in inputs):
         for wanted in profiles:
@@ -216,7 +216,7 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
 
 
 def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
-    """Which devices may run the engine. Raises HarnessError where this version knows no such level."""
+    """Set the devices that may run the engine. Raises HarnessError if this version does not have the level."""
     if level == "none":
         return
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
@@ -227,16 +227,14 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
 
 
 def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: int) -> None:
-    """Raises HarnessError where an input or output does not begin with the batch: its rows would be no samples."""
+    """Raise HarnessError if an input or output does not begin with the batch axis: its rows would not be samples."""
     if not outputs:
         raise HarnessError("the model has no output", "input", "export or download it again")
     free = any(tuple(tensor.shape)[:1] == (FREE,) for tensor in inputs)
     for kind, named in (("input", inputs), ("output", outputs)):
         for tensor in named:
             first = tuple(tensor.shape)[:1]
-            varies = (
-                kind == "input" or batch_size == 1 or not free
-            )  # a fixed batch of an input is compared with ours later
+            varies = kind == "input" or batch_size == 1 or not free  # an input's fixed batch size is checked later
             if not first or (not varies and first != (FREE,)):
                 problem = f"{kind} {tensor.name} of the model has no batch axis: {list(tensor.shape)}"
                 fix = "export the model with the batch as the first axis of every input and output"
@@ -265,14 +263,14 @@ def _dtype(trt: Any, tensor: Any) -> str:
 
 
 def tensors(network: Any) -> tuple[list[Any], list[Any]]:
-    """Inputs and outputs."""
+    """List the inputs and outputs."""
     return (
         [network.get_input(number) for number in range(network.num_inputs)],
         [network.get_output(number) for number in range(network.num_outputs)],
     )
 
 
-# Summary of a built engine: layers and the types they compute in, from TensorRT's engine inspector.
+# Summary of a built engine from TensorRT's engine inspector: layers and the types in which they compute.
 
 _TYPES = ("FP8", "BF16", "BFloat16", "Half", "FP16", "Float", "FP32", "Int8", "Int32", "Int64", "Bool", "Int4", "FP4")
 _WEIGHTS = ("ConvWeights", "Weights", "Kernel")
@@ -280,13 +278,13 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """``context``: with shapes set, without which a dynamic engine does not give its formats. Empty where the engine
-    gives nothing.
+    """``context``: with its shapes set, without which a dynamic engine does not report formats. Empty if the engine has
+    no information.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context
     try:
-        # Names of fused layers hold control characters.
+        # Names of fused layers contain control characters.
         document = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON), strict=False)
     except ValueError:
         return {}
@@ -294,7 +292,7 @@ def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
 
 
 def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
-    """``layers``: how many; ``types``: how many of each kind; ``outputs``: how many give each data type;
+    """``layers``: their number; ``types``: number of layers by kind; ``outputs``: number of layers by output type;
     ``precisions``: layer name -> type of its first output."""
     described = [layer for layer in layers if isinstance(layer, Mapping)]
     precisions = {str(layer.get("Name", "")): parse_precision(layer) for layer in described}
@@ -307,7 +305,8 @@ def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def parse_precision(layer: Mapping[str, Any]) -> str:
-    """ "Int8" of "Thirty-two wide channel vectorized row major Int8 format", else the type of the weights, else ""."""
+    """Return "Int8" for "Thirty-two wide channel vectorized row major Int8 format"; otherwise the type of the weights,
+    or ""."""
     outputs = layer.get("Outputs") or []
     first = outputs[0] if outputs else {}
     found_weights = (layer.get(name) for name in _WEIGHTS)
@@ -318,34 +317,35 @@ def parse_precision(layer: Mapping[str, Any]) -> str:
     return ""
 
 
-# The timing cache: what the builder measured of kernels, kept between builds and shared by them.
+# The timing cache: the builder's kernel measurements, shared between builds.
 #
-# Merged under a lock: two builds at once lose nothing of what either measured.
+# It is merged under a lock, so concurrent builds lose no measurements.
 
 
 class TimingCache:
-    """One file for each flavour and version. ``path`` None keeps nothing."""
+    """One file per flavour and version. ``path`` None keeps nothing."""
 
     def __init__(self, path: Path | None, version: str) -> None:
         self._path = path.with_name(f"{path.stem}-{version}{path.suffix}") if path else None
         self.before = self.after = ""
 
     def attach(self, config: Any) -> None:
-        """Give the builder what is known. One of another device or version is ignored, and measured again."""
+        """Pass the cache to the builder. A cache of another device or version is ignored, and its kernels are measured
+        again."""
         if self._path is None:
             return
         known = self._read()
         self.before = _digest(known)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # TensorRT for RTX keeps it for a while only
+            warnings.simplefilter("ignore", DeprecationWarning)  # deprecated in TensorRT for RTX
             cache = _made(config, known)
             if cache is None or not config.set_timing_cache(cache, False):
                 self.before = ""
                 config.set_timing_cache(config.create_timing_cache(b""), False)
 
     def keep(self, config: Any) -> str:
-        """Add what this build measured; why not, where it cannot be written: that costs the next build time, and must
-        not cost this one its engine.
+        """Add this build's measurements; return the reason if they cannot be written. That only slows down the next
+        build, so it must not fail this one.
         """
         cache = config.get_timing_cache() if self._path else None
         if cache is None or self._path is None:

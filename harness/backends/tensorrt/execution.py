@@ -1,4 +1,4 @@
-"""Runs a built engine in the CUDA pipeline: its contexts, profiles, shapes and addresses."""
+"""Run a built engine in the CUDA pipeline: contexts, profiles, shapes and addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
 
 Shape = tuple[int, ...]
-_LEAST = 64 << 20  # bytes; with fewer, what CUDA allocates for itself fails, under errors that name other things
+_LEAST = 64 << 20  # bytes; with fewer, CUDA's own allocations fail with misleading errors
 
 
 def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
@@ -33,7 +33,7 @@ def open_engine(flavour: Flavour, plan: LoadPlan) -> CudaSession:
 
 
 class TensorRTEngine:
-    """An engine on one device. Contexts whose batches never compute at once share their memory."""
+    """An engine on one device. Contexts that never compute at the same time share memory."""
 
     def __init__(self, flavour: Flavour, engine: BackendEngine, path: Path, device: Device) -> None:
         self._flavour, self._device, self._log = flavour, device, log_of(flavour.trt, quiet=True)
@@ -77,7 +77,7 @@ class TensorRTEngine:
         return BoundEngine(self, shapes, addresses, int(stream), self._shared[int(stream)])
 
     def create_context(self, profile: int, memory: DeviceMemory | None, stream: int = 0) -> Any:
-        """``memory`` None: to ask for shapes only."""
+        """``memory`` None: only for querying shapes."""
         context = self._flavour.create_context(self._engine)
         if context is None:
             starved = self._device.get_free_memory() < _LEAST
@@ -96,7 +96,7 @@ class TensorRTEngine:
                 context.set_input_shape(tensor.name, (size, *sample))
 
     def profile(self, size: int, inputs: Sequence[Shape]) -> int:
-        """Raises HarnessError when the engine was not built for such samples."""
+        """Find the profile. Raises HarnessError if the engine was not built for such samples."""
         found = find_profile(self._profiles, size, [self._full(tensor) for tensor in self.inputs], inputs)
         if found < 0:
             profiles = ", ".join(
@@ -122,7 +122,7 @@ class TensorRTEngine:
 
 
 class BoundEngine:
-    """Contexts for the buffers of one lane, one for each batch size: a captured graph keeps using its context."""
+    """Contexts for the buffers of one lane, one per batch size, since a captured graph continues to use its context."""
 
     def __init__(
         self,

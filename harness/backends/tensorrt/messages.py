@@ -1,4 +1,4 @@
-"""TensorRT's messages: into the child's log, and the errors into its result."""
+"""Forward TensorRT's messages to the child's log, and the errors to its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def log_of(trt: Any, *, quiet: bool = False) -> Log:
-    """The one log of this process, emptied: the library keeps to the first logger that it was given."""
+    """Return this process's only log, emptied: the library always uses the first logger it received."""
     name = str(trt.__name__)
     if name not in _LOGS:
         _LOGS[name] = Log(trt)
@@ -18,9 +18,9 @@ def log_of(trt: Any, *, quiet: bool = False) -> Log:
 
 
 class Log:
-    """``logger`` is what the library wants; ``errors`` what it said at that severity, oldest first.
+    """``logger``: the object that the library requires; ``errors``: its error messages, oldest first.
 
-    ``quiet``: only warnings and errors go into the child's log; a run makes many contexts and reports each.
+    ``quiet``: log only warnings and errors, since the library reports each of a run's many contexts.
     """
 
     def __init__(self, trt: Any) -> None:

@@ -1,7 +1,7 @@
-"""Instance normalisation, as 3D U-Net has it, for versions of TensorRT that compute it by a plug-in of cuDNN 8 alone.
+"""Instance normalisation, as in 3D U-Net, for versions of TensorRT that compute it only with a cuDNN 8 plug-in.
 
-It is rewritten as the operators that define it, which every version computes itself. They compute in fp32 whatever the
-engine's precision is: a mean over millions of places, and squares of differences, lose too much in fp16.
+It is rewritten as its defining operators, which every version supports. They compute in fp32 whatever the engine's
+precision: fp16 is not accurate enough for a mean over millions of positions, or for squared differences.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from harness.quantization.onnx_files import load, save
 OPERATOR = "InstanceNormalization"
 _STEPS = ("mean", "centred", "squared", "variance", "above", "spread", "factor", "scaled", "shifted")
 _INTO = ("ReduceMean", "Sub", "Mul", "Add", "Sqrt", "Div")
-_AXES_AS_INPUT = 18  # the first opset in which ReduceMean takes its axes so
-_EPSILON = 1e-5  # where the node says nothing
+_AXES_AS_INPUT = 18  # the first opset in which ReduceMean takes its axes as an input
+_EPSILON = 1e-5  # the default of the node
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """``nodes``: names of those that compute instance normalisation now. ``last``: those of them whose results the rest
-    of the network reads."""
+    """``nodes``: names of the nodes that now compute instance normalisation. ``last``: those whose results the rest of
+    the network reads."""
 
     model: Path
     count: int = 0
@@ -36,14 +36,14 @@ class Rewritten:
     last: frozenset[str] = frozenset()
 
     def document(self) -> dict[str, Any]:
-        """The facts for the record; empty where nothing was rewritten."""
+        """Return the facts for the record; empty if nothing was rewritten."""
         if not self.count:
             return {}
         return {OPERATOR: {"nodes": self.count, "into": list(_INTO), "precision": "fp32"}}
 
 
 def rewrite_instances(model: Path, folder: Path) -> Rewritten:
-    """The model itself where it has no instance normalisation, else a copy in ``folder`` without any."""
+    """Return the model itself if it has no instance normalisation, otherwise a copy in ``folder`` without any."""
     loaded = load(model, weights=False)
     if not any(_is_instance(node) for node in loaded.graph.node):
         return Rewritten(model)
@@ -55,15 +55,15 @@ def rewrite_instances(model: Path, folder: Path) -> Rewritten:
 
 
 def keep_in_fp32(trt: Any, network: Any, config: Any, rewritten: Rewritten) -> None:
-    """Bind the layers of rewritten nodes to fp32, where the builder may choose what it computes in. Raises
-    HarnessError when the parser gave them other names: they would quietly compute in less."""
+    """Set the layers of rewritten nodes to fp32 if the builder may choose their type. Raises HarnessError if the parser
+    renamed them: they would silently compute in a lower precision."""
     found = set()
     for number in range(network.num_layers):
         layer = network.get_layer(number)
         if layer.name in rewritten.nodes:
             found.add(layer.name)
             layer.precision = trt.float32
-            if layer.name not in rewritten.last:  # that result may be stored in less
+            if layer.name not in rewritten.last:  # the last result may be stored in lower precision
                 layer.set_output_type(0, trt.float32)
     if missing := sorted(rewritten.nodes - found):
         problem = f"TensorRT has no layer {missing[0]} for a node of this name, so it cannot be kept in fp32"
@@ -72,7 +72,7 @@ def keep_in_fp32(trt: Any, network: Any, config: Any, rewritten: Rewritten) -> N
 
 
 class _Writing:
-    """A model whose instance normalisations are replaced, one after the other."""
+    """A model under construction, whose instance normalisations are replaced one by one."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -137,7 +137,7 @@ class _Writing:
         return name
 
     def _per_channel(self, source: str, rank: int, name: str) -> str:
-        """[channels] -> float32 [1, channels, 1, …]."""
+        """Reshape [channels] to float32 [1, channels, 1, …]."""
         shape = [1, -1, *[1] * (rank - 2)]
         if source in self._tensors:
             values = numpy_helper.to_array(self._tensors[source]).astype(np.float32)
@@ -152,7 +152,7 @@ def _is_instance(node: Any) -> bool:
 
 
 def _find_types(model: Any) -> dict[str, tuple[int, int]]:
-    """Find element type and number of axes of each value where they are known."""
+    """Find the element type and number of axes of each value, if known."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     values = [*graph.input, *graph.value_info, *graph.output]
     typed = ((value.name, value.type.tensor_type) for value in values)

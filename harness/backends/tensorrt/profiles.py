@@ -1,4 +1,4 @@
-"""Optimisation profiles: which shapes an engine is made for, and which of them a batch uses."""
+"""Optimisation profiles: the shapes for which an engine is built, and the profile that a batch uses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FREE = -1
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Tuned for batches of ``batch`` samples with ``length`` along each free axis (0: there is none), both being the
-    largest that it takes."""
+    """A profile tuned for its maximum shape: ``batch`` samples with ``length`` along each free axis (0: no free
+    axis)."""
 
     batch: int
     length: int = 0
 
     def shapes(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Smallest, best and largest shape of an input; FREE marks what varies."""
+        """Return the smallest, best and largest shape of an input; FREE marks varying axes."""
         least = tuple(1 if size == FREE else size for size in shape)
         most = tuple(self._most(axis, size) for axis, size in enumerate(shape))
         return least, most, most
@@ -30,7 +30,7 @@ class Profile:
         return size if size != FREE else self.batch if axis == 0 else self.length
 
     def holds(self, batch: int, shape: Sequence[int], sample: Sequence[int]) -> bool:
-        """Say whether ``batch`` samples of this shape fit an input."""
+        """Return True if ``batch`` samples of this shape fit an input."""
         most = self.shapes(shape)[2]
         free = zip(shape[1:], most[1:], sample, strict=True)
         return batch <= most[0] and all(have <= limit if size == FREE else have == limit for size, limit, have in free)
@@ -39,7 +39,8 @@ class Profile:
 def plan_profiles(
     inputs: Mapping[str, Sequence[int]], batch_size: int, options: TensorrtEngineOptions
 ) -> tuple[Profile, ...]:
-    """``inputs``: name -> shape with its batch axis. Raises HarnessError when the model and the options contradict."""
+    """``inputs``: name -> shape with its batch axis. Raises HarnessError if the model and the options contradict each
+    other."""
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
     if fixed:
         name, size = next(iter(fixed.items()))
@@ -61,7 +62,7 @@ def plan_profiles(
 
 
 def parse_numbers(name: str, text: str) -> list[int]:
-    """A list such as "1,16,256", ascending."""
+    """Parse a list such as "1,16,256", ascending."""
     text = text.replace(" ", "")
     try:
         found = [int(part) for part in text.split(",") if part]
@@ -75,7 +76,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
 def find_profile(
     profiles: Sequence[Profile], batch: int, shapes: Iterable[Sequence[int]], samples: Iterable[Sequence[int]]
 ) -> int:
-    """Number of the tightest profile for a batch of samples of these shapes; -1 when none holds it."""
+    """Return the number of the tightest profile for a batch of samples of these shapes; -1 if none fits."""
     pairs = list(zip(shapes, samples, strict=True))
     holding = [
         (profile.length, profile.batch, number)

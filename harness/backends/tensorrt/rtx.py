@@ -1,4 +1,4 @@
-"""The backend "tensorrt-rtx": builds and loads engines of TensorRT for RTX, by the code that ``tensorrt`` has, too."""
+"""The backend "tensorrt-rtx": build and load engines of TensorRT for RTX, by the code shared with ``tensorrt``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backend "tensorrt": builds and loads engines of TensorRT, by the code that ``tensorrt-rtx`` has, too."""
+"""The backend "tensorrt": build and load engines of TensorRT, by the code shared with ``tensorrt-rtx``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which TensorRT this is, and everything in which versions and flavours differ.
+"""Identify the TensorRT installation, and handle all differences between versions and flavours.
 
 - 8.x: a network must ask for an explicit batch axis, precisions are flags, contexts may share a profile only after a
   preview feature is on, and the memory of a context is set as a property.
@@ -28,7 +28,7 @@ _MODULES = {"tensorrt": ("tensorrt", "tensorrt_bindings"), "tensorrt-rtx": ("ten
 _FIRST_FLAGS = 8601  # of the parser
 _FIRST_TYPED = 10
 _LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
-_TABLES = "builder_resource"  # kernels of all devices, a gigabyte that only builds read
+_TABLES = "builder_resource"  # kernels for all devices; a gigabyte that only builds read
 
 
 class Flavour:
@@ -64,9 +64,9 @@ class Flavour:
 
     @cached_property
     def normalises_instances(self) -> bool:
-        """True where instance normalisation needs no plug-in. Before 8.6.1 it is one that needs cuDNN, after it one
-        unless asked otherwise, from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no
-        such flag."""
+        """Return True if instance normalisation needs no plug-in. Before 8.6.1 it needs one of cuDNN, after it one by
+        default, and from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no such
+        flag."""
         return self.strongly_typed or (self._instance_flag is not None and find_library_version() >= _FIRST_FLAGS)
 
     @property
@@ -74,7 +74,7 @@ class Flavour:
         return getattr(getattr(self.trt, "OnnxParserFlag", None), "NATIVE_INSTANCENORM", None)
 
     def set_precision(self, config: Any, precision: str) -> None:
-        """Set the types that the builder may choose from, where the network is not typed."""
+        """Set the types that the builder may choose, if the network is not strongly typed."""
         if self.strongly_typed:
             return
         flag = self.trt.BuilderFlag
@@ -87,21 +87,21 @@ class Flavour:
         return self.strongly_typed or {"bf16": "BF16" in names, "fp8": False}.get(precision, True)
 
     def share_profiles(self, config: Any) -> None:
-        """Let several contexts use one profile at once; from 10 on they do."""
+        """Let several contexts use one profile at once; the default from 10 on."""
         feature = getattr(self.trt.PreviewFeature, "PROFILE_SHARING_0806", None)
         if feature is not None and not self.strongly_typed:
             config.set_preview_feature(feature, True)
 
     def show_progress(self, config: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
-        """Call back when the outermost phase begins and at each of its steps. The result must live as long as the
-        build; None where builds do not report progress."""
+        """Call back at the start and at each step of the outermost phase. The result must exist during the build; None
+        if this version does not report progress."""
         if not hasattr(self.trt, "IProgressMonitor"):
             return None
         config.progress_monitor = monitor = _monitor(self.trt, started, step)
         return monitor
 
     def create_context(self, engine: Any) -> Any:
-        """A context whose memory we provide; None when the library could not make it."""
+        """Create a context whose memory we provide; None if the library fails."""
         strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
         if strategy is None:
             return engine.create_execution_context_without_device_memory()
@@ -120,7 +120,7 @@ class Flavour:
 
 
 def load_flavour(name: str) -> Flavour:
-    """Raises ImportError when none of its modules is installed."""
+    """Import a flavour. Raises ImportError if none of its modules is installed."""
     *others, last = _MODULES[name]
     for module in others:
         try:
@@ -132,7 +132,7 @@ def load_flavour(name: str) -> Flavour:
 
 
 def parse_version_numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of each part: "10.16.1.11" is (10, 16, 1, 11)."""
+    """Parse the leading number of each part: "10.16.1.11" is (10, 16, 1, 11)."""
     return tuple(int(found[0]) for found in (re.match(r"\d+", part) for part in version.split(".")) if found)
 
 
@@ -143,7 +143,7 @@ def digest_libraries() -> str:
 
 
 def find_library_version() -> int:
-    """Find the library's own version, 8601 for 8.6.1 and 101300 for 10.13.0; 0 where none is loaded."""
+    """Return the library's own version, 8601 for 8.6.1 and 101300 for 10.13.0; 0 if none is loaded."""
     for path in _list_libraries():
         ask = getattr(ctypes.CDLL(str(path)), "getInferLibVersion", None)
         if ask is not None:
@@ -172,7 +172,7 @@ def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None])
                 started(num_steps)
 
         def phase_finish(self, phase_name: str) -> None:
-            """The next phase starts over."""
+            """Do nothing: the next phase starts again."""
 
         def step_complete(self, phase_name: str, step_number: int) -> bool:  # noqa: ARG002
             if phase_name == self._outermost:
@@ -196,7 +196,7 @@ class Here:
 
 
 def refuse_misfit(engine: BackendEngine, here: Here, batch_size: int) -> None:
-    """Raises HarnessError naming the first thing that does not fit."""
+    """Raise HarnessError describing the first mismatch."""
     made = engine.settings.get("tensorrt", {})
     reason = _refuse_version(engine, made, here) or _capability(made, here) or _batch(engine, batch_size)
     if reason:
@@ -222,7 +222,7 @@ def _refuse_version(engine: BackendEngine, made: Mapping[str, Any], here: Here) 
 
 def _capability(made: Mapping[str, Any], here: Here) -> Reason:
     wanted = tuple(made.get("compute_capability") or ())
-    if not wanted:  # made where there was no device: for any that the library knows
+    if not wanted:  # built without a device, for any that the library supports
         return None
     level = made.get("hardware_compatibility", "none")
     if wanted == here.capability or (level == "ampere_plus" and here.capability >= _AMPERE):

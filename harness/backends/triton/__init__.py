@@ -1,8 +1,8 @@
-"""NVIDIA Triton Inference Server: a server between LoadGen and an engine that another backend of this project makes.
+"""NVIDIA Triton Inference Server: a server between LoadGen and an engine built by another backend of this project.
 
-A run renders a model repository from the engine and its own settings, starts the server on it and asks over HTTP; or it
-asks a server that is there already. The server computes with its own backend for the engine's library, or with the
-session of this project inside its Python backend, which is all that the server in the package nvidia-pytriton has.
+A run renders a model repository from the engine and the run's settings, starts the server on it and sends requests over
+HTTP; or it uses a running server. The server computes with its own backend for the engine's library, or with this
+project's session inside its Python backend, the only one in the package nvidia-pytriton.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
 
-# A session whose batches a server computes: each stream is a thread with a connection of its own. Batches travel over
-# HTTP or gRPC; all else is asked over HTTP.
+# A session whose batches a server computes: each stream is a thread with its own connection. Batches are sent over HTTP
+# or gRPC; everything else over HTTP.
 
 if TYPE_CHECKING:
     from harness.backends.triton.server import TritonServer
@@ -49,8 +49,8 @@ _GAUGES = ("nv_gpu_utilization", "nv_gpu_power_usage", "nv_pinned_memory_pool_us
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """``counters``: of the model, by name without prefix. ``batches``: size -> how many were computed. ``gauges``: of
-    the machine as the server sees it."""
+    """``counters``: of the model, by name without prefix. ``batches``: size -> number computed. ``gauges``: of the
+    machine, from the server."""
 
     counters: Mapping[str, float] = field(default_factory=dict)
     batches: Mapping[int, int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Metrics:
 
 
 def read_metrics(server: TritonServer) -> Metrics:
-    """Read the metrics as far as the server gives them: nothing is lost where it does not."""
+    """Read the metrics if the server offers them; they are optional."""
     text, batches = "", {}
     if server.metrics:
         with suppress(OSError):
@@ -74,7 +74,7 @@ def read_metrics(server: TritonServer) -> Metrics:
 
 
 def parse_metrics(text: str, model: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Counters of a model, summed over its versions and causes, and gauges of the machine, over devices."""
+    """Return a model's counters, summed over versions and causes, and the machine's gauges, summed over devices."""
     counters: dict[str, float] = {}
     gauges: dict[str, list[float]] = {}
     for line in text.splitlines():
@@ -98,7 +98,7 @@ def _read_number(text: str) -> float:
 
 
 def count_statistics(stats: Mapping[str, Any]) -> dict[str, float]:
-    """The same counters from the statistics of a server whose metrics are at no known address."""
+    """Return the same counters from the statistics of a server whose metrics address is unknown."""
     said, ns = stats["inference_stats"], 1000
     names = {"queue": "queue", "compute_input": "compute_input", "compute_infer": "compute_infer"}
     durations = {f"{name}_duration_us": int(said[key]["ns"]) / ns for name, key in names.items()}
@@ -113,7 +113,7 @@ def count_statistics(stats: Mapping[str, Any]) -> dict[str, float]:
 
 
 def describe_work(before: Metrics, after: Metrics) -> dict[str, Any]:
-    """Describe the work that was counted between the two."""
+    """Describe the work counted between the two readings."""
     counters = {
         f"server.{name}": round(value - before.counters.get(name, 0.0), 1) for name, value in after.counters.items()
     }
@@ -123,8 +123,7 @@ def describe_work(before: Metrics, after: Metrics) -> dict[str, Any]:
     return {**counters, **({"server.batches": batches} if batches else {}), **gauges}
 
 
-# Batches are larger than what gRPC takes by default, and no answer may take all memory; a channel of its own does not
-# share a connection with others.
+# Batches exceed gRPC's default limit, but no answer may use up the memory; separate channels do not share a connection.
 _OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", (1 << 31) - 1),
@@ -137,10 +136,10 @@ class GrpcRefusalError(Exception):
 
 
 class GrpcConnection:
-    """Not for several threads."""
+    """Not thread-safe."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
-        """Raises HarnessError where gRPC is not installed."""
+        """Raises HarnessError if gRPC is not installed."""
         try:
             import grpc
         except ImportError as error:
@@ -152,7 +151,7 @@ class GrpcConnection:
         self._infer = self._channel.unary_unary(METHOD)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
-        """Raises OSError (TimeoutError for no answer in time), and GrpcRefusalError."""
+        """Send a request. Raises OSError (TimeoutError if there is no answer in time) and GrpcRefusalError."""
         message = b"".join([head, *(part for array in arrays for part in make_input(array))])
         try:
             answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)
@@ -173,7 +172,7 @@ class GrpcConnection:
 
 
 def facts() -> dict[str, Fact]:
-    """Facts about the server that is installed here. One at an address gives its version itself: ``server.version``."""
+    """Facts about the server installed here. A server at an address reports its own version: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
     return {
@@ -183,12 +182,12 @@ def facts() -> dict[str, Fact]:
 
 
 def build(plan: BuildPlan) -> BackendEngine:
-    """The engine of the backend that ``made_by`` names, in a folder of its own."""
+    """Build the engine of the backend ``made_by``, in its own folder."""
     return build_served(plan, _version())
 
 
 def load(plan: LoadPlan) -> TritonSession:
-    """Raises HarnessError where no server can be started or reached, or where it serves something else."""
+    """Start or reach a server. Raises HarnessError if that fails, or if it serves another model."""
     return TritonSession(plan, plan.require_engine("Triton"))
 
 
@@ -200,7 +199,7 @@ _REFUSED = "see what the server refuses, and its log"
 
 
 class TritonSession(StreamSession):
-    """``batch_size``: rows of a request, from which the server may make larger batches."""
+    """``batch_size``: rows per request; the server may combine requests to larger batches."""
 
     reads_in_place = True
 
@@ -244,7 +243,7 @@ class TritonSession(StreamSession):
         if self._sharing:
             self._share(match_samples(samples, self._engine.inputs))
         self._placed += 1
-        if self._placed == 2:  # the first samples were those of the warming up
+        if self._placed == 2:  # the first samples were for the warm-up
             self._before = read_metrics(self._server)
 
     def close(self) -> None:
@@ -257,12 +256,12 @@ class TritonSession(StreamSession):
         self._server.close()
 
     def _share(self, samples: Sequence[np.ndarray]) -> None:
-        """Put batches together where the server reads them; once, since samples keep their shapes."""
+        """Set up shared memory for batches; once, since samples keep their shapes."""
         size, sizes = self._engine.batch_size, self._engine.batch_sizes
         if not self._shared:
             made = [self._server.share(stream, samples, size) for stream in range(self._plan.streams)]
             self._shared = [each for each in made if each is not None]
-            if len(self._shared) < len(made):  # all of them or none: /dev/shm may be small
+            if len(self._shared) < len(made):  # all or none: /dev/shm may be small
                 for each in self._shared:
                     each.close()
                 self._shared, self._sharing = [], False
@@ -276,7 +275,7 @@ class TritonSession(StreamSession):
         head, following = self._find_head(stream, arrays, parts), [] if parts else arrays
         ask = self._ask_grpc if self._grpc else self._ask_http
         found = ask(stream, head, following, len(arrays[0]))
-        return [output[: count_rows(rows)] for output in found]  # without what padded the batch
+        return [output[: count_rows(rows)] for output in found]  # without the padding of the batch
 
     def _find_head(self, stream: int, arrays: Sequence[np.ndarray], parts: Sequence[SharedPart]) -> bytes:
         tensors = self._engine.inputs

@@ -1,4 +1,4 @@
-"""One connection to a server, kept for the next request: the caller waits for the answer."""
+"""A persistent connection to a server; the caller waits for each answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import numpy as np
 _DIGITS = 18
 _END = b"\r\n\r\n"
 _PIECE = 1 << 16
-_LONGEST_MESSAGE = 64 << 20  # bytes of a document in which a server describes itself
-_MOST_ANSWERED = 1 << 32  # bytes of an answer: a batch of pictures has some hundred million
+_LONGEST_MESSAGE = 64 << 20  # bytes of a server's description
+_MOST_ANSWERED = 1 << 32  # bytes of an answer: a batch of images has some hundred million
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceAnswer:
-    """``document``: the JSON part, or all of it; ``data``: what follows it, valid until the next request."""
+    """``document``: the JSON part, or all of it; ``data``: the bytes after it, valid until the next request."""
 
     status: int
     document: bytes
@@ -29,7 +29,7 @@ class InferenceAnswer:
 
 
 class Connection:
-    """Not for several threads."""
+    """Not thread-safe."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
         self._address, self._timeout = (host, port), timeout
@@ -37,7 +37,7 @@ class Connection:
         self._memory = bytearray(_PIECE)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> InferenceAnswer:
-        """Raises OSError (also for a server that closes the connection) or ValueError for what is no HTTP."""
+        """Send a request. Raises OSError (also if the server closes the connection), or ValueError for invalid HTTP."""
         reused = self._socket is not None
         try:
             return self._exchange(head, arrays)
@@ -45,7 +45,7 @@ class Connection:
             self.close()
             if not reused:
                 raise
-        # A kept connection may have been closed since; asking again changes nothing.
+        # An idle connection may have been closed; repeating the request has no side effects.
         return self._exchange(head, arrays)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Connection:
         end += len(_END)
         status, fields = read_head(bytes(self._memory[:end]))
         whole = end + read_size(fields, "content-length", 0, _MOST_ANSWERED)
-        if len(self._memory) < whole:  # a reference to the last answer keeps its memory
+        if len(self._memory) < whole:  # a reference to the last answer keeps its memory alive
             self._memory = self._memory[:filled] + bytearray(whole - filled)
         while filled < whole:
             filled += self._read(source, filled, whole)
@@ -93,7 +93,7 @@ class Connection:
 
 
 def read_head(data: bytes) -> tuple[int, dict[str, str]]:
-    """Status and fields of an answer. Raises ValueError for what is no HTTP."""
+    """Return the status and header fields of an answer. Raises ValueError for invalid HTTP."""
     first, *lines = data.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
     if not words[0].startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
@@ -103,8 +103,7 @@ def read_head(data: bytes) -> tuple[int, dict[str, str]]:
 
 
 def read_size(fields: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """Read the size in a field of an answer's head. Raises ValueError for an impossible one: there would be no room for
-    it."""
+    """Read the size in a header field. Raises ValueError for an impossible size, which could not be allocated."""
     text = fields.get(name, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) <= most):
         raise ValueError(f"the server says {name}: {text[:40]}")
@@ -121,7 +120,7 @@ def _send(target: socket.socket, parts: list[memoryview]) -> None:
 
 
 def get(host: str, port: int, path: str, timeout: float) -> tuple[int, str]:
-    """Status and text. Raises OSError."""
+    """Return the status and text. Raises OSError."""
     return _ask(host, port, "GET", path, None, timeout)
 
 
@@ -141,12 +140,12 @@ def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout
 
 
 def post(host: str, port: int, path: str, document: object, timeout: float) -> tuple[int, str]:
-    """Status and text. Raises OSError."""
+    """Return the status and text. Raises OSError."""
     return _ask(host, port, "POST", path, json.dumps(document), timeout)
 
 
 def read_problem(document: bytes) -> str:
-    """Read the problem from a server's answer."""
+    """Read the error message in a server's answer."""
     try:
         found: Any = json.loads(document)
         return str(found["error"])

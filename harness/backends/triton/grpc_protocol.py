@@ -1,7 +1,7 @@
-"""KServe's inference protocol, version 2, as messages of gRPC: what is asked, and what an answer says.
+"""Requests and answers of KServe's inference protocol, version 2, as gRPC messages.
 
-The two messages are written and read here, without the classes that NVIDIA's client generates for them: those need a
-release of protobuf that onnx does not take. Field numbers are those of ``grpc_service.proto``.
+The two messages are encoded here, without the generated classes of NVIDIA's client, which need a protobuf release that
+onnx does not support. Field numbers are from ``grpc_service.proto``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from harness.backends.triton.protocol import DATATYPES, DTYPES, SharedPart, take
 from harness.errors import HarnessError
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
-_NUMBER, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # how a field is encoded
+_NUMBER, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # encodings of fields
 # Fields of ModelInferRequest, of its inputs and outputs, of their parameters; then of ModelInferResponse.
 _MODEL, _INPUTS, _OUTPUTS, _RAW_INPUT = 1, 5, 6, 7
 _NAME, _DATATYPE, _SHAPE, _PARAMETERS = 1, 2, 3, 4
 _KEY, _VALUE = 1, 2
 _INTEGER, _STRING = 2, 3
 _ANSWERED, _RAW_OUTPUT = 5, 6
-_BITS = 63  # of a number: sizes are not negative
+_BITS = 63  # bits of a number: sizes are not negative
 
 
 def make_request_head(
@@ -33,8 +33,8 @@ def make_request_head(
     outputs: Sequence[Tensor],
     parts: Sequence[SharedPart] = (),
 ) -> bytes:
-    """All of a request but the bytes of its inputs, which follow (``make_input``) unless ``parts`` say where they are
-    in shared memory. ``shapes``: of the inputs, with the axis of the batch."""
+    """Encode a request without the bytes of its inputs, which follow (``make_input``) unless ``parts`` locates them in
+    shared memory. ``shapes``: of the inputs, with the batch axis."""
     found = [_bytes(_MODEL, model.encode())]
     for number, (tensor, shape) in enumerate(zip(inputs, shapes, strict=True)):
         said = [
@@ -49,13 +49,13 @@ def make_request_head(
 
 
 def make_input(array: np.ndarray) -> list[Any]:
-    """The bytes of an input, as parts to be joined."""
+    """Encode an input's bytes, as parts to be joined."""
     return [_tag(_RAW_INPUT, _BYTES) + _varint(array.nbytes), array.data.cast("B") if array.nbytes else b""]
 
 
 def read_outputs(message: bytes, outputs: Sequence[Tensor], count: int) -> list[np.ndarray]:
-    """Views of ``message``, in the order of ``outputs``; ``count``: rows that were asked for. Raises HarnessError where
-    the answer has other tensors, rows or types."""
+    """Return views of ``message``, in the order of ``outputs``; ``count``: requested rows. Raises HarnessError if the
+    answer has other tensors, rows or types."""
     try:
         fields = list(_read(memoryview(message)))
         raw = [value for number, value in fields if number == _RAW_OUTPUT]
@@ -71,7 +71,7 @@ def read_outputs(message: bytes, outputs: Sequence[Tensor], count: int) -> list[
 
 
 def _describe(message: memoryview) -> tuple[str, str, tuple[int, ...]]:
-    """Name, type and shape of an output."""
+    """Read the name, type and shape of an output."""
     name = datatype = ""
     shape: list[int] = []
     for number, value in _read(message):
@@ -110,7 +110,7 @@ def _bytes(number: int, data: bytes) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits to a byte, the lowest first."""
+    """Encode seven bits per byte, the lowest first."""
     found = bytearray()
     while value > 127:
         found.append(value & 127 | 128)
@@ -120,7 +120,7 @@ def _varint(value: int) -> bytes:
 
 
 def _take_varint(data: memoryview, at: int) -> tuple[int, int]:
-    """The value, and where it ends. Raises ValueError for one that is larger than a message of ours has."""
+    """Decode a value and its end. Raises ValueError if it is larger than any in our messages."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -141,7 +141,7 @@ def _read_varints(data: memoryview) -> list[int]:
 
 
 def _read(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a message in their order: a number, or the bytes of a text, a list or a message."""
+    """Yield the fields of a message in order: a number, or the bytes of a text, a list or a message."""
     at = 0
     while at < len(data):
         tag, at = _take_varint(data, at)

@@ -1,4 +1,4 @@
-"""KServe's inference protocol, version 2, over HTTP with binary tensors: what is asked, and what an answer says."""
+"""Requests and answers of KServe's inference protocol, version 2, over HTTP with binary tensors."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def make_request_head(
     outputs: Sequence[Tensor],
     parts: Sequence[SharedPart] = (),
 ) -> bytes:
-    """All of a request but the bytes of its inputs, which follow in their order unless ``parts`` say where they are in
-    shared memory. ``shapes``: of the inputs, with the axis of the batch."""
+    """Encode a request without the bytes of its inputs, which follow in order unless ``parts`` locates them in shared
+    memory. ``shapes``: of the inputs, with the batch axis."""
     sizes = [
         int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
     ]
@@ -70,13 +70,13 @@ def make_request_head(
 
 
 def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Find the shape of an input as it travels: one value per sample has an axis of its own."""
+    """Find the shape of an input as sent: a single value per sample gets its own axis."""
     return given if tensor.shape else (*given, 1)
 
 
 def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], count: int) -> list[np.ndarray]:
-    """Views of ``data``, in the order of ``outputs``; ``count``: rows that were asked for. Raises HarnessError where
-    the answer has other tensors, rows or types."""
+    """Return views of ``data``, in the order of ``outputs``; ``count``: requested rows. Raises HarnessError if the
+    answer has other tensors, rows or types."""
     found: dict[str, np.ndarray] = {}
     at = 0
     try:
@@ -93,7 +93,7 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
 
 
 def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> np.ndarray:
-    """Take an output by its name. Raises HarnessError where it is not what was asked for."""
+    """Take an output by its name. Raises HarnessError if it differs from the request."""
     array = found.get(tensor.name)
     if array is None:
         problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"
@@ -108,8 +108,8 @@ def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> 
 
 
 def find_differences(metadata: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
-    """How the model that a server describes is not the engine; "" where it fits. A server may say less of a shape
-    (-1) than the engine does, and the other way round."""
+    """Describe how a server's model differs from the engine; "" if it fits. Either may leave axes of a shape open
+    (-1)."""
     for part, tensors in (("inputs", inputs), ("outputs", outputs)):
         said = {item["name"]: item for item in metadata.get(part, ())}
         for tensor in tensors:
@@ -131,15 +131,15 @@ def find_differences(metadata: Any, inputs: Sequence[Tensor], outputs: Sequence[
     return ""
 
 
-# Inputs that a server on this machine reads where they are written, in place of sending them.
+# Inputs in shared memory, which a server on this machine reads without a transfer.
 
-SHARED = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory lies
+SHARED = Path("/dev/shm")  # noqa: S108 - POSIX shared memory
 _ALIGNED = 64  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPart:
-    """Part of a region for one input, and the bytes of it that a request has."""
+    """Part of a region for one input, and its bytes used by a request."""
 
     region: str
     offset: int
@@ -147,11 +147,11 @@ class SharedPart:
 
 
 class SharedInputs:
-    """Inputs of one stream: a region with room for a batch of every input. ``arrays``: that room."""
+    """Inputs of one stream: a region with room for a batch of every input, as ``arrays``."""
 
     def __init__(self, name: str, samples: Sequence[np.ndarray], batch_size: int, folder: Path = SHARED) -> None:
-        """``samples``: resident ones, for shapes and types. Raises OSError where there is no room: containers often
-        have little shared memory."""
+        """``samples``: resident ones, for shapes and types. Raises OSError if there is no room: containers often have
+        little shared memory."""
         self.name = name
         shapes = [(batch_size, *array.shape[1:]) for array in samples]
         sizes = [int(np.prod(shape)) * array.itemsize for shape, array in zip(shapes, samples, strict=True)]
@@ -161,7 +161,7 @@ class SharedInputs:
         self._path = folder / name
         descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self.size)  # else a write beyond what is left ends the process
+            os.posix_fallocate(descriptor, 0, self.size)  # else running out of memory kills the process
             self._memory = mmap.mmap(descriptor, self.size)
         except OSError:
             self._path.unlink(missing_ok=True)
@@ -174,7 +174,7 @@ class SharedInputs:
         ]
 
     def write(self, batch: Sequence[np.ndarray]) -> list[SharedPart]:
-        """Write what is not there yet."""
+        """Write the arrays that are not already in the region."""
         parts = []
         for array, own, offset in zip(batch, self.arrays, self._offsets, strict=True):
             if not np.may_share_memory(array, own):
@@ -183,5 +183,5 @@ class SharedInputs:
         return parts
 
     def close(self) -> None:
-        """The arrays stay valid as long as anybody holds them."""
+        """Close the region; its arrays remain valid while referenced."""
         self._path.unlink(missing_ok=True)

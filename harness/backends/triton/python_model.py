@@ -1,5 +1,5 @@
-"""model.py of a model repository, which Triton's Python backend loads and asks. It runs inside the server, which alone
-has the module that it imports."""
+"""model.py of a model repository, loaded by Triton's Python backend. It runs inside the server, the only place with the
+module that it imports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from harness.machine.placement import place_workers
 
 
 class TritonPythonModel:
-    """One instance of the model, in a process of its own.
+    """One instance of the model, in its own process.
 
-    Arrays come and go by DLPack: ``as_numpy`` and ``Tensor`` of the server, built for NumPy 1, take the strides and the
-    size of an array of NumPy 2 for 0.
+    Arrays are exchanged by DLPack: the server's ``as_numpy`` and ``Tensor``, built for NumPy 1, read the strides and
+    size of a NumPy 2 array as 0.
     """
 
     def initialize(self, arguments: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ class TritonPythonModel:
         if arguments["model_instance_kind"] == "GPU":
             choose_device(int(arguments["model_instance_device_id"]))
         else:
-            # Instances are named after their group and their number in it.
+            # Instance names consist of their group and their number in it.
             number = int(arguments["model_instance_name"].rpartition("_")[2])
             place = place_workers(served["instances"], served["threads"])[number]
             pin_thread_near(place.node, place.processors)
@@ -40,11 +40,11 @@ class TritonPythonModel:
         self._engine.warm_up()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """One answer per request."""
+        """Return one answer per request."""
         try:
             tensors = self._engine.engine.inputs
             answers = self._engine.compute([[_read(request, tensor) for tensor in tensors] for request in requests])
-        except Exception as error:  # whatever the library raises belongs to these requests
+        except Exception as error:  # any error of the library fails these requests
             failure = triton.TritonError(f"{type(error).__name__}: {error}")
             return [triton.InferenceResponse(output_tensors=[], error=failure) for _ in requests]
         return [self._answer(outputs) for outputs in answers]
@@ -62,7 +62,7 @@ class TritonPythonModel:
 
 
 def choose_device(number: int) -> None:
-    """Choose the GPU of this instance, the only one that its process sees. Its session stays near it by itself."""
+    """Choose this instance's GPU, the only one visible to its process. The session itself stays near it."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     os.environ["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
 

@@ -1,4 +1,4 @@
-"""The model repository: one model, its version 1, and config.pbtxt rendered from the engine and the run's settings."""
+"""The model repository: one model in version 1, and config.pbtxt rendered from the engine and the run's settings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # the parameter with which our own code in the Python backend knows what to load
+SERVED = "served"  # parameter that specifies what our code in the Python backend loads
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Settings of a model in a run. ``instances``: on each device, or together where there is none; ``places``: of
-    those on processors, with their threads; ``threads``: as the run says, 0 for a share; ``devices``: GPUs by
-    number."""
+    """Settings of a model in a run. ``instances``: per device, or in total without devices; ``places``: of instances on
+    processors, with their threads; ``threads``: from the run, 0 for a share; ``devices``: GPUs by number."""
 
     instances: int
     threads: int
@@ -40,7 +39,7 @@ class ModelSettings:
 
 
 def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
-    """Raises HarnessError for values that cannot be meant."""
+    """Read the settings. Raises HarnessError for invalid values."""
     options = TritonRunOptions(plan.options)
     instances, delay = options.instances, options.batch_delay_us
     if instances < 1 or delay < 0:
@@ -74,7 +73,7 @@ def _read_sizes(text: str, largest: int) -> tuple[int, ...]:
 
 
 def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: ModelSettings) -> None:
-    """Into ``root``; ``folder``: of the engine."""
+    """Write the repository to ``root``. ``folder``: of the engine."""
     version = root / MODEL / "1"
     version.mkdir(parents=True)
     if engine.settings["served_by"] == "python":
@@ -85,7 +84,7 @@ def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: 
 
 
 def render_config(engine: BackendEngine, folder: Path, settings: ModelSettings) -> str:
-    """``folder``: of the engine, which our own code in the server loads from there."""
+    """``folder``: of the engine, from which our code in the server loads it."""
     return "\n".join(_render_lines(engine, folder, settings)) + "\n"
 
 
@@ -116,7 +115,7 @@ def _render_lines(engine: BackendEngine, folder: Path, settings: ModelSettings) 
 def _render_tensors(part: str, tensors: Sequence[Tensor], *, reshaped: bool) -> Iterator[str]:
     for tensor in tensors:
         dims = ", ".join(map(str, tensor.shape or (1,)))
-        # Triton knows no tensor without a second axis after that of the batch.
+        # Triton requires an axis after the batch axis.
         reshape = " reshape { shape: [ ] }" if reshaped and not tensor.shape else ""
         datatype = f"TYPE_{DATATYPES[tensor.dtype]}"
         yield f"{part} [ {{ name: {_quote(tensor.name)} data_type: {datatype} dims: [ {dims} ]{reshape} }} ]"
@@ -132,8 +131,8 @@ def _render_instances(settings: ModelSettings, kind: str, *, policed: bool) -> I
 
 
 def list_policies(engine: BackendEngine, settings: ModelSettings) -> dict[str, WorkerPlace]:
-    """Name -> where its instances stay, of a server's own backend on several NUMA nodes. Our code in the Python backend
-    binds itself."""
+    """Map policy names to places of their instances, for Triton's own backends on several NUMA nodes. Our code in the
+    Python backend binds itself."""
     if engine.settings["served_by"] == "python" or settings.devices or settings.places[0].node < 0:
         return {}
     return {name_policy(place.node): place for place in settings.places}
@@ -144,7 +143,7 @@ def name_policy(node: int) -> str:
 
 
 def _list_threads(backend: str, settings: ModelSettings) -> Mapping[str, str]:
-    """In the words of Triton's own backends."""
+    """Return the threads as parameters of Triton's own backends."""
     threads = str(min(place.threads for place in settings.places))
     return {
         "onnxruntime": {"intra_op_thread_count": threads, "inter_op_thread_count": "1"},
@@ -159,7 +158,7 @@ def _describe_served(engine: BackendEngine, folder: Path, settings: ModelSetting
         "batch_size": engine.batch_size,
         "instances": settings.instances,
         "threads": settings.threads,
-        # Threads that spin for work would take those of the other instances.
+        # Spinning threads would take the other instances' processors.
         "scenario": settings.scenario if settings.instances == 1 else "Server",
     }
 
@@ -168,15 +167,15 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-# The engine of another backend, described as one that a server serves.
+# Another backend's engine, described as an engine for a server.
 
-MADE = "made"  # folder of the other backend's engine, in that of this one
+MADE = "made"  # folder of the other backend's engine, inside this engine's
 
 
 @dataclass(frozen=True, slots=True)
 class ServedBy:
-    """``name``: Triton's own backend for the engines of one of ours. ``source``: the file that it reads where it does
-    not read the engine itself; ``kind`` of its instances."""
+    """``name``: Triton's backend for the engines of one of ours. ``source``: the file that it reads, if not the engine
+    itself; ``kind``: of its instances."""
 
     name: str
     kind: Literal["KIND_CPU", "KIND_GPU"]
@@ -192,7 +191,7 @@ OWN_BACKENDS = {
 
 
 def build_served(plan: BuildPlan, version: str) -> BackendEngine:
-    """Raises HarnessError where the other backend does not build what is asked, or does not know an option."""
+    """Build the engine. Raises HarnessError if the other backend does not support the request or an option."""
     options = TritonEngineOptions(plan.options)
     made_by, served_by = options.made_by, options.served_by
     folder = plan.output / MADE
@@ -201,7 +200,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
     made.write(folder)
     file = f"{MADE}/{made.file}"
     if served_by == "own" and (source := OWN_BACKENDS[made_by].source):
-        # Triton's OpenVINO backend reads networks, not what the plug-in exports.
+        # Triton's OpenVINO backend reads networks, not exported models.
         cast(Any, load_backend(made_by)).write_network(plan.model, folder / source)
         file = f"{MADE}/{source}"
     return BackendEngine(
@@ -210,7 +209,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
         file=file,
         precision=made.precision,
         batch_size=made.batch_size,
-        # Around our own session any batch will do: the session pads it next to the engine.
+        # With our own session any batch size is accepted: the session pads it for the engine.
         batch_sizes=made.batch_sizes if served_by == "own" else (),
         inputs=made.inputs,
         outputs=made.outputs,
@@ -238,8 +237,8 @@ def _select_options(options: Any, made_by: str) -> dict[str, Any]:
 
 
 def copy_engine(file: Path, folder: Path) -> None:
-    """Copy the engine's file, with its companions (weights in a file of their own), into a folder of the repository.
-    HarnessError where there is no room for them."""
+    """Copy the engine's file, and separate files of weights, into a folder of the repository. Raises HarnessError if
+    there is no room."""
     files_there = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
     files = [path for path in files_there if not _is_other_engine(path, file)]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free

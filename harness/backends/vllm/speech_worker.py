@@ -1,6 +1,6 @@
-"""Process that computes features of sounds: ``python -P -m harness.backends.vllm.speech_worker DESCRIPTOR``.
+"""A process that computes features of sounds: ``python -P -m harness.backends.vllm.speech_worker DESCRIPTOR``.
 
-It uses the renderer that vLLM would use itself, made from the same arguments, in one thread.
+It runs vLLM's own renderer, created from the same arguments, in one thread.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from harness.run.tokens import SOUND_RATE
 
 
 def serve(pipe: Connection) -> None:
-    """Serve: the first message has the renderer's arguments, every other one is a waveform; each is answered, by what
-    is wrong (or "") and what was asked."""
+    """Serve: the first message has the renderer's arguments, each later one is a waveform. Each is answered by an error
+    message (or "") and the result."""
     render: Callable[[np.ndarray], Any]
 
     def load() -> None:
         nonlocal render
         render = _make_ears(*pipe.recv())
-        render(np.zeros(SOUND_RATE, np.float32))  # whatever is made for the first
+        render(np.zeros(SOUND_RATE, np.float32))  # covers one-time work of the first sound
 
     _answer(pipe, load)
     while True:
@@ -47,7 +47,7 @@ def _make_ears(name: str, arguments: dict[str, Any], prompt: tuple[int, ...]) ->
         began = time.process_time()
         asked = {"encoder_prompt": describe_sound(prompt, sound), "decoder_prompt": None}
         (rendered,) = renderer.render_cmpl([asked])
-        # The engine knows the features by this name, and each renderer counts for itself.
+        # The engine identifies features by this name, and each renderer counts separately.
         number = next(numbers)
         hashes = rendered["decoder_prompt"]["mm_hashes"]
         for kind, each in hashes.items():

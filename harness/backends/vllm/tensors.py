@@ -1,4 +1,4 @@
-"""Tensors between processes, as bytes of the message: what PyTorch itself would do is to share memory through files."""
+"""Send tensors between processes as bytes of the message; PyTorch itself would share memory through files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 
 
 def pack(value: object) -> memoryview:
-    """To be sent by ``Connection.send_bytes``: ``recv`` makes ``value`` of it again."""
+    """Serialise ``value`` for ``Connection.send_bytes``; ``recv`` restores it."""
     packed = io.BytesIO()
     _Packer(packed, pickle.HIGHEST_PROTOCOL).dump(value)
     return packed.getbuffer()
 
 
 def restore(data: bytearray, dtype: Any, shape: tuple[int, ...]) -> Any:
-    """It owns ``data``, which is not copied."""
+    """Restore a tensor that owns ``data`` without copying it."""
     return torch.frombuffer(data, dtype=dtype).reshape(shape) if data else torch.empty(shape, dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""BERT-Large on SQuAD v1.1: the F1 of the answers that start and end logits point at."""
+"""BERT-Large on SQuAD v1.1: the F1 of the answers selected by start and end logits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIGNS = str.maketrans("", "", string.punctuation)
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Percentages of all questions of the dataset: f1 and exact_match. One without a response counts as wrong."""
+    """Return percentages over all questions of the dataset: f1 and exact_match. A missing response counts as wrong."""
     texts = load_texts(dataset)
     logits = {int(index): _read(data) for index, data in zip(log.indices, log.data, strict=True)}
     found = answer_all(texts, logits)
@@ -44,7 +44,7 @@ def _read(data: bytes) -> np.ndarray:
 
 
 def simplify(text: str) -> str:
-    """Lower case, without signs and articles, one space between words."""
+    """Normalise to lower case, without punctuation and articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_SIGNS)).split())
 
 
@@ -64,7 +64,7 @@ FORMATS = ("onnx", "pt2")
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format, as which the ONNX file is written: "onnx", or "pt2" for the PyTorch backends."""
+    """``settings``: format of the model: "onnx", or "pt2" for the PyTorch backends."""
     wanted = str(settings.get("format", FORMATS[0]))
     if wanted not in FORMATS:
         problem = f"model.settings.format is {wanted!r}"

@@ -1,4 +1,4 @@
-"""A small SQuAD of made-up words, and a small network of the reference's kind that finds answers in it.
+"""Generate a small SQuAD of invented words, and a small network of the reference's kind that finds answers in it.
 
 The answers are the network's own in fp32. It never points at signs, which an answer's score does not count.
 """
@@ -76,7 +76,7 @@ def _make_text(rng: np.random.Generator, words: int) -> str:
 
 
 def _answer(data: Path, model: Path, counter: Counter) -> list[str]:
-    """Through the same preparation as any run's."""
+    """Answer through the same preparation as in any run."""
     session = NetworkSession(model)
     with tempfile.TemporaryDirectory() as folder:
         build_dataset(data, {}, Path(folder), counter)

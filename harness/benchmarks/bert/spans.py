@@ -1,4 +1,4 @@
-"""From logits to the text of an answer, as the official script finds it."""
+"""Find the text of an answer from logits, as the official script does."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from harness.benchmarks.bert.windows import LENGTH, Window, find_widest, join_pi
 from harness.errors import HarnessError
 from harness.run.packing import Packing
 
-BEST = 20  # starts and ends that are looked at
+BEST = 20  # number of starts and ends considered
 LONGEST = 30  # tokens of an answer
-NOTHING = "empty"  # what is answered where no span is left
+NOTHING = "empty"  # the answer if no span is left
 
 Logits = Mapping[int, np.ndarray]
 """Window -> float [at most 384, 2]."""
 
 
 def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:
-    """The answer to each question, in their order."""
+    """Return the answer to each question, in order."""
     windows: dict[int, list[int]] = {}
     for number, window in enumerate(texts.windows):
         windows.setdefault(window.question, []).append(number)

@@ -1,6 +1,6 @@
-"""SQuAD v1.1 as people have it on disk, and as the reference's network takes it.
+"""Convert SQuAD v1.1 from its published files to the inputs of the reference's network.
 
-Equals what language/bert of mlcommons/inference makes of it, token for token.
+The result equals that of language/bert of mlcommons/inference, token for token.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _is_whole(paragraph: Mapping[str, Any]) -> bool:
 
 
 def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter) -> tuple[SquadTexts, list[list[int]]]:
-    """With the numbers of each question's tokens."""
+    """Read texts, with the token ids of each question."""
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     texts = [qa["question"] for paragraph in paragraphs for qa in paragraph["qas"]]
     counter.stage("building", len(texts))

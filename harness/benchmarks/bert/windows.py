@@ -1,4 +1,4 @@
-"""From a question and a passage to samples of 384 tokens: a passage that is too long becomes several windows.
+"""Convert a question and a passage to samples of 384 tokens: a long passage becomes several windows.
 
 The rules are those of BERT's original preparation of SQuAD: 64 tokens of a question at most, windows 128 tokens apart.
 """
@@ -61,5 +61,5 @@ def find_widest(windows: Sequence[Window]) -> Mapping[int, int]:
 
 
 def join_pieces(pieces: Iterable[str]) -> str:
-    """Pieces of words as text, ``##`` taken away."""
+    """Join pieces of words to text, without ``##``."""
     return " ".join(" ".join(pieces).replace(" ##", "").replace("##", "").split())

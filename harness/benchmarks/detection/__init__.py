@@ -1,2 +1,2 @@
-"""Code that the benchmarks of object detection share: annotations in COCO's format, the bytes of an answer, the score,
-and how a published network's own boxes become outputs with one row per image."""
+"""Shared code of the object detection benchmarks: annotations in COCO's format, the bytes of an answer, the score, and
+the conversion of a published network's boxes to outputs with one row per image."""

@@ -1,4 +1,4 @@
-"""The mean average precision over overlaps of 50 to 95 %, by pycocotools, in the line of the official scripts."""
+"""The mean average precision over overlaps of 50 to 95 %, by pycocotools, in the official scripts' format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 
 
 def score_boxes(log: AnswerLog, dataset: Path, output: Path, *, numbered: bool) -> dict[str, Any]:
-    """mAP in percent over the images that were answered, and how many objects were found.
+    """Return the mAP in percent over the answered images, and the number of objects found.
 
     ``numbered``: labels count the categories from 1 on, as tools/accuracy-coco.py has it with --use-inv-map; otherwise
     they are the categories' own ids.

@@ -22,7 +22,7 @@ _FIX = "run accuracy again"
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """auc and accuracy in percent, over the pairs of the samples that were answered: good of total."""
+    """Return auc and accuracy in percent, over the pairs of the answered samples: good of total."""
     labels = load_labels(dataset)
     found = [_read(data, labels[int(index)]) for index, data in zip(log.indices, log.data, strict=True)]
     pairs = np.concatenate(found)
@@ -48,7 +48,7 @@ def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
 
 
 def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """How often a clicked pair is predicted higher than another that was not; equal predictions count half."""
+    """Compute how often a clicked pair is predicted higher than one not clicked; equal predictions count half."""
     order = np.argsort(predictions, kind="stable")
     clicked = labels[order] == 1
     last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equals
@@ -67,7 +67,7 @@ FORMATS = ("onnx", "pt2")
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format, as which a checkpoint is written: "onnx", or "pt2" for the PyTorch backends."""
+    """``settings``: format of the model: "onnx", or "pt2" for the PyTorch backends."""
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return
@@ -90,7 +90,7 @@ def build_model(
 def lower_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """In fp8 (``lowered``)."""
+    """Lower to fp8 (``lowered``)."""
     from harness.benchmarks.dlrm_v2 import lowered
 
     return lowered.lower_program(path, settings, samples, counter, compare=compare)

@@ -1,5 +1,5 @@
-"""The reference's checkpoint as torchsnapshot leaves it: ``.snapshot_metadata`` says which bytes of which file hold
-which part of a tensor. Tensors are read one at a time, so that the whole need not fit into memory.
+"""The reference's checkpoint in torchsnapshot's format: ``.snapshot_metadata`` maps each part of a tensor to bytes of a
+file. Tensors are read one at a time, so the checkpoint need not fit into memory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Checkpoint:
 
 
 def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
-    """Raises HarnessError naming what of ``wanted`` is not there, and files that are missing or cut off."""
+    """Open a checkpoint. Raises HarnessError if any of ``wanted`` is missing, or a file is missing or truncated."""
     manifest = _read_manifest(folder / METADATA)
     try:
         pieces = {name: list(parts) for name, parts in _read_pieces(manifest).items()}
@@ -87,7 +87,7 @@ def _find_size(path: Path) -> int | None:
 
 
 def _read_manifest(path: Path) -> Mapping[str, Any]:
-    """JSON is what newer versions write; older ones YAML."""
+    """Read the manifest, JSON in newer versions, YAML in older ones."""
     try:
         text = path.read_text(encoding="utf-8")
         document = json.loads(text) if text.lstrip().startswith("{") else YAML(typ="safe").load(text)
@@ -152,7 +152,7 @@ _RANKS = 2  # that a checkpoint is written by
 
 
 def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:
-    """Their deviations keep the scale of values from layer to layer."""
+    """Draw weights whose deviations preserve the scale of values from layer to layer."""
     found = {}
     for name, size in list_weights(shape).items():
         deviation = 0.05 if len(size) == 1 else (1.5 / size[1]) ** 0.5

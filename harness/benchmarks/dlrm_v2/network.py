@@ -1,6 +1,6 @@
 """DLRM-DCNv2 as ONNX: dense float32 [N, 13] and sparse int32 [N, 214] -> probability float32 [N, 1].
 
-Tables are in a file of their own next to the graph: together they are larger than a graph can be.
+Tables are in a separate file next to the graph, since together they exceed a graph's maximum size.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small day 23 of made-up clicks, and a checkpoint of a network as deep as the reference's that foresees them.
+"""Generate a small day 23 of clicks, and a checkpoint of a network as deep as the reference's that predicts them.
 
 Tables are cut to a few rows each, and features stay below them. The labels are the network's own answers in fp32.
 """
@@ -63,7 +63,7 @@ def _answer(
     scratch: Path,
     counter: Counter,
 ) -> NDArray[np.float32]:
-    """Through the same reading and writing of a checkpoint as any model's."""
+    """Compute answers through the same checkpoint code as for any model."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         write_checkpoint(Path(folder), weights)
         write_network(open_checkpoint(Path(folder), list(weights)), shape, Path(folder), counter)

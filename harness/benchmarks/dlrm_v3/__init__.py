@@ -22,16 +22,16 @@ from harness.run.qsl import Arrays
 
 # Normalized entropy, accuracy and AUC of each request, in the lines that the official script prints.
 #
-# As torchrec computes them: entropy over that of always predicting the mean of the labels, and the mean of the areas
-# under the curves of those requests that have one.
+# The formulas are torchrec's: entropy divided by that of always predicting the mean label, and the mean area under the
+# curve over the requests that have one.
 
 _LEAST = 1e-12  # distance of a prediction from 0 and 1
 _FIX = "run accuracy again"
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """DLRM_NE, DLRM_ACC and DLRM_AUC, of 1. An answer says itself which request it is of: LoadGen's number is not
-    asked."""
+    """Return DLRM_NE, DLRM_ACC and DLRM_AUC as fractions. An answer contains its request's number; LoadGen's is
+    ignored."""
     requests = np.load(dataset / "requests.npy", mmap_mode="r")
     likes = np.load(dataset / "likes.npy", mmap_mode="r")
     counts = np.bincount(requests[:, 0])
@@ -85,7 +85,7 @@ def _find_request(named: np.ndarray, counts: np.ndarray, firsts: np.ndarray) -> 
 
 
 def sum_entropy(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """In bits."""
+    """Return the entropy in bits."""
     chances = np.clip(predictions.astype(np.float64), _LEAST, 1 - _LEAST)
     return float(-np.log2(np.where(labels == 1, chances, 1 - chances)).sum())
 
@@ -96,8 +96,8 @@ def _entropy_of(mean: float) -> float:
 
 
 def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
-    """In single precision, as the official script sums it up. None where labels or predictions are all alike: 0 counts
-    as any, since the script pads with it."""
+    """Compute the area in single precision, like the official script. None if labels or predictions are all alike; 0
+    always counts as present, since the script pads with it."""
     if labels.min() == labels.max() or ((predictions == predictions[0]) | (predictions == 0)).all():
         return None
     ranked = labels[np.argsort(predictions, kind="stable")]
@@ -114,8 +114,8 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}
 RESPONSE_DTYPE = "float32"
-STEP_THREADS = 8  # rows of a terabyte are looked up: mostly waiting for memory
-_SEED = 123  # of the order in which the reference asks
+STEP_THREADS = 8  # lookups in a terabyte mostly wait for memory
+_SEED = 123  # of the reference's request order
 
 Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 

@@ -1,8 +1,8 @@
-"""The tables of the reference's checkpoint, read where they are: ``sparse/`` as torch.distributed.checkpoint leaves it.
+"""The tables of the reference's checkpoint, read in place: ``sparse/`` in the format of torch.distributed.checkpoint.
 
-``.metadata`` says which bytes of which file hold which part of a table; each part is what torch.save wrote. A table of
-a terabyte is mapped, and its rows are looked up on disk or in what the system keeps of it in memory. The metadata is a
-pickle: it is read without PyTorch, and nothing of what it names is loaded or called.
+``.metadata`` maps each part of a table to bytes of a file, written by torch.save. A table of a terabyte is
+memory-mapped, and its rows are read from disk or the page cache. The metadata is a pickle, which is read without
+PyTorch and without importing or calling anything that it names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TableShape:
 
 
 class Table:
-    """Rows that are looked up. What is asked for outside is the nearest row, as in the reference."""
+    """A table for lookups. An index out of range yields the nearest row, as in the reference."""
 
     def __init__(self, shape: TableShape, mapped: Mapping[TablePart, np.ndarray]) -> None:
         self.rows, self.width = shape.size
@@ -204,7 +204,7 @@ class _Reader(pickle.Unpickler):
 
 
 def _read_metadata(path: Path) -> dict[str, TableShape]:
-    """Every tensor of two axes, by its full name."""
+    """Read every tensor with two axes, by its full name."""
     try:
         with path.open("rb") as stream:
             metadata = _Reader(stream).load()
@@ -237,6 +237,6 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
             raise ValueError(f"{name} has a part at {offsets} of {size}")
         if not is_below(part.file):
             raise ValueError(f"{name} has a part in {part.file!r}")
-        if prod(size):  # a process may hold nothing
+        if prod(size):  # a process may have no rows
             parts.append(part)
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

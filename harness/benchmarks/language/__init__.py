@@ -1,2 +1,1 @@
-"""Code that the benchmarks of language models share: prompts on disk, and the scores that official scripts print for
-texts."""
+"""Shared code of the language model benchmarks: prompts on disk, and the official scripts' scores for texts."""

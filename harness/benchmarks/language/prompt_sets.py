@@ -1,6 +1,6 @@
-"""The prompts of a language benchmark as they are published, and as a run and a score take them.
+"""Convert a language benchmark's published prompts to the form used by runs and scores.
 
-A benchmark says what it has (``PromptSet``); all of it is looked at before anything is written.
+A benchmark declares its files as a ``PromptSet``; all of them are checked before anything is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.run.qsl import Arrays, Ragged
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
 REFERENCES = "references.json"
-_FEWEST = 0.99  # of a model's tokens that its tokenizer has
+_FEWEST = 0.99  # minimum share of a model's tokens in its tokenizer
 
 Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
@@ -99,14 +99,14 @@ def build_prompt_set(
 
 
 def _check_size(size: int, published: PromptSet, folder: Path) -> None:
-    """A network may have a few rows more than its tokenizer has tokens."""
+    """Check the size; a network may have a few more rows than its tokenizer has tokens."""
     if not _FEWEST * published.vocabulary <= size <= published.vocabulary:
         problem = f"{folder / TOKENIZER} has {size} tokens, and the model has {published.vocabulary}"
         raise HarnessError(problem, "input", f"take that of {published.checkpoints[0]}, and no other model's")
 
 
 def find_folder(published: PromptSet, source: Path) -> Path:
-    """The dataset's, where ``source`` may be a file of it."""
+    """Find the dataset's folder; ``source`` may be a file in it."""
     if not source.is_file():
         return source
     return source.parent.parent if published.within and source.parent.name == published.within else source.parent
@@ -144,7 +144,7 @@ def _collect_prompts(
 
 
 def _read_tokens(value: Any) -> list[int]:
-    """A list, or an array of numpy's; nothing of what is neither."""
+    """Read a list or a numpy array; nothing from other values."""
     listed = value.tolist() if isinstance(value, np.ndarray) else value
     whole = isinstance(listed, list) and all(type(token) is int for token in listed)
     return listed if whole else []
@@ -168,13 +168,13 @@ def _check_references(references: Columns, path: Path, fix: str, numeric: frozen
                 raise HarnessError(f"{path}: row {number} has no text as {name}, but {value!r}", "input", fix)
 
 
-# Prompts as a prepared dataset holds them: rows of token ids of any length, one after the other in one file.
+# Prompts in a prepared dataset: rows of token ids of any length, concatenated in one file.
 
 _TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
 
 
 def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequence[int] = ()) -> None:
-    """``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt: no server answers one."""
+    """``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt, which no server answers."""
     lengths = [len(prompt) for prompt in prompts]
     if not lengths or 0 in lengths:
         where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
@@ -196,7 +196,7 @@ def load_prompts(dataset: Path) -> Arrays:
 
 
 def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
-    """Many short ones and a few long ones, as published prompts are: logarithms are spread evenly around."""
+    """Draw many short lengths and a few long ones, as in published prompts: their logarithms are evenly distributed."""
     spread = 0.6
     drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
     found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()

@@ -1,7 +1,7 @@
-"""MLPerf's language benchmarks: what each publishes, how tokens are chosen where a round says nothing of it, and how
-the official script scores.
+"""MLPerf's language benchmarks: their published files, the default sampling if a round defines none, and the scoring of
+the official scripts.
 
-Facts that planning needs are in ``../NAME/benchmark.yaml``; rows for a rehearsal in ``rehearsing``.
+Facts for planning are in ``../NAME/benchmark.yaml``; rows for a rehearsal in ``rehearsing``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PERFORMANCE = "performance"  # the folder of the prompts of performance runs, i
 
 
 class LanguageBenchmark(TokenBenchmark):
-    """Prompts as token ids, and texts that their answers are compared with.
+    """A benchmark with prompts as token ids, and reference texts for the answers.
 
     ``published``: the prompts of accuracy runs. ``performed``: those of performance runs, where they have prompts of
     their own. ``compliance``: those of a compliance test, which a spec then names by their file. ``score``: of an
@@ -77,7 +77,7 @@ class LanguageBenchmark(TokenBenchmark):
         write_rehearsal(self.name, sets, data, models, count=count, seed=seed, size=size, counter=counter)
 
 
-_LONGEST_ARTICLE = 1919  # tokens; what is behind them of a longer prompt is cut off
+_LONGEST_ARTICLE = 1919  # tokens; longer prompts are truncated
 # The words of the reference's prompt, which every submission sends (language/gpt-j/dataset.py).
 _ARTICLE_PROMPT = (
     "Below is an instruction that describes a task, paired with an input that provides further context. "
@@ -87,7 +87,7 @@ _ARTICLE_PROMPT = (
 
 
 def _encode_article(tokenizer: Tokenizer, row: Mapping[str, Any]) -> list[int]:
-    """Token for token as the reference does."""
+    """Encode exactly as the reference does."""
     tokens: list[int] = tokenizer.encode(_ARTICLE_PROMPT.format_map(row)).ids
     return tokens[:_LONGEST_ARTICLE]
 

@@ -1,7 +1,7 @@
-"""Answers to questions with one right answer: a letter, or a whole number.
+"""Judge answers to questions with one right answer: a letter, or a whole number.
 
-As eval_accuracy.py of language/deepseek-r1 and of language/gpt-oss-120b in mlcommons/inference find and judge them,
-oddities included. The two look for letters in different places.
+The rules, oddities included, are those of eval_accuracy.py of language/deepseek-r1 and of language/gpt-oss-120b in
+mlcommons/inference. The two search for letters in different places.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AnswerJudge:
 
 
 def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
-    """That of the first set whose name is in that of the question's."""
+    """Choose the judge of the first set whose name is contained in that of the question's set."""
     for known, judge in judges.items():
         if known in name.lower():
             return judge
@@ -57,7 +57,7 @@ def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
 
 
 def leave_to_script(names: Sequence[str]) -> None:
-    """Raises HarnessError where answers are programs, or formulas: nothing here runs or simplifies them."""
+    """Raise HarnessError if answers are programs or formulas, which are not run or simplified here."""
     known = " ".join(sorted(set(names))).lower()
     refuse_answers(PROGRAMS in known, "LiveCodeBench", "programs, which only the official script runs, in a sandbox")
     refuse_answers(FORMULAS in known, "MATH-500", "formulas, which the official script gives to PRM800K's grader")
@@ -89,7 +89,7 @@ def find_final_letter(text: str, last: str) -> str | None:
 
 
 def read_final(text: str) -> str:
-    """Read the channel "final"; everything where there is none."""
+    """Read the channel "final"; everything if there is none."""
     found = _FINAL.search(text)
     return found[1].strip() if found else text
 
@@ -111,7 +111,7 @@ def _find_marked(text: str, last: str) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """Without the brackets of a list of one text."""
+    """Remove the brackets of a list with one text."""
     listed = text.startswith(_BEGINS) and text.endswith(_ENDS)
     return _unescape(text[2:-2].strip() if listed else text)
 

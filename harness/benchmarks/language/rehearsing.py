@@ -84,7 +84,7 @@ def write_rehearsal(
 
 
 def _write_rows(data: Path, published: PromptSet, rows: Sequence[Row]) -> None:
-    """In a format that needs no library."""
+    """Write rows in a format that needs no library."""
     path = data / published.within / next(name for name in published.files if not name.endswith(".parquet"))
     path.parent.mkdir(exist_ok=True)
     if path.suffix == ".json":
@@ -141,14 +141,14 @@ def answer_prompt(decoder: OwnAnswers, made: GeneratedPrompts, prompt: list[int]
 
 
 class TextSource:
-    """The documentation, from which any number of tokens can be cut."""
+    """The documentation, as a source of texts with any number of tokens."""
 
     def __init__(self, passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator) -> None:
         self._tokenizer, self._rng = tokenizer, rng
         self._stream: list[int] = tokenizer.encode(" ".join(passages)).ids
 
     def cut(self, length: int) -> tuple[str, list[int]]:
-        """So many tokens from anywhere, and the text that they are."""
+        """Cut ``length`` tokens from a random place; return their text too."""
         start = int(self._rng.integers(0, len(self._stream) - length))
         tokens = self._stream[start : start + length]
         return self._tokenizer.decode(tokens), tokens

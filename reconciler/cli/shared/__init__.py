@@ -1,1 +1,1 @@
-"""Code that several commands share: options, output, finding the repository, carrying out a pass."""
+"""Code that several commands share: options, output, finding the repository, running a pass."""

@@ -1,6 +1,6 @@
-"""Shell completion of cells, selectors, rounds, branches and tags. Imported only when the shell asks.
+"""Shell completion of cells, selectors, rounds, branches and tags. Imported only when the shell requests it.
 
-Completion never fails aloud: where a spec cannot be read there is nothing to complete.
+Completion never reports errors: if a spec cannot be read, there are no completions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELDS = ("division", "system", "benchmark", "scenario")
 
 
 def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[CompletionItem]:
-    """Declared cells that begin so, or of which a part does."""
+    """Complete declared cells with this prefix, or with a part that has it."""
     text = beginning.lower()
     cells = [str(cell) for cell in list_declared(specs)]
     whole = [name for name in cells if name.lower().startswith(text)]
@@ -28,8 +28,8 @@ def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[Completion
 
 
 def complete_selectors(beginning: str, before: Sequence[str] = ()) -> list[CompletionItem]:
-    """ "benchmark=digits", or a cell. A shell may break words at "=": ``before`` then ends with the part in front of
-    it."""
+    """Complete "benchmark=digits", or a cell. A shell may split words at "=": ``before`` then ends with the preceding
+    part."""
     values = list(_list_terms(list_declared()))
     split = [word for word in before[-2:] if word != "="]
     if before and (before[-1] == "=" or before[-1] in _FIELDS):
@@ -41,7 +41,7 @@ def complete_selectors(beginning: str, before: Sequence[str] = ()) -> list[Compl
 
 
 def complete_words(beginning: str, before: Sequence[str]) -> list[CompletionItem]:
-    """Selectors, and specs, which the shell itself finds."""
+    """Complete selectors; the shell itself completes spec files."""
     return [*complete_selectors(beginning, before), CompletionItem(beginning, type="file")]
 
 
@@ -52,7 +52,7 @@ def complete_rounds(beginning: str) -> list[CompletionItem]:
 
 
 def complete_refs(beginning: str) -> list[CompletionItem]:
-    """Branches and tags, the newest first; behind A.. for the second of two."""
+    """Complete branches and tags, the newest first; after "A..", complete the second of two."""
     from reconciler.storage.git import list_refs
 
     root = find_root(Path.cwd())
@@ -70,7 +70,7 @@ def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
 
 
 def _list_terms(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
-    """(field, value), each once, field by field."""
+    """Yield each (field, value) once, field by field."""
     known = list(cells)
     for field in _FIELDS:
         yield from ((field, value) for value in dict.fromkeys(str(getattr(cell, field)) for cell in known))

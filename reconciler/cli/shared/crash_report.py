@@ -1,4 +1,5 @@
-"""The report file of a bug: versions, the command, the traceback. No environment variables: they may hold secrets."""
+"""The report file of a bug: versions, the command, the traceback. No environment variables: they may contain
+secrets."""
 
 from __future__ import annotations
 
@@ -17,8 +18,7 @@ _PACKAGES = ("mlperf-reconciler", "click", "rich", "pydantic", "ruamel.yaml", "j
 
 
 def write_report(arguments: Sequence[str], error: BaseException) -> Path:
-    """Into .reconcile/ of the repository; into the temporary folder where that cannot be found or written, and nowhere
-    where nothing can."""
+    """Write into .reconcile/ of the repository, else into the temporary folder, else nowhere."""
     text = "\n".join(_lines(arguments, error))
     for find_folder in (_find_work, lambda: Path(tempfile.gettempdir())):
         try:

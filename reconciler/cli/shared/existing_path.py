@@ -1,4 +1,4 @@
-"""The type of arguments and options that name what must be there already."""
+"""The type of arguments and options for paths that must exist."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _FIX = "fix: check its name; it is looked for from the working folder, or from t
 
 
 class ExistingPath(click.Path):
-    """A file or folder to read. Click's own type says of whatever it cannot look at that it does not exist, also where
-    a disk fails or a folder is closed to this user: here that is a StorageError with the reason."""
+    """A file or folder to read. Click's own type reports every path that it cannot access as missing, even if the disk
+    fails or permission is denied: this one raises StorageError with the reason."""
 
     def __init__(self, *, file_okay: bool = True, dir_okay: bool = True, path_type: type[Any] | None = None) -> None:
         super().__init__(exists=True, file_okay=file_okay, dir_okay=dir_okay, path_type=path_type)

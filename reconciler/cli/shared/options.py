@@ -1,4 +1,4 @@
-"""Options that several commands share, and how words on the command line become the options of a pass."""
+"""Options that several commands share, and the conversion of command-line words into the options of a pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = [kind.value for kind in Kind]
 
 
 def no_colour_option() -> click.Option:
-    """Before a command and behind it alike."""
+    """Works both before and after the command."""
 
     def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked:
@@ -32,7 +32,7 @@ def no_colour_option() -> click.Option:
 
 
 def wide_option() -> click.Option:
-    """Before a command and behind it alike."""
+    """Works both before and after the command."""
 
     def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked:
@@ -43,7 +43,7 @@ def wide_option() -> click.Option:
 
 
 def verbose_option() -> click.Option:
-    """Before a command and behind it alike."""
+    """Works both before and after the command."""
 
     def show(context: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked and not context.meta.get(VERBOSE):
@@ -57,7 +57,7 @@ def verbose_option() -> click.Option:
 
 
 def quiet_option() -> click.Option:
-    """Before a command and behind it alike."""
+    """Works both before and after the command."""
 
     def hold(context: click.Context, _: click.Parameter, asked: bool) -> None:
         if asked:
@@ -111,7 +111,7 @@ def wait_idle_option() -> click.Option:
 
 
 class _Wait(click.ParamType[float]):
-    """A duration as a spec writes it, in seconds."""
+    """A duration in the format of specs, converted to seconds."""
 
     name = "duration"
 
@@ -127,7 +127,7 @@ class _Wait(click.ParamType[float]):
 
 
 QUICK = "--quick"
-QUICK_DURATION = "10 s"  # where the option has no value
+QUICK_DURATION = "10 s"  # if the option has no value
 
 
 def quick_option() -> click.Option:
@@ -139,7 +139,7 @@ def quick_option() -> click.Option:
 
 
 def complete_quick(words: Sequence[str]) -> list[str]:
-    """The command line with a duration behind each ``--quick`` that has none: the next word is never its value."""
+    """Insert the default duration after each ``--quick`` without one: the next word is never its value."""
     end = words.index("--") if "--" in words else len(words)
     return [f"{QUICK}={QUICK_DURATION}" if word == QUICK and at < end else word for at, word in enumerate(words)]
 
@@ -167,7 +167,7 @@ def running_options() -> list[click.Parameter]:
 
 
 def queue_options() -> list[click.Parameter]:
-    """Options of queues on other machines."""
+    """Options for queues on other machines."""
     return [
         click.Option(
             ["--jobs"],
@@ -241,13 +241,13 @@ def spec_option() -> click.Option:
 
 
 def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
-    """Spec files, and selectors such as benchmark=resnet: the "=" separates them."""
+    """Spec files, and selectors such as benchmark=resnet: the "=" distinguishes them."""
     return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
 def _report_problems_as_json(function: _Function) -> _Function:
-    """With --json, the problems of a broken spec are a document as well; with --quiet, deferred output of a command
-    that did not end well is printed."""
+    """With --json, report the problems of a broken spec as a document; with --quiet, print the deferred output of a
+    command that did not succeed."""
 
     @wraps(function)
     def run(*arguments: Any, **named: Any) -> Any:
@@ -268,11 +268,11 @@ def _report_problems_as_json(function: _Function) -> _Function:
 
 
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
-    """Give a command these parameters, in this order; goes above ``@click.command``-less functions."""
+    """Give a command these parameters, in this order; applied above functions without ``@click.command``."""
 
     def attach(function: _Function) -> _Function:
         wrapped = _report_problems_as_json(function)
-        # click reads the parameters of a function in reverse, since decorators apply from the inside out.
+        # click reads a function's parameters in reverse, since decorators are applied from the inside out.
         wrapped.__click_params__ = [  # type: ignore[attr-defined]
             *(no_colour_option(), wide_option(), verbose_option(), quiet_option()),
             *reversed(list(parameters)),

@@ -15,18 +15,16 @@ from reconciler.render.colour import Paint, Tone, show_coloured
 from reconciler.render.table import fold
 from reconciler.storage.escaping import encode_json, escape_hidden, escape_output
 
-NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which sub-commands share
-WIDE = "reconciler.wide"  # likewise: nothing is folded
-VERBOSE = "reconciler.verbose"  # likewise: the log goes to the terminal already
-QUIET = (
-    "reconciler.quiet"  # likewise, with --quiet: the deferred texts, which are for standard error, and which are folded
-)
-_NARROWEST = 40  # columns for which lines are folded
+NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which subcommands share
+WIDE = "reconciler.wide"  # likewise: no line is folded
+VERBOSE = "reconciler.verbose"  # likewise: the log already goes to the terminal
+QUIET = "reconciler.quiet"  # likewise, with --quiet: deferred texts, and whether each goes to stderr and is folded
+_NARROWEST = 40  # columns below which lines are not folded
 _MOST_HELD = 10_000  # texts; a watch never ends
 
 
 def use_colour(stream: Any = None) -> bool:
-    """Colour only on a terminal, never with --no-color, NO_COLOR (https://no-color.org) or a dumb terminal."""
+    """Use colour only on a terminal, never with --no-color, NO_COLOR (https://no-color.org) or a dumb terminal."""
     context = click.get_current_context(silent=True)
     refused = bool(context and context.meta.get(NO_COLOUR))
     if refused or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -35,7 +33,7 @@ def use_colour(stream: Any = None) -> bool:
 
 
 def find_width(stream: Any = None) -> int | None:
-    """The columns of a terminal; None for a file or a pipe, and with --wide. COLUMNS has the last word."""
+    """Return the columns of a terminal; None for a file or a pipe, and with --wide. COLUMNS takes precedence."""
     context = click.get_current_context(silent=True)
     stream = stream or sys.stdout
     if (context and context.meta.get(WIDE)) or not stream.isatty():
@@ -53,8 +51,8 @@ def choose_paint() -> Paint:
 
 
 def say(text: str, *, err: bool = False, is_folded: bool = True) -> None:
-    """Print text, always escaped. With --quiet it waits for how the command ends. ``is_folded``: lines that are longer
-    than the terminal is wide go on below."""
+    """Print text, always escaped. With --quiet, defer it until the command ends. ``is_folded``: wrap lines that are
+    wider than the terminal."""
     deferred = _find_deferred()
     if deferred is None:
         say_at_once(text, err=err, is_folded=is_folded)
@@ -63,18 +61,18 @@ def say(text: str, *, err: bool = False, is_folded: bool = True) -> None:
 
 
 def say_at_once(text: str, *, err: bool = False, is_folded: bool = True) -> None:
-    """Print requested output and problems: also with --quiet."""
+    """Print requested output and problems, even with --quiet."""
     width = find_width(sys.stderr if err else sys.stdout) if is_folded else None
     click.echo(fold(escape_output(text), width), err=err, color=True)
 
 
 def hold_back(context: click.Context) -> None:
-    """From now on nothing is said before the command has ended."""
+    """Defer all output until the command ends."""
     context.meta.setdefault(QUIET, deque(maxlen=_MOST_HELD))
 
 
 def say_deferred(code: int) -> None:
-    """Print deferred output where the command did not end well."""
+    """Print deferred output if the command did not succeed."""
     deferred = _find_deferred()
     while deferred:
         text, err, is_folded = deferred.popleft()
@@ -93,7 +91,7 @@ def _find_deferred() -> deque[tuple[str, bool, bool]] | None:
 
 
 def say_commands(lines: Iterable[str]) -> None:
-    """Commands of ours to the program that reads this output."""
+    """Print workflow commands for the program that reads this output."""
     for line in lines:
         click.echo(escape_hidden(line))
 

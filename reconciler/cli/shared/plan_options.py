@@ -1,4 +1,4 @@
-"""Code that the reporting commands share: a look at the repository, its cells, and who changed which line."""
+"""Code that the reporting commands share: plan the repository, find its cells and who changed which line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_asked_cells(
     busy: bool = False,
     wait: float = 0.0,
 ) -> tuple[RepositoryPaths, Options]:
-    """The repository and the options of a look or a pass, from words as typed."""
+    """Return the repository, and the options of a plan or a pass from the words as typed."""
     specs, selectors = sort_words(words)
     parse(selectors)
     for repeated in (exclude, rerun):
@@ -59,7 +59,7 @@ def find_asked_cells(
 
 
 def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:
-    """List the cells of the specs on disk; none where they are broken, which other code reports."""
+    """List the declared cells of the specs on disk; none if the specs are broken, which other code reports."""
     try:
         desired = PlanCache.of(paths).load_desired(Options(specs))
     except (ReconcilerError, OSError):
@@ -68,7 +68,7 @@ def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> 
 
 
 def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResult:
-    """A look whose selection fits something. Raises ReconcilerError that names what there is to select."""
+    """Compute a plan whose selection matches something. Raises ReconcilerError that lists what can be selected."""
     seen = compute_plan(paths, options)
     if options.select and not list_cells(seen, options):
         raise explain_unfit(options.select, seen.desired)
@@ -77,7 +77,7 @@ def compute_selected_plan(paths: RepositoryPaths, options: Options) -> PlanResul
 
 
 def check_selection(memory: PlanCache, options: Options) -> None:
-    """Raise ReconcilerError where a selection fits no declared cell, before anything is done for it."""
+    """Raise ReconcilerError if a selection matches no declared cell, before any work is done."""
     if not options.select:
         return
     desired = memory.load_desired(options)
@@ -88,7 +88,7 @@ def check_selection(memory: PlanCache, options: Options) -> None:
 
 
 def list_early_remarks(seen: PlanResult) -> list[str]:
-    """List what would be refused at the end of the coming runs, and can be fixed before."""
+    """List problems that would be rejected at the end of the coming runs, and can be fixed before."""
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
     if seen.desired.gaps:
@@ -97,7 +97,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         found.append(f"{gaps} from the spec: reconcile validate")
     carried = cache(read_conf_here)
     wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried, None) for address in runs)), None)
-    if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # but for another reason
+    if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # unless a step reports it
         found.append(f"{wrong.message[0].upper()}{wrong.message[1:]}. {wrong.fix}")
     if all("rehearsal" in seen.desired.detail(address).marks for address in runs):
         return found
@@ -110,5 +110,5 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
 
 
 def choose_exit_code(plan: Plan) -> int:
-    """0 when everything selected is in sync, else 2."""
+    """Return 0 if everything selected is in sync, else 2."""
     return 0 if plan.in_sync else 2

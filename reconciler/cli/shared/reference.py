@@ -1,4 +1,4 @@
-"""``python -m reconciler.cli.shared.reference``: writes the generated parts of the documents, between their marks."""
+"""``python -m reconciler.cli.shared.reference``: write the generated parts of the documents, between their marks."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from reconciler.spec.loading import load_sources
 from reconciler.storage.files import replace
 from reconciler.storage.packaged_files import read_shipped
 
-# Every field of a spec, what it means, and what a change of it makes stale: that is not written down anywhere, it is
-# what the functions in ``desired/inputs.py`` read of it, in cells of every kind.
+# The reference of spec fields: what each means, and which resources a change of it makes stale. The latter is not
+# recorded: it is derived from the settings that the functions in ``desired/inputs.py`` read, in cells of every kind.
 _PROGRAMS = tuple(program.load_reference() for program in load_programs())
-# Title, where it is written, the model, and the prefix of its settings; None: the settings have names of their own.
+# Title, file, model, and prefix of its settings; None if the settings have their own names.
 _GROUPS: tuple[tuple[str, str, type[Group], str | None], ...] = (
     ("Submission", "`spec:`", models.Spec, ""),
     ("Documents", "`spec.documents:`", models.Documents, "documents."),
@@ -89,7 +89,7 @@ _READ_AS = {
     **{name: other for part in _PROGRAMS for name, other in part.recorded.items()},
     **{name: f"{name}.any" for name in _FREE},
 }
-# Shared files of the tree show these, and all that is said of documents and systems.
+# Shared files of the tree show these, and all settings of documents and systems.
 _RENDERED = ("submitter", "benchmark.source", "benchmark.excluded_code")
 _OF_SHARED_FILES = ("documents.", "system.", "hardware.")
 _LABELS = dict.fromkeys(TESTS, "Compliance test") | {f"{test} verdict": "Verdict" for test in TESTS}
@@ -101,7 +101,7 @@ _ORDER = (
 
 @cache
 def find_field_effects() -> Mapping[str, tuple[str, ...]]:
-    """Setting (or ``prefix.*``) → the kinds of resources whose key it enters, in any kind of cell."""
+    """Map each setting (or ``prefix.*``) to the kinds of resources whose key it enters, in any kind of cell."""
     data = read_shipped("specs/quickstart.yaml")
     declared = load_sources([Source("quickstart.yaml", data.decode(), compute_blob_id(data))], Path(), {})
     ruleset = load_ruleset(str(declared.round.value))
@@ -117,7 +117,7 @@ def find_field_effects() -> Mapping[str, tuple[str, ...]]:
 
 
 def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
-    """List the kinds of cells that decide which other settings are read: the backend, the format of its runs' results,
+    """List the kinds of cells that decide which other settings are read: the backend, the format of the run results,
     and whether files and commands are the user's own."""
     command, path = Value(("run",)), Value("somewhere")
     tests = {f"compliance.{test}": Value(True) for test in TESTS}
@@ -131,7 +131,7 @@ def _list_kinds_of_cells() -> Iterator[dict[str, Value]]:
 
 
 def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
-    """Kind, as the reference names it → the settings that the keys of a spec's resources were made of."""
+    """Map each kind, as named in the reference, to the settings that enter the keys of a spec's resources."""
     _, by_label = compile_desired(declared, ruleset, Pins(), noting=True)
     noted: dict[str, set[str]] = {}
     for label, names in by_label.items():
@@ -140,7 +140,7 @@ def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
 
 
 def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
-    """Direct effects only: what is made from a stale resource is stale with it."""
+    """List direct effects only: everything made from a stale resource is stale, too."""
     if name == "round":
         return "Submission, and the runs that read a value which the rounds rule differently"
     patterns = (name, f"{name}.*", f"{name.partition('.')[0]}.*")
@@ -180,7 +180,7 @@ def render_spec_reference() -> str:
     return "\n".join(parts)
 
 
-# The reference of commands and of exit codes as Markdown, from click's own tables and from ``reconciler.errors``.
+# The reference of commands and of exit codes as Markdown, from click's tables and from ``reconciler.errors``.
 
 _CODES = (
     (errors.IN_SYNC, "in sync, or done"),
@@ -190,13 +190,13 @@ _CODES = (
     (errors.INTERRUPTED, "interrupted by Ctrl-C or SIGTERM; run the same command again to go on"),
 )
 
-_EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # the document's introduction describes these
-_SEVERAL = 3  # commands from which on an option is described once
+_EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # described in the document's introduction
+_SEVERAL = 3  # number of commands from which an option is described once
 
 
 def render_command_reference(program: click.Group) -> str:
-    """Each command of the program: what it does, its usage, its options. Options with the same meaning in several
-    commands are described once."""
+    """Render each command: its purpose, usage and options. Options with the same meaning in several commands are
+    described once."""
     commands = dict(_list_commands(program, "reconcile"))
     counted = Counter(option for command in commands.values() for option in _list_options(command))
     shared = [option for option, count in counted.items() if count >= _SEVERAL]
@@ -209,7 +209,7 @@ def render_command_reference(program: click.Group) -> str:
 
 
 def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    """The pass first, then the commands as `--help` lists them, each group before its commands."""
+    """List the pass first, then the commands in the order of `--help`, each group before its commands."""
     context = click.Context(group, info_name=path)
     names = group.list_commands(context)
     for name in names if path != "reconcile" else ["pass", *names]:
@@ -246,7 +246,7 @@ def _table(options: Sequence[tuple[str, str]]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Paragraphs on a line each, as Markdown has them; click's marks for text to leave alone go."""
+    """Join each paragraph into one line of Markdown, and drop click's no-wrap marks."""
     paragraphs = re.split(r"\n\s*\n", text.replace("\b", "").strip())
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
@@ -256,7 +256,7 @@ def _cell(text: str) -> str:
 
 
 def render_exit_codes() -> str:
-    """The codes, and the exceptions that lead to them."""
+    """List the exit codes, and the exceptions that lead to them."""
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in _CODES)
     tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
     return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent(tree)}\n```\n"
@@ -266,8 +266,8 @@ def _dedent(text: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in text.splitlines())
 
 
-# The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as the
-# functions that apply them declare them.
+# The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as declared by
+# the functions that apply them.
 
 _HEAD = ("| Kind | Finds | Premises | Argument |", "|---|---|---|---|")
 _LOG_HEAD = ("### Rules of a detail log\n", "A finding of `log.consistency` names the rule that the log breaks.\n")
@@ -276,7 +276,8 @@ _CHECK_COLUMNS = ("| Rule | Asks for | By | Explanation |", "|---|---|---|---|")
 
 
 def render_findings_reference() -> str:
-    """The premises, numbered, then a table for each severity; then the rules of a detail log and those of ``check``."""
+    """Render the numbered premises, then a table for each severity; then the rules of a detail log and those of
+    ``check``."""
     verifier = check.load_verifier()
     declared = verifier.list_rules() if verifier is not None else ()
     premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
@@ -323,7 +324,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
 
 
 def write_into(text: str, generated: str) -> str:
-    """The document with what is generated between its marks."""
+    """Return the document with the generated text between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"

@@ -1,4 +1,4 @@
-"""Which repository a command works on, and which words name specs or selectors."""
+"""Find the repository of a command, and separate specs from selectors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
 from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
 
-_APART = "reconcile"  # the folder in that of git
+_APART = "reconcile"  # folder inside git's folder
 _SIGNS = ("specs", ".git", "state")
 
 
 def find_root(start: Path) -> Path | None:
-    """The nearest folder, from ``start`` upwards, that holds specs/, state/ or .git."""
+    """Return the nearest folder, from ``start`` upwards, that contains specs/, state/ or .git."""
     folder = start.resolve()
     return next((f for f in (folder, *folder.parents) if any((f / sign).exists() for sign in _SIGNS)), None)
 
 
 def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
-    """The repository around the working folder, else around the first spec named."""
+    """Find the repository around the working folder, else around the first spec named."""
     starts = [Path.cwd(), *(Path(spec).parent for spec in specs[:1])]
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
     if root is None:
@@ -39,14 +39,14 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
 
 
 def find_paths(root: Path) -> RepositoryPaths:
-    """Find the paths of a repository. A commit may have brought anything: where git lists a part of the working folder,
-    one in git's own folder takes its place."""
+    """Find the paths of a repository. If git tracks any part of the work folder, whose files a commit may have
+    supplied, use one inside git's own folder."""
     tracked = find_in_index(root, WORK)
     return RepositoryPaths(root, find_place_in_git(root, _APART) if tracked else None)
 
 
 def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
-    """Once in a command."""
+    """Warn once per command."""
     context = click.get_current_context(silent=True)
     if context is not None and context.find_root().meta.setdefault(__name__, paths) is not paths:
         return
@@ -59,7 +59,8 @@ def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
 
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(specs, selectors). A spec is an existing path, or ends as one does without an "="; all else names cells."""
+    """Return (specs, selectors). A spec is an existing path, or has a spec's suffix and no "="; other words name
+    cells."""
     specs = tuple(word for word in words if Path(word).exists() or _looks_like_spec(word))
     return specs, tuple(word for word in words if word not in specs)
 
@@ -69,8 +70,8 @@ def _looks_like_spec(word: str) -> bool:
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:
-    """A path as typed (from the working folder) as the repository knows it: relative to its root where possible. A link
-    keeps its own name, so that what it leads to is judged by who reads it."""
+    """Convert a typed path (from the working folder) to one relative to the root if possible. A link keeps its own
+    name, so that the reader judges its target."""
     written = make_written_name(Path(path), paths.root)
     if not Path(written).is_absolute() and ".." not in Path(written).parts:
         return written

@@ -1,4 +1,4 @@
-"""Running a pass with a view of it: what `reconcile` and `reconcile apply` share."""
+"""Run a pass with a progress view, for `reconcile` and `reconcile apply`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def run(
     show_all: bool = False,
     quick: float = 0.0,
 ) -> int:
-    """Run one pass and report it as it goes; then print the cells. Gives the exit code. Raises RepositoryError, after
-    all that, when git does not take the records. ``quick``: seconds of runs that never become results."""
+    """Run one pass with progress, then print the cells, and return the exit code. Raises RepositoryError at the end if
+    git rejects the records. ``quick``: seconds of runs that never become results."""
     memory = PlanCache.of(paths)
     check_selection(memory, options)
     if quick:
@@ -60,7 +60,7 @@ def run(
 def prepare_quick_pass(
     paths: RepositoryPaths, options: Options, saved: Plan | None, seconds: float, view: Any
 ) -> tuple[RepositoryPaths, Options]:
-    """Choose where a quick pass records, and its options; the inputs of its runs are made first, as ever."""
+    """Choose where a quick pass records, and its options, after making the inputs of its runs as usual."""
     if saved is not None or options.commit:
         what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
         raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
@@ -69,8 +69,8 @@ def prepare_quick_pass(
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
-    """ERROR where a step failed, else whether everything selected is in sync. What was asked for (`--rerun`) and came
-    to nothing in the end is not, though an earlier outcome counts and nothing is due."""
+    """Return ERROR if a step failed, else whether everything selected is in sync. A requested repetition (`--rerun`)
+    that failed is not, even if an earlier outcome counts and nothing is due."""
     if any(outcome.status is Status.FAILED for outcome in pass_report.outcomes):
         return ERROR
     last = {outcome.step.change.address: outcome for outcome in pass_report.outcomes}
@@ -85,7 +85,7 @@ def _is_invalid(outcome: Outcome) -> bool:
 def carry_out(
     memory: PlanCache, options: Options, *, saved: Plan | None = None, as_json: bool = False
 ) -> PassReport | None:
-    """Run one pass and report it as it goes; None where it was interrupted, which has been reported then."""
+    """Run one pass and report its progress; return None if it was interrupted, which has then been reported."""
     ended: list[Outcome] = []
     view = choose_view(as_json)
 
@@ -113,7 +113,7 @@ def carry_out(
 
 @contextlib.contextmanager
 def stop_cleanly() -> Iterator[None]:
-    """A service manager's SIGTERM ends a pass like Ctrl-C: the child is stopped, what is done is kept."""
+    """Let a service manager's SIGTERM end a pass like Ctrl-C: the child is stopped, finished work is kept."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -122,7 +122,8 @@ def stop_cleanly() -> Iterator[None]:
 
 
 def choose_view(as_json: bool) -> Any:
-    """Bars on a terminal; lines otherwise, and on standard error where a pass_report is JSON; with --quiet failures."""
+    """Choose bars on a terminal, else lines (on standard error if the report is JSON), and only failures with
+    --quiet."""
     if is_quiet():
         return Failures(lambda line: say_at_once(line, err=True))
     if as_json:
@@ -135,7 +136,7 @@ def choose_view(as_json: bool) -> Any:
 
 
 def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> None:
-    """Print the cells, the remaining steps, and what the pass took."""
+    """Print the cells, the remaining steps, and the duration of the pass."""
     plan = pass_report.after.plan
     if not pass_report.outcomes and plan.in_sync:
         if pass_report.rendered:

@@ -46,7 +46,7 @@ def originals_option() -> click.Option:
 
 @contextmanager
 def show_progress(*, quiet: bool) -> Iterator[Report | None]:
-    """A bar on a terminal, nothing elsewhere."""
+    """Show a bar on a terminal, nothing elsewhere."""
     if quiet or is_quiet() or not sys.stderr.isatty():
         yield None
         return
@@ -57,7 +57,7 @@ def show_progress(*, quiet: bool) -> Iterator[Report | None]:
 
 
 def open_archive(folder: Path | None) -> Callable[[str], Path | None] | None:
-    """Finds a file of a folder by the SHA-256 of its content. Each is read once, and only when one is looked for."""
+    """Return a function that finds a file of a folder by its SHA-256. Files are hashed once, on the first search."""
     if folder is None:
         return None
     known: dict[str, Path] = {}

@@ -1,4 +1,4 @@
-"""A scenario folder that the endpoints harness filled."""
+"""A scenario folder with results of the endpoints harness."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ DESCRIBED = """\
 
 @applies(check_documents.rule)
 def check_readme(view: CellView) -> Complaints:
-    """README.md alone: the endpoints harness configures no LoadGen."""
+    """Require only README.md: the endpoints harness does not configure LoadGen."""
     yield from find_empty(view, (README,))
 
 
 @applies(check_readable_logs.rule)
 def check_readable_results(view: CellView) -> Complaints:
-    """Every file that is there can be read."""
+    """Require that every existing file is readable."""
     files = view.files
     yield from find_broken((files.config, files.result_summary, files.accuracy_results, files.measurements))
 
@@ -56,7 +56,7 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
 
 
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Byte for byte: the checker reads them with the measurements."""
+    """Copy the files byte for byte: the checker reads them with the measurements."""
     assert content.configuration is not None
     yield at(layout.cell_file, file=CONFIG), content.configuration
     for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):

@@ -1,4 +1,5 @@
-"""Rules of a scenario folder that the endpoints harness filled (submission checker: endpoints parser and checks)."""
+"""Rules of a scenario folder with results of the endpoints harness (submission checker: endpoints parser and
+checks)."""
 
 from __future__ import annotations
 
@@ -153,7 +154,7 @@ def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
 
 
 def _output_lengths(view: CellView, test: str) -> Complaints:
-    """TEST09 has no file of its own: the mean number of output tokens must be within its limits."""
+    """Check TEST09, which has no separate file: the mean number of output tokens must be within its limits."""
     summary, limits = (
         view.files.result_summary,
         view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},

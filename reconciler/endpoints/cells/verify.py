@@ -1,4 +1,4 @@
-"""Output of the endpoints harness against itself: what was configured, what ran, what was scored."""
+"""Check the endpoints harness's output for contradictions between its configuration, its run and its scores."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ ENDPOINTS_CONTRADICTIONS = (
 
 
 def find_result_gaps(view: CellView) -> Iterator[Gap]:
-    """One for each file that a comparison needs and that is of no use."""
+    """Yield a gap for each file that a comparison needs and that is unusable."""
     for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
         yield from find_gap(view, read, name, blind=True)
 

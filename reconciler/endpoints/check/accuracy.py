@@ -1,4 +1,4 @@
-"""Accuracy: which points carry it, and whether it meets the benchmark's bars."""
+"""Accuracy: which points need a result, and whether it meets the benchmark's bars."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SWE_BENCH = "swe_bench"
 
 
 def check_coverage(view: CurveView) -> Iterator[Complaint]:
-    """One accuracy result in each mandatory band and at the Offline point, and no other."""
+    """Require one accuracy result in each mandatory band and at the Offline point, and no other."""
     regions = derive_curve_regions(view.folder, view.rules)[0]
     if regions is None:
         return
@@ -46,8 +46,8 @@ def _runs(point: PointFolder) -> tuple[AccuracyScore, ...]:
 
 
 def _candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tuple[str, ...]]]:
-    """Points with an accuracy run and the bands that each could fill; the elected one last, which takes the high band
-    only where no other does."""
+    """List the points with an accuracy run and the bands that each could fill; the elected one last, so that it takes
+    the high band only if no other does."""
     carrying = [p for p in view.folder.points if _runs(p) and p.state("offline") != DEDICATED]
     ordered = sorted(carrying, key=lambda point: point.state("offline") == ELECTED)
     return [(point, regions.list_bands(point.concurrency, view.rules)) for point in ordered]
@@ -59,7 +59,7 @@ def check_present(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_bars(view: CurveView) -> Iterator[Complaint]:
-    """Check the bars of single-turn benchmarks: at every point that has results."""
+    """Check the bars of single-turn benchmarks at every point that has results."""
     benchmark = _find_benchmark(view)
     if benchmark is None:
         if any(point.scores for point in view.folder.points):
@@ -95,8 +95,8 @@ def _find_benchmark(view: CurveView) -> RuledBenchmark | None:
 
 
 def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
-    """Metric in lower case → its mean over the datasets, weighted with their samples where every dataset says how many
-    it has."""
+    """Map each metric in lower case to its mean over the datasets, weighted by sample counts if every dataset states
+    its own."""
     collected: dict[str, list[tuple[Decimal, int]]] = {}
     for score in scores:
         for metric, value in score.scores.items():
@@ -111,7 +111,7 @@ def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
 
 
 def check_inline(view: CurveView) -> Iterator[Complaint]:
-    """Check agentic benchmarks: the score of the performance run itself, at every point."""
+    """Check agentic benchmarks: every point needs a score from the performance run itself."""
     benchmark = _agentic(view)
     if benchmark is None or benchmark.inline is None:
         return
@@ -127,7 +127,7 @@ def check_inline(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
-    """The mean of one result from each mandatory region."""
+    """Check the mean of one result from each mandatory region."""
     benchmark, regions = _agentic(view), derive_curve_regions(view.folder, view.rules)[0]
     if benchmark is None or benchmark.swe_bench is None or regions is None:
         return
@@ -178,7 +178,7 @@ def _agentic(view: CurveView) -> RuledBenchmark | None:
 
 
 def _share(score: AccuracyScore | None) -> Decimal | None:
-    """In percent, of a share from 0 to 1."""
+    """Convert a share from 0 to 1 to percent."""
     if score is None or not score.scores:
         return None
     value = score.scores.get("score", next(iter(score.scores.values())))

@@ -1,4 +1,4 @@
-"""Rules for the points of one curve together: where they are, how many, and of one system, model and seed set."""
+"""Rules for the points of one curve together: their positions, their number, and one system, model and seed set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ C_MIN = "c_min_override"
 
 
 def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
-    """True where every point but a dedicated Offline one says so by its load pattern."""
+    """Return True if the load pattern of every point, except a dedicated Offline one, is agentic."""
     return _patterns(curve) == {rules.values.agentic_load_pattern}
 
 
@@ -43,7 +43,7 @@ def find_c_max(curve: CurveFolder) -> int | None:
 
 
 def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | None, tuple[Complaint, ...]]:
-    """c_min_override: every point of the curve declares the same one, or none does."""
+    """Return c_min_override: either every point of the curve declares the same value, or none declares it."""
     stated = {point: _read_minimum(point) for point in curve.points}
     if all(value is _NOTHING for value in stated.values()):
         return None, ()
@@ -71,7 +71,7 @@ def _read_minimum(point: PointFolder) -> Any:
 
 
 def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions | None, tuple[Complaint, ...]]:
-    """None, with the complaint that says why, where the regions cannot be computed."""
+    """Return the regions, or None with the complaint that says why they cannot be computed."""
     declared, problems = find_declared_minimum(curve, rules)
     c_max = find_c_max(curve)
     if problems or c_max is None or not curve.points:
@@ -229,7 +229,7 @@ def check_one_model(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_one_dataset(view: CurveView) -> Iterator[Complaint]:
-    """As the official checker: of the points whose result can be read."""
+    """Compare, like the official checker, the points whose result can be read."""
     read = [point for point in view.folder.stated if point.summary.value is not None]
     names = {str(point.state("dataset") or "") for point in read}
     if len(names) > 1:
@@ -279,7 +279,7 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
-    """Nothing is known where no list says for which cohort it was published."""
+    """Nothing is checked if no list says for which cohort the seed set was published."""
     for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
         seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
         if seeds is None or target is None:
@@ -329,7 +329,7 @@ def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object
 
 
 def check_descriptions(view: CurveView) -> Iterator[Complaint]:
-    """One system: only what the rules let vary may differ from the first point's description."""
+    """Require one system: only fields that the rules let vary may differ from the first point's description."""
     free = set(view.rules.values.per_point_description)
     read = [(point, point.description.value) for point in view.folder.points if point.description.value is not None]
     for point, document in read[1:]:

@@ -1,4 +1,4 @@
-"""Applies every rule to an Endpoints submission: its folders, systems, curves and points."""
+"""Apply every rule to an Endpoints submission: its folders, systems, curves and points."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from reconciler.tree.reading.unreadable_folders import (
 )
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 
-# Measurements of a point, and whether they are enough: counts, durations, metrics, utilisation.
+# Whether a point's measurements are sufficient: counts, durations, metrics, utilisation.
 
-# Findings of ``judge_point`` that no other rule here has.
+# Findings of ``judge_point`` that no other rule here covers.
 _JUDGED = (
     make_rule("point-duration", "each point lasts as long as its region asks"),
     make_rule("steady-state-basis", "each point has a steady state", warning=True),
@@ -117,7 +117,7 @@ def check_interactivity(view: CurveView) -> Iterator[Complaint]:
 
 
 def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
-    """A stated metric is the one that its counts make."""
+    """Require that a stated metric matches its counts."""
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
     if stated is not None and abs(stated - derived) > abs(derived) * rules.values.metric_tolerance:
@@ -272,7 +272,7 @@ ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
     rule for table in (SUBMISSION_RULES, _OF_SYSTEMS, _OF_CURVES, _OF_POINTS) for rule, _ in table
 )
 
-# Files of one submission that cannot all be right, whatever the rules ask.
+# Contradictions between the files of one submission, whatever the rules require.
 _CONTRADICTIONS = frozenset(
     f"curve.{name}"
     for name in (
@@ -286,8 +286,8 @@ _CONTRADICTIONS = frozenset(
 
 
 def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
-    """Every finding about the submissions at or below a path. ReconcilerError where there is none. ``rules``: those of
-    the newest version, if none are given."""
+    """Return every finding about the submissions at or below a path. Raises ReconcilerError if there are none.
+    ``rules``: those of the newest version by default."""
     ruled = rules or load_endpoints_rules()
     with collect_closed_folders() as closed:
         submissions = find_submissions(path)
@@ -304,7 +304,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
 
 
 def verify_endpoints(path: Path) -> TreeReport:
-    """Verify contradictions, without what is only missing or against a rule: each point against its own run."""
+    """Find contradictions, ignoring what is only missing or against a rule: compare each point with its own run."""
     report = check_endpoints(path)
     kept = tuple(
         finding
@@ -334,7 +334,7 @@ def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]
 
 def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     for point in curve.points:
-        list_folders(point.path)  # a curve with points missing cannot be judged
+        list_folders(point.path)  # a curve with missing points cannot be judged
     about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
     yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
     for point in curve.points:

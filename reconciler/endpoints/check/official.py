@@ -1,7 +1,7 @@
-"""Runs the official checker of Endpoints submissions, of the package endpoints-submission-cli, over a folder.
+"""Run the official checker of Endpoints submissions, from the package endpoints-submission-cli, over a folder.
 
-It runs in a child process of whichever Python has it, by its own classes: its command line would ask the network for a
-newer version of itself.
+It runs in a child process of the Python that has it installed, through its classes: its command line would query the
+network for a newer version.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _SECONDS = 600.0
 def run_official_checker(
     report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists | None = None
 ) -> TreeReport:
-    """The report with what the official checker says of the one submission at ``path``. ``environment``: a virtual
-    environment that has the package; any other folder for the running Python's.
+    """Return the report with the official checker's findings about the submission at ``path``. ``environment``: a
+    virtual environment that has the package; for any other folder, the running Python's.
 
-    ReconcilerError where it is not installed, or where there are several submissions.
+    Raises ReconcilerError if it is not installed, or if there are several submissions.
     """
     found = find_submissions(path)
     if len(found) != 1:

@@ -1,4 +1,4 @@
-"""Statements of one point.yaml, by itself and against the run that it describes."""
+"""Check the statements of one point.yaml, by themselves and against the run that it describes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COUNTS = ("requests_issued", "requests_completed", "concurrency")
 
 
 def check_form(view: PointView) -> Iterator[Complaint]:
-    """Types and ranges."""
+    """Check types and ranges."""
     document = view.folder.point.value
     if document is None:
         return

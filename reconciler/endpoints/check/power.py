@@ -1,4 +1,4 @@
-"""Provisioned power of a system, and what each point engages of it."""
+"""Check the provisioned power of a system, and how much of the system each point uses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reconciler.endpoints.tree.reading import PointFolder, SystemFolder
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.tree.findings import Complaint
 
-_DIGITS = 18  # of a count
+_DIGITS = 18  # maximum digits of a count
 _PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
 
 
 def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | None:
-    """None where there is no descriptor that could be read."""
+    """Return None if there is no readable descriptor."""
     document = system.power.value
     if document is None:
         return None
@@ -124,7 +124,7 @@ def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
 
 
 def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
-    """As many replicas as fit, or a reason."""
+    """Require as many replicas as fit, or a reason."""
     replicas, replica = _replicas(point)
     place = point.point.file
     if not replica or provisioned is None or _is_split(point):
@@ -148,7 +148,8 @@ def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]
 
 
 def _replicas(point: PointFolder) -> tuple[int, int]:
-    """(replicas, accelerators of one), of the point's own description; 0 accelerators where it has no parallelism."""
+    """Return (replicas, accelerators per replica) from the point's own description; 0 accelerators if it has no
+    parallelism."""
     document = point.description.value
     values = document.values if document is not None else {}
     summary = values.get("config_summary")
@@ -164,7 +165,7 @@ def _replicas(point: PointFolder) -> tuple[int, int]:
 
 
 def _is_split(point: PointFolder) -> bool:
-    """Prefill and decode apart: the rules do not say what a replica is then."""
+    """Return True if prefill and decode are separate: the rules do not define a replica then."""
     document = point.description.value
     flag = document.get("disaggregated") if document is not None else None
     return flag is True or (_whole(flag) or 0) > 1

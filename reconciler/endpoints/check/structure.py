@@ -1,5 +1,5 @@
-"""Folders and files that a submission must have, and how rules are named: as the official checker names the check that
-fails for the same reason, below ``curve.``."""
+"""Check the folders and files that a submission must have. Rules are named after the official check that fails for the
+same reason, below ``curve.``."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"
 
 
 def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Rule:
-    """``sources`` none: the official checker and the policy."""
+    """Make a rule of curves. ``sources``: by default the official checker and the policy."""
     severity = Severity.WARNING if warning else Severity.ERROR
     return Rule(f"curve.{name}", title, sources or (CHECKER, POLICY), severity)
 
 
 def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 0, warning: bool = False) -> Complaint:
-    """``warning``: this case is milder than its rule."""
+    """Make a complaint. ``warning``: this case is milder than its rule."""
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 
 def describe_mismatch(value: object) -> str:
-    """Describe the value of a field, behind its name."""
+    """Describe the value of a field, to follow its name."""
     if value is None:
         return "is missing"
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
@@ -62,7 +62,7 @@ class CurveView(Struct, frozen=True):
 
 
 class PointView(Struct, frozen=True):
-    """``curve``: the one that the point is of."""
+    """``curve``: the point's curve."""
 
     folder: PointFolder
     curve: CurveFolder

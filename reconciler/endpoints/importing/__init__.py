@@ -1,1 +1,1 @@
-"""Readers of runs of the client that were made elsewhere."""
+"""Readers of client runs that were made elsewhere."""

@@ -1,4 +1,4 @@
-"""The spec of an adopted Endpoints submission: its curves, with facts from nothing but its own documents."""
+"""The spec of an adopted Endpoints submission: its curves, with facts only from its own documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reconciler.spec.edit import render_value
 
 # Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents.
 
-# Fields of a point.yaml that a rendering takes from elsewhere than `disclosure`, and those it does not show.
+# Fields of a point.yaml that a rendering takes from a source other than `disclosure`, and those that it omits.
 _DISCLOSED = (
     *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
     *("dataset_name", "dataset_type", "dataset_link", "target_cohort"),
@@ -45,12 +45,12 @@ _MICROSECONDS = 10**6
 def describe_point(
     item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules
 ) -> dict[str, Any]:
-    """By flat name. ``stated``: what its point.yaml and system_desc.json say of it."""
+    """Describe a point by flat names. ``stated``: the contents of its point.yaml and system_desc.json."""
     return {**_spell(item), **_disclose(stated, rules), **_describe_warmup(stated, item, concurrency)}
 
 
 def _spell(item: TakenCell) -> dict[str, Any]:
-    """The settings of a point as a spec writes them, by flat name."""
+    """Return the settings of a point as written in a spec, by flat name."""
     found: dict[str, Any] = {}
     for name, value in item.settings.items():
         if name in _TIMES:
@@ -77,7 +77,7 @@ def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]
 
 
 def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
-    """How many nodes a point engages, and why fewer replicas ran than fit."""
+    """Return how many nodes a point engages, and why fewer replicas ran than fit."""
     found: dict[str, Any] = {}
     used, short = stated.get("nodes_used"), stated.get("dp_shortfall")
     for item in used if isinstance(used, list) else ():
@@ -90,7 +90,7 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
-    """Describe what a rendering would not say by itself of what happened before a point's run."""
+    """Describe the events before a point's run that a rendering would not state by itself."""
     block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
     known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
     found: dict[str, Any] = {}
@@ -126,7 +126,7 @@ _TOLD: Mapping[str, Callable[[object], bool]] = {
 
 
 def make_exact(values: Mapping[str, object]) -> dict[str, Any]:
-    """Fractions as decimals, which a spec keeps digit by digit."""
+    """Convert fractions to decimals, which a spec preserves digit by digit."""
     return {name: Decimal(str(value)) if isinstance(value, float) else value for name, value in values.items()}
 
 
@@ -135,7 +135,7 @@ def is_scalar(value: object) -> bool:
 
 
 def name_node(identity: object) -> str:
-    """A type of node has a number in a submission, and a name in a spec."""
+    """Name a type of node, which has only a number in a submission."""
     return f"type-{identity}"
 
 
@@ -143,10 +143,10 @@ _ACCELERATORS = "accelerator_info"
 
 
 class AdoptedCurves(TakenCurves, frozen=True):
-    """As `adopt` takes them."""
+    """Curves in the form that `adopt` expects."""
 
     def refuse_round(self, round_name: str) -> None:
-        """There is but one version of the rules."""
+        """Reject a round: there is only one version of the rules."""
         if round_name not in ("", VERSION):
             raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
 
@@ -155,15 +155,15 @@ class AdoptedCurves(TakenCurves, frozen=True):
 
 
 def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
-    """ReconcilerError as ``read_curves``."""
+    """Read a submission to adopt. Raises ReconcilerError like ``read_curves``."""
     return AdoptedCurves(**{**asdict(read_curves(path, submitter)), "rehearsal": rehearsal})
 
 
 def render_curves_spec(
     tree: TakenCurves, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]
 ) -> str:
-    """``cells``: those to declare. ``left_out``: cell or file → why it is not. ``files``: those copied to the folder of
-    the spec."""
+    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those copied to
+    the folder of the spec."""
     chosen = {item.cell: item for item in cells}
     kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
     return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))
@@ -206,7 +206,7 @@ def _lines(
 def _system(
     name: str, stated: Mapping[str, Any], rules: CurveRules, files: Collection[str], *, typed: bool
 ) -> Iterator[str]:
-    """``typed``: points name the types of node that they use, also where there is but one."""
+    """``typed``: points name the types of node that they use, even if there is only one."""
     yield f"    {render_value(name)}:"
     yield "      category: datacenter"
     yield f"      status: {render_value(str(stated.get('system_availability_status', '')).strip().lower())}"
@@ -225,7 +225,7 @@ def _system(
 
 
 def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
-    """With the fields of its one kind of accelerator, which are written flat."""
+    """Flatten the fields of the node's one kind of accelerator into the node."""
     listed = node.get(_ACCELERATORS)
     flat = listed[0] if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], Mapping) else {}
     return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
@@ -268,12 +268,12 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
 
 
 def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
-    """Choose the points that have an accuracy result, and those that the rules ask for in addition, which `plan` shows
-    as due."""
+    """Choose the points that have an accuracy result, and those that the rules also require, which `plan` shows as
+    due."""
     try:
         regions = derive_regions(curve.points, curve.max_concurrency, rules, curve.min_concurrency or None)
     except ReconcilerError:
-        return sorted(curve.scored)  # the spec is refused for the same reason
+        return sorted(curve.scored)  # the spec is rejected for the same reason
     first = [*curve.scored, *(point for point in curve.points if point not in curve.scored)]
     asked = match_bands([(point, regions.list_bands(point, rules)) for point in first])
     benchmark = rules.benchmarks.get(curve.official)

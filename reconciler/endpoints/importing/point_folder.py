@@ -1,4 +1,4 @@
-"""Results of the official Endpoints client that were made elsewhere: in a folder as the client left them, or r<N> of a
+"""Read results of the official Endpoints client that were made elsewhere: a folder as left by the client, or r<N> of a
 submission."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 
 
 class PointRun(Struct, frozen=True):
-    """The performance run of a point, or its accuracy run. ``files``: those of its record by the names of artifacts."""
+    """The performance or accuracy run of a point. ``files``: those of its record, by artifact name."""
 
     folder: Path
     mode: str
@@ -95,8 +95,8 @@ def is_reader_of(folder: Path) -> bool:
 
 
 def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...]:
-    """The performance run in a folder, and the accuracy run that belongs to it; or the one that is there. LogError:
-    neither, or a file that cannot be read."""
+    """Find the performance run in a folder and its accuracy run, or the only one present. Raises LogError if there is
+    none, or a file cannot be read."""
     refuse_special(path)
     there = {name: found for name, places in PLACES.items() if (found := _find(path, places))}
     if CONFIG not in there:
@@ -117,7 +117,7 @@ def _find(path: Path, places: tuple[str, ...]) -> Path | None:
 
 
 def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
-    """Skip a performance phase that only precedes an accuracy run, one sample long."""
+    """Skip a performance phase that only precedes an accuracy run and is one sample long."""
     config = parse_yaml_mapping(there[CONFIG].read_bytes())
     scored = ACCURACY_RESULTS in there and bool(
         list(read_accuracy_scores(parse_json_object(there[ACCURACY_RESULTS].read_bytes())))
@@ -134,6 +134,6 @@ def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
 
 
 def _run(path: Path, mode: str, there: Mapping[str, Path], version: str = "", *, scored: bool = False) -> PointRun:
-    """``scored``: the performance run was, as those of agentic benchmarks are."""
+    """``scored``: the performance run has scores, as in agentic benchmarks."""
     also = (ACCURACY_RESULTS,) if scored and ACCURACY_RESULTS in there else ()
     return PointRun(path, mode, {name: there[name] for name in (CONFIG, _OWN[mode], *also)}, version)

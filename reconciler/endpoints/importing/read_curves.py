@@ -1,4 +1,4 @@
-"""Reads the folder of an Endpoints submission into what a spec would declare of it, point by point."""
+"""Read the folder of an Endpoints submission into the declarations of a spec, point by point."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class TakenCurve(Struct, frozen=True):
 
 
 class TakenCurves(Struct, frozen=True):
-    """Curves of one submission. ``unreadable``: what of the folder is not read, and what it is. ``stated``: cell → what
-    its point.yaml and system_desc.json say of this point."""
+    """Curves of one submission. ``unreadable``: parts of the folder that cannot be read → the reason. ``stated``: cell
+    → contents of the point.yaml and system_desc.json of its point."""
 
     submitter: str
     ruleset: Ruleset
@@ -80,11 +80,11 @@ class TakenCurves(Struct, frozen=True):
 
     @property
     def folders(self) -> dict[str, Path]:
-        """By where a rendering has it."""
+        """Map each place in a rendered tree to its folder."""
         return {f"{self.submitter}/{PENDING}": self.path}
 
     def find_files(self) -> dict[str, Path]:
-        """Find the files that a repository keeps with its spec, by their place: code, documents, and the power of each
+        """Find the files that a repository stores with its spec, by place: code, documents, and the power of each
         system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
@@ -98,11 +98,11 @@ class TakenCurves(Struct, frozen=True):
 
 
 def read_curves(path: Path, submitter: str = "") -> TakenCurves:
-    """ReconcilerError where there are several submissions, unless ``submitter`` has one of them."""
+    """Read one submission. Raises ReconcilerError if there are several, unless ``submitter`` has exactly one."""
     found = find_submissions(path)
     chosen = [item for item in found if not submitter or item.submitter == submitter]
     if len(found) == 1:
-        chosen = list(found)  # the folder above it need not be called after the submitter
+        chosen = list(found)  # the folder above it need not have the submitter's name
     if len(chosen) != 1:
         listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
         raise ReconcilerError(f"{path} holds {len(found)} submissions: {listed}", fix="name the folder of one")
@@ -142,7 +142,8 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
 
 
 def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, str]:
-    """``taken``: names that benchmarks of other models have. None, with the reason, for what a spec cannot declare."""
+    """``taken``: names of the benchmarks of other models. Return None with the reason for a curve that a spec cannot
+    declare."""
     description = folder.description
     division = folder.division.strip().lower()
     if division not in CURVE_DIVISIONS:
@@ -186,7 +187,7 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
 
 
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
-    """Read the settings with which a spec asks for the run, by flat name; times in ms."""
+    """Read the settings with which a spec requests the run, by flat name; times in ms."""
     runtime = {
         keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
         keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),

@@ -1,4 +1,5 @@
-"""Results of the endpoints harness that were made elsewhere, in a folder as the harness or a submission tree has it."""
+"""Read results of the endpoints harness that were made elsewhere, from a folder of the harness or of a submission
+tree."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ _PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
 
 
 class EndpointsRun(Struct, frozen=True):
-    """One run. ``files``: those of its record by the names of artifacts. ``left``: what they hold."""
+    """One run. ``files``: those of its record, by artifact name. ``left``: their contents."""
 
     folder: Path
     mode: str
@@ -105,7 +106,7 @@ def is_reader_of_cell(files: CellFiles) -> bool:
 
 
 def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell:
-    """Their configuration says what a spec must ask for."""
+    """Read a cell; the configuration determines what a spec must request."""
     try:
         runs = find_runs(files.results.path)
     except LogError as error:
@@ -119,8 +120,8 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
 
 
 def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun, ...]:
-    """The accuracy run and the performance run in a folder, or the one that is there. LogError: neither, or a file that
-    cannot be read."""
+    """Find the accuracy run and the performance run in a folder, or the only one present. Raises LogError if there is
+    none, or a file cannot be read."""
     refuse_special(path)
     config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
     found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
@@ -133,7 +134,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """Skip the other mode's file as the harness leaves it with a run: without a sample, or without a score."""
+    """Skip the file that the harness leaves for the other mode, which has no sample or no score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == "performance":
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
@@ -151,5 +152,5 @@ def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
 
 
 def _kept(below: Path) -> bool:
-    """A test's verdict, and the result of each of its phases."""
+    """Return True for a test's verdict, and the result of each of its phases."""
     return len(below.parts) == 2 or below.name == RESULT_SUMMARY

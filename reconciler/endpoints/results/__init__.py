@@ -1,1 +1,1 @@
-"""Results of the client: what a run leaves, as a result of a round and as a point of a curve."""
+"""Results of the client: the output of a run, as a result of a round and as a point of a curve."""

@@ -1,7 +1,7 @@
 """Scores of the endpoints harness, over all datasets of an accuracy run.
 
-Its scorers state each score on a scale of their own (mlcommons/endpoints: evaluation/scoring.py): compared with a bar
-is what is named after it, as ROUGE is, and what the submission checker itself compares.
+Its scorers use different scales (mlcommons/endpoints: evaluation/scoring.py): a bar applies only to a score with its
+name, such as ROUGE, and to the scores that the submission checker itself compares.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reconciler.storage.documents import ResultDocument
 
 
 def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]:
-    """Entries of accuracy datasets; those that a performance run was scored on its way are none."""
+    """Yield the entries of accuracy datasets, without those scored during a performance run."""
     found = results.get("accuracy_scores")
     for score in found if isinstance(found, list) else ():
         if isinstance(score, Mapping) and score.get("dataset_type") in (None, "accuracy"):
@@ -24,7 +24,7 @@ def read_accuracy_scores(results: ResultDocument) -> Iterator[Mapping[str, Any]]
 
 
 def read_sample_count(results: ResultDocument) -> Decimal | None:
-    """Over all datasets; None when none says."""
+    """Return the total over all datasets; None if none is stated."""
     counts = []
     for score in read_accuracy_scores(results):
         counted = score.get("response_counts")
@@ -35,9 +35,9 @@ def read_sample_count(results: ResultDocument) -> Decimal | None:
 
 
 def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
-    """The mean over all datasets of the part of a score that an accuracy bar names, without regard to case, or by its
-    last word (checker: accuracy_check). ``single``: a score without parts counts for the bar. None where there is none.
-    Parts may be text: the harness writes those of a ROUGE score so."""
+    """Return the mean over all datasets of the part of a score that an accuracy bar names, ignoring case, or by its
+    last word (checker: accuracy_check). ``single``: a score without parts counts for the bar. None if there is none.
+    Parts may be text: the harness writes ROUGE scores so."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
     for value in (score.get("score") for score in read_accuracy_scores(results)):
@@ -52,9 +52,10 @@ def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | 
 
 
 def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
-    """Judge a score for its record: the metric, the bars that the results have a figure for, and whether these are met.
+    """Judge a score for its record: the metric, the bars for which the results have a figure, and whether they are met.
 
-    The checker compares no others: the harness states them on scales of its own. ValueError: a dataset has no score.
+    The checker compares no others: the harness states them on its own scales. Raises ValueError if a dataset has no
+    score.
     """
     scores = list(read_accuracy_scores(results))
     if not scores or any(score.get("score") is None for score in scores):
@@ -87,5 +88,5 @@ def _text(value: Decimal | None) -> str | None:
 
 
 def show_plain(value: Decimal) -> str:
-    """Ten significant digits."""
+    """Round to ten significant digits."""
     return format(float(value), ".10g")

@@ -1,7 +1,7 @@
 """Compliance tests of the endpoints harness, judged from the results of their phases.
 
-The harness runs a test's phases behind the performance run, each in a folder of its own, and states what came of them
-in audit_<name>.json (mlcommons/endpoints: compliance/audit_test). The submission checker believes that file.
+The harness runs a test's phases after the performance run, each in a separate folder, and states the outcome in
+audit_<name>.json (mlcommons/endpoints: compliance/audit_test). The submission checker trusts that file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reconciler.storage.documents import ResultDocument
 
 CACHING = "output_caching_test"
 _REFERENCE, _REPEATED = "reference", "output_caching"
-_FASTER = Decimal("0.1")  # TEST04: how much faster repeated samples may be, and how many of a phase's may be missing
+_FASTER = Decimal("0.1")  # TEST04: allowed speed-up of repeated samples, and share of missing samples in a phase
 _NEAR = Decimal("0.0001")
 
 
@@ -29,7 +29,7 @@ class Audits(Struct, frozen=True):
 
 
 def find_wrong_audits(audits: Audits) -> Iterator[str]:
-    """Find contradictions of a stated test with itself."""
+    """Find contradictions within a stated test."""
     for name, document in sorted(audits.stated.items()):
         if document.get("test") != name:
             yield f"audit: expected {name}, audit_{name}.json says {document.get('test')}"
@@ -53,7 +53,7 @@ def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument
 
 
 def _caching(reference: ResultDocument, repeated: ResultDocument, stated: ResultDocument) -> Iterator[str]:
-    """Why the test fails."""
+    """Yield the reasons why the test fails."""
     for name, phase, count in ((_REFERENCE, reference, "ref"), (_REPEATED, repeated, "audit")):
         asked = parse_number(stated.get(f"{count}_requested")) or parse_number(phase.get("n_samples_issued"))
         done = parse_number(phase.get("n_samples_completed"))
@@ -65,7 +65,7 @@ def _caching(reference: ResultDocument, repeated: ResultDocument, stated: Result
 
 
 def find_missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator[str]:
-    """Find what keeps a result from being entered. ``required``: test → the harness's name of it."""
+    """Find problems that prevent a result from being entered. ``required``: test → its name in the harness."""
     for test, name in sorted(required.items()):
         document = audits.stated.get(name)
         if document is None:

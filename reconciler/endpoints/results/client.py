@@ -1,5 +1,5 @@
-"""The configuration of the official Endpoints client for one point: made from what is asked, and compared with what the
-client says it ran. Names and units (ms) are those of the client (mlcommons/endpoints: config/schema.py)."""
+"""The configuration of the official Endpoints client for one point: built from the request, and compared with what the
+client reports. Names and units (ms) are those of the client (mlcommons/endpoints: config/schema.py)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _PATIENCE = 300  # seconds for its own processes to start, before anything is me
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 EXTRAS = "client.accuracy.extras."
-SERVICE = "client.accuracy.service"  # the SWE-bench service that an agentic benchmark's accuracy run asks
-SWE_BENCH = "swe_bench"  # the client's name of that dataset
+SERVICE = "client.accuracy.service"  # the SWE-bench service used by an agentic benchmark's accuracy run
+SWE_BENCH = "swe_bench"  # the client's name for that dataset
 _INLINE = "agentic_inference_inline"  # the client's scorer of a performance run
-_TURN_SECONDS = 86400  # that one turn may take: the client's own default
+_TURN_SECONDS = 86400  # maximum for one turn: the client's own default
 _SHARED = (
     *("point.concurrency", DEDICATED_OFFLINE, AGENTIC, "client.api", "client.workers"),
     *(keys.SCHEDULE_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, "seed_set"),
@@ -46,16 +46,16 @@ _SCORED = (
     *(f"client.accuracy.{name}" for name in ("name", "method", "ground_truth", "extractor")),
     *(keys.ACCURACY_SAMPLE_COUNT, "point.least_accuracy_samples"),
 )
-# Groups of free names: each that is declared counts.
+# Groups of free names: every declared one counts.
 _FREE = (PARAMETERS, _COLUMNS, "endpoint.stack.")
 _PLACES = (("report_dir",), ("endpoint_config", "endpoints"), ("model_params", "tokenizer_name"))
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 class ClientPlaces(Struct, frozen=True):
-    """Places here: none of them is identity. ``dataset`` and ``accuracy``: files; ``report``: the empty folder that the
-    client leaves its results in; ``key_variable``: of its environment, with the endpoint's key; ``service``: the
-    address of a SWE-bench service."""
+    """Local paths and names, none of which is part of the identity. ``dataset`` and ``accuracy``: files; ``report``:
+    the empty folder for the client's results; ``key_variable``: its environment variable with the endpoint's key;
+    ``service``: the address of a SWE-bench service."""
 
     url: str
     report: str
@@ -71,8 +71,8 @@ _MAIN = "src/inference_endpoint/main.py"
 
 
 def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
-    """(text, whether it is missing, fix) of the client that a run starts. It is in no package index: a checkout with an
-    environment of its own is all there is. ``locations``: of the run, relative to ``root``."""
+    """Yield (text, whether it is missing, fix) for the client that a run starts. No package index has it: it is a
+    checkout with its own environment. ``locations``: those of the run, relative to ``root``."""
     code, tried = root / locations.get("client.code", ""), load_endpoints_rules().sources["client"].version
     make = "python3.12 -m venv .venv && .venv/bin/pip install ."
     if not (code / _MAIN).is_file():
@@ -93,7 +93,7 @@ def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[s
 
 
 def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
-    """The names of the settings that a run of a point reads, of those that are declared."""
+    """Return the names of the declared settings that a run of a point reads."""
     own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS, EXTRAS))
     free = sorted(name for name in declared if name.startswith(groups))
     return (*_SHARED, *own, *free)
@@ -102,8 +102,8 @@ def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
 def place_client_config(
     settings: CellSettings, asked: Mapping[str, Any], values: Mapping[str, str], find_place: Callable[[str], str]
 ) -> dict[str, Any]:
-    """The configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``: the path
-    of a location among the settings."""
+    """Return the configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``:
+    maps a location in the settings to its path."""
     places = ClientPlaces(
         url=settings.get_text("endpoint.url") or values["service_url"],
         report=values["report"],
@@ -117,8 +117,8 @@ def place_client_config(
 
 
 def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:
-    """``asked``: a run's identity inputs, under the names of specs. Nothing is left to a default that decides what is
-    measured."""
+    """Build the configuration for ``places``. ``asked``: a run's identity inputs, by their names in specs. No default
+    decides what is measured."""
     timed = asked["mode"] == PERFORMANCE
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
@@ -135,8 +135,8 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
 def find_config_differences(
     config: ResultDocument, asked: Mapping[str, Any], *, foreign: bool = False
 ) -> Iterator[str]:
-    """Every value of config.yaml, as the client resolved it, that is not the one that was asked for. ``foreign``: it
-    ran elsewhere, and was not asked for what only this project sets."""
+    """Yield every value of config.yaml, as resolved by the client, that differs from the request. ``foreign``: it ran
+    elsewhere, so settings that only this project makes are not required."""
     pairs = [
         (path, wanted, config.get_nested(*path))
         for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ())
@@ -145,7 +145,7 @@ def find_config_differences(
         entry = ResultDocument(find_performance_dataset(config))
         played = _play(asked)
         if foreign:
-            del played["agentic_inference"]["turn_timeout_s"]  # how long somebody else waited for an answer
+            del played["agentic_inference"]["turn_timeout_s"]  # the user's own timeout for an answer
         pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _leaves(played, ())]
     for path, wanted, found in pairs:
         if not is_same(wanted, found):
@@ -156,8 +156,8 @@ def find_config_differences(
 
 
 def find_place_differences(config: ResultDocument, reported: ResultDocument) -> Iterator[str]:
-    """Every place in config.yaml that is not the one of this very run: its report folder, the endpoint that was asked,
-    the datasets and the tokenizer. ``reported``: the configuration that the client was started with."""
+    """Yield every place in config.yaml that is not that of this run: its report folder, endpoint, datasets and
+    tokenizer. ``reported``: the configuration that the client was started with."""
     for path in _PLACES:
         wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
@@ -176,7 +176,7 @@ def _brief(found: object) -> str:
 
 
 def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """All of the configuration that is no place."""
+    """Collect all of the configuration except places."""
     timed = asked["mode"] == PERFORMANCE
     seeds = {
         "scheduler_random_seed": int(asked[keys.SCHEDULE_RNG_SEED]),
@@ -188,22 +188,22 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         "n_samples_to_issue": asked.get(keys.MIN_QUERY_COUNT),
     }
     if not timed:
-        # With orders to score alone, the client asks one question at a time. So it gets orders to do both, the first of
-        # which is one sample long: then it asks as many at a time as the point does.
+        # In its score-only mode, the client sends one request at a time. So it is asked for both modes, with a
+        # performance phase of one sample: then it sends as many at a time as the point does.
         bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
     offline, agentic = bool(asked.get(DEDICATED_OFFLINE)), bool(asked.get(AGENTIC))
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
-    if agentic:  # by conversations, not by requests; without a performance run the client goes down to one at a time
+    if agentic:  # by conversations, not requests; without a performance run the client sends one at a time
         bounds.pop("n_samples_to_issue")
         load = {"type": AGENTIC_PATTERN, "target_concurrency": load["target_concurrency"] if timed else 1}
-    if offline:  # everything at once; the rules ask no streaming of it
+    if offline:  # everything at once; the rules require no streaming for it
         load = {"type": OFFLINE_PATTERN}
     if timed and not agentic and asked.get(keys.TARGET_QPS) is not None:
         load[keys.TARGET_QPS] = float(asked[keys.TARGET_QPS])
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
-    if agentic:  # as the client's own examples: no connection outlasts the pause for a tool
+    if agentic:  # as in the client's own examples: no connection outlasts the pause for a tool
         client |= {"warmup_connections": 0, "max_idle_time": 0.5}
     if agentic and not timed:
         client |= {"num_workers": 1, "max_connections": 1}
@@ -228,8 +228,8 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Collect the settings that a run made elsewhere must have had: the model, the seeds, the load, and the bounds that
-    are declared. One configuration counts for both runs of a point in a submission, that of the performance run."""
+    """Collect the settings that a run made elsewhere must have had: the model, the seeds, the load, and the declared
+    limits. A submission has one configuration for both runs of a point, that of the performance run."""
     whole = _collect_asked(asked)
     runtime = whole["settings"]["runtime"]
     if asked["mode"] != PERFORMANCE:
@@ -246,8 +246,8 @@ def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Salted, since the client warms up with samples of the performance dataset, and drained, so that nothing of it is
-    answered while the clock runs."""
+    """Configure a warm-up that is salted, since the client warms up with samples of the performance dataset, and
+    drained, so that none of it is answered during the timed run."""
     count = int(asked.get("client.warmup") or 0)
     if not count:
         return {"enabled": False}
@@ -256,7 +256,7 @@ def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Behind a performance run alone, with the tolerance of the rules."""
+    """Configure the audit, after performance runs only, with the tolerance of the rules."""
     declared = {name: asked.get(f"client.audit.{name}") for name in _AUDIT}
     if declared["samples"] is None:
         return {}
@@ -264,7 +264,7 @@ def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
-    """Older clients refuse the words, so they are written only where the spec has them."""
+    """Write these options only if the spec has them: older clients reject them."""
     asked_for = asked.get("client.steady_state")
     return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
 
@@ -275,8 +275,8 @@ def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """How conversations are played, as the rules of agentic benchmarks ask: salted, with the delays of their tools, and
-    each to its end. ``min_query_count`` counts them, and one pass has all of the dataset."""
+    """Configure how conversations are played, according to the rules of agentic benchmarks: salted, with the delays of
+    their tools, and each to its end. ``min_query_count`` counts conversations, and one pass covers the dataset."""
     played = {
         "turn_timeout_s": _TURN_SECONDS,
         "enable_salt": True,
@@ -291,7 +291,8 @@ def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _swe_bench(asked: Mapping[str, Any], service: str) -> dict[str, Any]:
-    """The service plays the agents, as many at a time as the point has users, and asks the endpoint by itself."""
+    """Configure SWE-bench: the service plays the agents, as many at a time as the point has users, and calls the
+    endpoint itself."""
     count = asked.get(keys.ACCURACY_SAMPLE_COUNT) or asked.get("point.least_accuracy_samples")
     extras = {
         "swebench_service_url": service,
@@ -321,7 +322,7 @@ def _parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """A name with a dot is of a group, such as chat_template_kwargs.preserve_thinking."""
+    """Nest a name with a dot below its group, such as chat_template_kwargs.preserve_thinking."""
     found: dict[str, Any] = {}
     for name in sorted(name for name in asked if name.startswith(prefix)):
         *groups, own = name.removeprefix(prefix).split(".")
@@ -333,7 +334,7 @@ def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Decimals are kept as text in a spec; the client reads numbers."""
+    """Convert decimals, which a spec stores as text, to the numbers that the client reads."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return value
     return float(value) if "." in value else int(value)

@@ -49,20 +49,20 @@ READS_CONF = False
 NAMES_MODEL = True
 TIES_ACCURACY = False
 SCORED_BY = "the harness scored it"
-AUDIT = "audit"  # folder of the tests that the harness ran behind the performance run
+AUDIT = "audit"  # folder of the tests that the harness ran after the performance run
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG, tests=AUDIT)
 JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
 
 
 class Left(Struct, frozen=True):
-    """The results of one run, and of the compliance tests that the harness ran behind it."""
+    """The results of one run, and of the compliance tests that the harness ran after it."""
 
     results: Results
     audits: Audits
 
 
 def read_left(folder: Path) -> Left:
-    """Read a folder in which the files have the names of a record's artifacts. ValueError as ``parse_left``."""
+    """Read a folder whose files have the names of a record's artifacts. Raises ValueError like ``parse_left``."""
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
@@ -73,7 +73,7 @@ def read_left(folder: Path) -> Left:
 
 
 def parse_left(files: Mapping[str, bytes]) -> Left:
-    """``files``: artifacts by name. ValueError names a file that is not there or cannot be read."""
+    """Parse ``files``, artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
@@ -82,7 +82,7 @@ def parse_left(files: Mapping[str, bytes]) -> Left:
 
 
 def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
-    """``documents``: those of the folder of tests, by their path below the run's."""
+    """Parse ``documents``, the files of the folder of tests by path below the run's."""
     named = {PurePosixPath(name): document for name, document in documents.items()}
     stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
     phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
@@ -97,7 +97,7 @@ def _document(name: str, data: bytes) -> ResultDocument:
 
 
 def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
-    """Collect what a run's identity inputs ask of the harness."""
+    """Collect what a run's identity inputs request from the harness."""
     return RequestedResults(
         scenario=str(values["scenario"]),
         mode=str(values["mode"]),
@@ -108,12 +108,12 @@ def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
 
 
 def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
-    """Every field in which the results are not those of the run that was asked."""
+    """List every field in which the results differ from those of the requested run."""
     return [*map(str, find_differences(left.results, collect_asked_results(values)))]
 
 
 def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Find contradictions of a performance run's results with themselves."""
+    """Find contradictions within a performance run's results."""
     for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
         yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
     for text in find_wrong_audits(audits):
@@ -121,7 +121,7 @@ def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogF
 
 
 def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
-    """Measure a performance run for its record. ``min_duration``: in ms, as asked of the run."""
+    """Measure a performance run for its record. ``min_duration``: in ms, as requested."""
     summary, audits = left.results.summary, left.audits
     assert summary is not None
     assert rules.endpoints is not None
@@ -142,7 +142,7 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
 
 
 def score_results(left: Left, rules: RuleContext) -> RecordValues:
-    """Score for a record. ValueError: not every dataset has a score."""
+    """Return the scores for a record. Raises ValueError if a dataset has no score."""
     if left.results.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     assert rules.endpoints is not None
@@ -153,7 +153,7 @@ def score_results(left: Left, rules: RuleContext) -> RecordValues:
 def complete_context(
     context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int
 ) -> RuleContext:
-    """With what the round rules of these results. ``shortest``: the ruled duration in ms, where the cell asks for
+    """Add what the round rules about these results. ``shortest``: the ruled duration in ms, if the cell requests
     none."""
     ruled, scenario = ruleset.endpoints, cell.scenario
     tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
@@ -170,14 +170,14 @@ def complete_context(
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:
-    """By any file that no other harness leaves."""
+    """Recognise the results by a file that no other harness leaves."""
     signs = (CONFIG, "config.yml", f"performance/{RESULT_SUMMARY}", f"accuracy/{ACCURACY_RESULTS}")
     return any(map(has, signs))
 
 
 def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
-    """The harness knows but two seeds of the round, and of a count only what is declared: its runs are as long as they
-    are asked to be."""
+    """List the requested settings. The harness has only two of the round's seeds, and uses a count only if it is
+    declared: its runs last as long as requested."""
     names = list_read_settings(mode, scenario)
     return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
 
@@ -197,7 +197,7 @@ def judge_run(run: RunFiles) -> Verdict:
 
 
 def read_min_duration(inputs: Mapping[str, object]) -> int:
-    """In ms, as asked of a run; 0 where nothing is."""
+    """Return the duration in ms, as requested from a run; 0 if there is none."""
     return int(str(inputs.get(keys.MIN_DURATION) or 0))
 
 
@@ -213,7 +213,7 @@ def find_missing(kept: Kept) -> str:
 
 
 def is_timed(kept: Kept) -> bool:
-    """True for a performance run, which alone states figures that may contradict each other."""
+    """Return True for a performance run: only its figures may contradict each other."""
     return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
 
 
@@ -225,7 +225,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
-    """ValueError names a file that cannot be read."""
+    """Read the summary and the tests. Raises ValueError that names a file that cannot be read."""
     read = {name: _document(name, read_regular(path)) for name, path in kept.files.items() if name.endswith(".json")}
     return read[RESULT_SUMMARY], parse_audits({n: d for n, d in read.items() if n.startswith(f"{AUDIT}/")})
 

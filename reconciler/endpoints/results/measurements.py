@@ -21,8 +21,8 @@ from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.storage.documents import ResultDocument
 
 _SECOND, _MILLISECOND = 10**9, 10**6
-_NEAR = Decimal("0.0001")  # of a rate: a stated one is written with all its digits, or rounded by hand
-# The harness's names of what the round seeds.
+_NEAR = Decimal("0.0001")  # of a rate, which is stated with all digits or rounded by hand
+# The harness's names of the round's seeds.
 SEEDS = {keys.SAMPLE_INDEX_RNG_SEED: "dataloader_random_seed", keys.SCHEDULE_RNG_SEED: "scheduler_random_seed"}
 _READ = (
     keys.TARGET_QPS,
@@ -53,8 +53,8 @@ class Results(Struct, frozen=True):
 
 
 class RequestedResults(Struct, frozen=True):
-    """Settings that a run was started with. ``settings`` under the names of specs, in their units (ms); ``model``: the
-    name that the results must carry."""
+    """Settings that a run was started with. ``settings``: by their names in specs, in their units (ms); ``model``: the
+    name that the results must have."""
 
     scenario: str
     mode: str
@@ -64,7 +64,7 @@ class RequestedResults(Struct, frozen=True):
 
 
 class FieldDifference(Struct, frozen=True):
-    """``line`` is the 1-based line of ``file``, 0 when it says nothing."""
+    """``line``: the 1-based line of ``file``, 0 if the field is missing."""
 
     field: str
     asked: str
@@ -77,15 +77,15 @@ class FieldDifference(Struct, frozen=True):
         return f"{self.field}: expected {self.asked}, {self.file} says {self.found}{where}"
 
 
-# The rules that bound a scenario's 99th percentiles, in the order of LatencyLimits.
+# The rules that limit a scenario's 99th percentiles, in the order of LatencyLimits.
 LIMITS = ("most_ttft_latency", "most_tpot_latency", "most_target_latency")
-# The test that has no file of its own: the mean number of output tokens of a performance run is within limits.
+# The test without a separate file: the mean number of output tokens of a performance run must be within limits.
 MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tokens")
 
 
 def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
-    """The scenarios that a run of this configuration can be. The harness knows offline and online runs; one request at
-    a time is what SingleStream asks."""
+    """Return the scenarios that a run of this configuration can be. The harness has offline and online runs; with one
+    request at a time, a run is SingleStream."""
     kind = str(config.get("type")).lower()
     pattern = str(config.get_nested("settings", "load_pattern", "type"))
     alone = (
@@ -101,8 +101,8 @@ def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
 
 
 def find_differences(results: Results, asked: RequestedResults) -> Iterator[FieldDifference]:
-    """Every difference between what was asked and what the files say, in a fixed order: results of another run, or of
-    one that did not end."""
+    """Yield every difference between the request and the files, in a fixed order: results of another run, or of one
+    that did not end."""
     config = results.config
     played = list_scenarios(config)
     if asked.scenario not in played:
@@ -135,7 +135,7 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
 
 
 def _settings(config: ResultDocument, asked: RequestedResults) -> Iterator[FieldDifference]:
-    """Rates, durations and counts are those of a performance run; the seeds are the round's in both."""
+    """Compare rates, durations and counts in performance runs only; the round's seeds in both."""
     wanted: list[tuple[str, Any, tuple[str, ...]]] = [
         (keys.TARGET_QPS, asked.settings.get(keys.TARGET_QPS), ("settings", "load_pattern", keys.TARGET_QPS)),
         *((n, asked.settings.get(n), ("settings", "runtime", own)) for n, own in _DURATIONS.items()),
@@ -158,8 +158,8 @@ def _ended(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[FieldDifference]:
-    """A run that is longer than the command that made it: results of an earlier run, laid there again. Both clocks are
-    monotonic, so that no clock that was set explains it."""
+    """Find a run that is longer than the command that made it: results of an earlier run, copied there. Both clocks are
+    monotonic, so that no clock adjustment explains it."""
     took = parse_number(summary.get("duration_ns"))
     if took is not None and took > Decimal(str(seconds)) * _SECOND:
         found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
@@ -169,7 +169,7 @@ def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[Fi
 
 
 def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
-    """Each sample that was issued completed or failed."""
+    """Check that each issued sample completed or failed."""
     issued, done, lost = (parse_number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
     if issued is not None and (done is None or done + (lost or 0) != issued):
         line = summary.lines.get("n_samples_completed", 0)
@@ -178,7 +178,7 @@ def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
-    """A stated rate must be that of the stated counts."""
+    """Check that a stated rate matches the stated counts."""
     for name in ("qps", "tps"):
         stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
         if stated is None or made is None:
@@ -189,8 +189,8 @@ def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
-    """qps or tps from the counts. With LoadGen's window (to the completion of the query issued last) the first query
-    opens it and is not counted, as LoadGen's Server does."""
+    """Return qps or tps from the counts. With LoadGen's window (to the completion of the query issued last) the first
+    query opens it and is not counted, as in LoadGen's Server."""
     window, took = (parse_number(summary.get(n)) for n in ("legacy_loadgen_window_duration_ns", "duration_ns"))
     done = parse_number(summary.get("n_samples_completed"))
     over = window or took
@@ -206,8 +206,8 @@ def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
 
 
 def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
-    """The value behind a metric's key, as the checker maps LoadGen's keys to the harness's fields; None when the file
-    does not say. Rates and means are those of the counts where these are there."""
+    """Return the value of a metric's key, with LoadGen's keys mapped to the harness's fields as in the checker; None if
+    the file does not state it. Rates and means are computed from the counts if these are present."""
     if key == keys.RESULT_SAMPLES_PER_SECOND:
         issued, took = parse_number(summary.get("n_samples_issued")), parse_number(summary.get("duration_ns"))
         return None if issued is None or not took else issued * _SECOND / took
@@ -226,7 +226,7 @@ def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
 
 
 def list_metrics(summary: ResultDocument) -> Iterator[dict[str, str]]:
-    """Every figure of a run that some round publishes, as a record has its metric."""
+    """Yield every figure of a run that any round publishes, in the form of a record's metric."""
     for key, unit in _UNITS.items():
         if (found := read_measured(summary, key)) is not None:
             yield {"value": show_plain(found), "unit": unit}
@@ -243,8 +243,8 @@ def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Dec
 
 
 def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
-    """Collect the settings with which a spec asks for this configuration, under its names: durations in ms, a whole
-    rate as an integer."""
+    """Collect the settings with which a spec requests this configuration, by their names in specs: durations in ms, a
+    whole rate as an integer."""
     found: dict[str, Any] = {}
     rate_asked = parse_number(config.get_nested("settings", "load_pattern", keys.TARGET_QPS))
     if rate_asked is not None:
@@ -259,7 +259,7 @@ def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
 
 
 def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_duration: int) -> Iterator[str]:
-    """Find what makes a run INVALID though it is the one that was asked for. ``min_duration`` in ms."""
+    """Find what makes a run INVALID even though it is the requested one. ``min_duration`` in ms."""
     failed = parse_number(summary.get("n_samples_failed"))
     if failed:
         yield f"{show_count(int(failed), 'sample')} failed"
@@ -273,8 +273,8 @@ def find_shortcomings(summary: ResultDocument, limits: LatencyLimits, min_durati
 
 
 def find_over_limits(summary: ResultDocument, limits: LatencyLimits) -> Iterator[tuple[str, Decimal]]:
-    """The series whose 99th percentile is not below its limit, each with the limit in ns. Where tokens have limits of
-    their own, the whole latency has none (checker: llm_check)."""
+    """Yield each series whose 99th percentile is not below its limit, with the limit in ns. If tokens have their own
+    limits, the whole latency has none (checker: llm_check)."""
     tokens = [("ttft", limits.ttft), ("tpot", limits.tpot)]
     series = tokens if any(most is not None for _, most in tokens) else [("latency", limits.latency)]
     for name, most in series:

@@ -1,4 +1,4 @@
-"""Results of the official Endpoints client: of one point of a curve, its performance run or its accuracy run."""
+"""Results of the official Endpoints client: a performance or accuracy run of one point of a curve."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ NAMES_MODEL = True
 SCORED_BY = "the client scored it"
 TIES_ACCURACY = True
 SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), configuration=CONFIG)
-EVENTS = "outputs/events.jsonl"  # every request of a run, as the client logged it
+EVENTS = "outputs/events.jsonl"  # every request of a run, as logged by the client
 JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS, EVENTS, f"{AUDIT}/*")
 _MILLISECONDS = 1000
 _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
-    """Points have no scenario folder, but a tree of their own."""
+    """Points have a separate tree in place of a scenario folder."""
     return False
 
 
@@ -102,13 +102,13 @@ def _refuse(differing: Sequence[str]) -> Verdict:
 
 
 def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
-    """Find results of another run that were put there: the client writes down its own folder."""
+    """Find results that were copied from another run: the client records its own folder."""
     if earlier.is_file():
         yield from find_place_differences(_config(files), parse_json_object(read_regular(earlier)))
 
 
 def _read_events(path: Path) -> LoggedRun:
-    """ValueError where the client left none."""
+    """Raises ValueError if the client left no events."""
     try:
         with open_regular(path) as lines:
             return parse_events(lines)
@@ -117,7 +117,8 @@ def _read_events(path: Path) -> LoggedRun:
 
 
 def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> MeasuredPoint:
-    """The concurrency of a dedicated Offline run is the size of its dataset, which only what was asked says."""
+    """Parse a point. The concurrency of a dedicated Offline run is the size of its dataset, which only the request
+    states."""
     own = (CONFIG, RESULT_SUMMARY, *([ACCURACY_RESULTS] if inputs.get(AGENTIC) else []))
     chosen = {name: data for name, data in files.items() if name in own}
     return parse_point(chosen, int(str(inputs["point.concurrency"])))
@@ -133,8 +134,8 @@ def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iter
 def find_other_point(
     files: Mapping[str, bytes], inputs: Mapping[str, object], *, foreign: bool = False
 ) -> Iterator[str]:
-    """Every field in which the results are not those of the run that was asked. ``foreign``: it was made elsewhere.
-    ValueError or UnreadablePointError for what cannot be read."""
+    """Yield every field in which the results differ from those of the requested run. ``foreign``: it was made
+    elsewhere. Raises ValueError or UnreadablePointError for unreadable files."""
     config = _config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
@@ -153,7 +154,7 @@ def find_other_point(
 
 
 def _count_scored(data: bytes) -> Decimal | None:
-    """Samples of all accuracy datasets with their repetitions, under the names that clients have had for them."""
+    """Count the samples of all accuracy datasets with repetitions, by any name that clients have used for them."""
     stated = read_sample_count(parse_json_object(data))
     issued = sum(score.issued for score in parse_scores(data) if not score.inline)
     return stated if stated is not None else Decimal(issued) if issued else None
@@ -181,7 +182,7 @@ def _name_pattern(inputs: Mapping[str, object]) -> str:
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
-    """Measure a point for a performance run's record, as far as its summary goes."""
+    """Measure a point for a performance run's record, as far as its summary allows."""
     point = _parse(files, inputs)
     return _describe_run(point, list(_find_all_shortcomings(files, point, inputs, rehearsal=rehearsal)))
 
@@ -209,7 +210,7 @@ def _audits(files: Mapping[str, bytes]) -> Audits:
 def _find_all_shortcomings(
     files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Find the shortcomings of the point itself, and of the test that the client ran behind it."""
+    """Find the shortcomings of the point itself, and of the test that the client ran after it."""
     yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
     stated = _audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
@@ -224,7 +225,7 @@ def _find_all_shortcomings(
 def _find_shortcomings(
     point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Find shortcomings that the client does not check itself. The point's region was settled when it was declared."""
+    """Find shortcomings that the client does not check itself. The point's region was fixed when it was declared."""
     rules = load_endpoints_rules()
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
@@ -238,13 +239,13 @@ def _find_shortcomings(
 
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
-    """Some curve that the point is on: every region has the same duration here."""
+    """Return the regions of some curve that contains the point: every region has the same duration here."""
     c_max = max(concurrency, rules.values.least_max_concurrency)
     return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
-    """The figures that curves are drawn from."""
+    """Return the figures from which curves are drawn."""
     figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
     if point.is_agentic:
         figures |= {"interactivity": point.interactivity, "turn_tokens": point.turn_tokens}
@@ -265,7 +266,7 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Ver
 
 
 def _score(data: bytes, rules: RuleContext) -> RecordValues:
-    """A metric of the benchmark that the client has no figure for is not met."""
+    """Score a run. A metric of the benchmark for which the client has no figure is not met."""
     results = _in_percent(parse_json_object(data), rules.bars)
     values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
     whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
@@ -278,7 +279,7 @@ def _show_count(data: bytes) -> str | None:
 
 
 def _in_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:
-    """The client's scorers state shares from 0 to 1, and bars are in percent (checker: accuracy-gate)."""
+    """Convert the client's scores from shares to percent, the unit of the bars (checker: accuracy-gate)."""
     scores = results.get("accuracy_scores")
     if not isinstance(scores, list) or not any(bar.least is not None and bar.least > 1 for bar in bars):
         return results
@@ -294,7 +295,7 @@ def _convert_share(score: Any) -> Any:
 
 
 def judge_kept(kept: Kept) -> Iterator[LogFinding]:
-    """The events of a run are not in git, so that they are compared where they are."""
+    """Compare a run's events where they are stored, since git does not contain them."""
     if not is_timed(kept):
         return
     summary, audits = read_summary(kept)
@@ -307,7 +308,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Samples that are under way when a point ends neither complete nor fail."""
+    """Find contradictions. Samples in progress when a point ends neither complete nor fail."""
     for item in find_wrong_rates(summary):
         yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
     for text in find_wrong_audits(audits):
@@ -316,7 +317,7 @@ def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
     own = [ACCURACY_RESULTS] if run.mode == ACCURACY else [RESULT_SUMMARY]
-    if run.inputs.get(AGENTIC) and run.mode == PERFORMANCE:  # it is scored, too
+    if run.inputs.get(AGENTIC) and run.mode == PERFORMANCE:  # it is also scored
         own.append(ACCURACY_RESULTS)
     named = [path for name in (CONFIG, *own) if (path := run.output / name).is_file()]
     named += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
@@ -325,7 +326,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """Answers are among the events, which are kept with the client's files."""
+    """List the events, which include the answers and are stored with the client's files."""
     yield from ()
 
 

@@ -1,2 +1,2 @@
-"""MLPerf Endpoints: its rules, regions of concurrency, measured points and what is judged of them. Pure, but for
+"""MLPerf Endpoints: its rules, concurrency regions, measured points and their judgement. Pure, except
 ``results.read_point``, which reads the folder that the official client left."""

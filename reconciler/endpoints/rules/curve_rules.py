@@ -1,6 +1,6 @@
 """The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
 
-They are data (``rules.yaml``); code reads them as attributes and never branches on a version or a benchmark's name.
+They are data (``rules.yaml``), read as attributes; code never branches on a version or a benchmark's name.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # of a seed set; the client has no place for it but the sampling seed of each request
+MODEL_SEED = "model_seed"  # part of a seed set; the client's only place for it is the sampling seed of each request
 
 
-# Publication cohorts: two in each month, called YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
+# Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
 
 _NAME = re.compile(r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-C(?P<index>[01])")
 _IN_A_MONTH, _MONTHS = 2, 12
 
 
 class Cohort(Struct, frozen=True, order=True):
-    """In the order of time. ``index``: 0 or 1 within the month."""
+    """A cohort, ordered by time. ``index``: 0 or 1 within the month."""
 
     year: int
     month: int
@@ -44,26 +44,26 @@ class Cohort(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> Cohort:
-        """ReconcilerError for what is not the name of a cohort."""
+        """Parse the name of a cohort. Raises ReconcilerError if it is not one."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ReconcilerError(f"{name!r} is not a cohort", fix="write YYYY-MM-C0 or YYYY-MM-C1, as 2026-10-C1")
         return cls(int(match["year"]), int(match["month"]), int(match["index"]))
 
     def add(self, count: int) -> Cohort:
-        """The cohort that many cohorts later."""
+        """Return the cohort that is ``count`` cohorts later."""
         months, index = divmod(self.index + count, _IN_A_MONTH)
         years, month = divmod(self.month - 1 + months, _MONTHS)
         return Cohort(self.year + years, month + 1, index)
 
 
 def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
-    """The cohorts in which a seed set may be adopted, from the one it was published for on."""
+    """List the cohorts in which a seed set may be adopted, beginning with its publication cohort."""
     return tuple(published.add(count) for count in range(length))
 
 
 class RuleSource(Struct, frozen=True):
-    """A document or program that states rules. ``date``: of that version, as YYYY-MM-DD."""
+    """A document or program that states rules. ``date``: that of the version, as YYYY-MM-DD."""
 
     title: str
     version: str
@@ -71,7 +71,8 @@ class RuleSource(Struct, frozen=True):
 
 
 class RuleOrigin(Struct, frozen=True):
-    """Origin of a ruled value. ``sources``: source → where it says so; ``differs``: source → what it says instead."""
+    """Origin of a ruled value. ``sources``: source → where it states the value; ``differs``: source → what it states
+    instead."""
 
     sources: Mapping[str, str]
     differs: Mapping[str, str]
@@ -79,14 +80,15 @@ class RuleOrigin(Struct, frozen=True):
 
 
 class ProcessorWatts(Struct, frozen=True):
-    """``words`` in the names of an architecture's processors; ``watts``: (most cores, None for any number; watts)."""
+    """``words``: in the names of an architecture's processors; ``watts``: (maximum cores, None for any number;
+    watts)."""
 
     words: tuple[str, ...]
     watts: tuple[tuple[int | None, int], ...]
 
 
 class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every ruled value, under its name in the file. Durations in seconds, those of regions by the region's name."""
+    """Every ruled value, by its name in the file. Durations in seconds, those of regions by the region's name."""
 
     least_points: int
     least_points_with_dedicated_offline: int
@@ -136,8 +138,8 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedSet(Struct, frozen=True):
-    """Seeds that a submission binds itself to. ``cohorts``: in which a new submission may adopt them, ascending; none
-    where a list does not say for which cohort it was published."""
+    """Seeds to which a submission commits. ``cohorts``: those in which a new submission may adopt them, ascending; none
+    if a list does not state the cohort of publication."""
 
     id: str
     cohorts: tuple[Cohort, ...]
@@ -147,7 +149,7 @@ class SeedSet(Struct, frozen=True):
 
     @property
     def seeds(self) -> dict[str, int]:
-        """Under the names of point.yaml."""
+        """Return the seeds by their names in point.yaml."""
         return {
             "scheduler_rng_seed": self.scheduler_rng_seed,
             keys.SAMPLE_INDEX_RNG_SEED: self.sample_index_rng_seed,
@@ -156,10 +158,10 @@ class SeedSet(Struct, frozen=True):
 
 
 class RuledBenchmark(Struct, frozen=True):
-    """``accuracy``: metric in lower case → least and most, in percent where it is a share; ``inline``, ``swe_bench``
-    and ``output_tokens`` are the gates of agentic benchmarks, None where nothing is published. ``parameters``: the only
-    ones of the client's model_params that a run may have, none where nothing is published; ``dataset``: the SHA-256 of
-    the performance dataset; ``extras``: of the SWE-bench scorer."""
+    """``accuracy``: metric in lower case → minimum and maximum, in percent for a share; ``inline``, ``swe_bench`` and
+    ``output_tokens``: the gates of agentic benchmarks, None if none is published. ``parameters``: the only model_params
+    that the client may use, empty if none are published; ``dataset``: the SHA-256 of the performance dataset;
+    ``extras``: those of the SWE-bench scorer."""
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
@@ -174,8 +176,8 @@ class RuledBenchmark(Struct, frozen=True):
 
 
 class Drafter(Struct, frozen=True):
-    """An approved drafter: a draft model, known by the ``checksum`` of its weights, or a ``configuration`` of a target
-    model whose checksum is ``target``. ``approved``: in which cohort, None where a list does not say."""
+    """An approved drafter: a draft model, identified by the ``checksum`` of its weights, or a ``configuration`` of a
+    target model whose checksum is ``target``. ``approved``: its cohort, None if a list does not state it."""
 
     benchmark: str
     approved: Cohort | None
@@ -185,7 +187,7 @@ class Drafter(Struct, frozen=True):
     configuration: Mapping[str, Any] = {}
 
     def matches(self, stated: Mapping[str, object]) -> bool:
-        """True for the ``speculative_decoding`` of a point.yaml that is of this drafter. Its name is no proof."""
+        """Return True if the ``speculative_decoding`` of a point.yaml uses this drafter. Its name is no proof."""
         if self.checksum:
             return stated.get("weight_checksum") == self.checksum
         configured = bool(self.configuration) and stated.get("configuration") == self.configuration
@@ -193,14 +195,14 @@ class Drafter(Struct, frozen=True):
 
 
 class OpenQuestion(Struct, frozen=True):
-    """Question that the sources leave open, and the reading that is taken."""
+    """A question that the sources leave open, and the reading adopted here."""
 
     asks: str
     taken: str
 
 
 class CurveRules(Struct, frozen=True):
-    """All rules of one version. ``origins``: of each of the ``values``. ``rehearsal``: durations are not the published
+    """All rules of one version. ``origins``: those of the ``values``. ``rehearsal``: durations are not the published
     ones, so nothing may be submitted."""
 
     version: str
@@ -214,15 +216,15 @@ class CurveRules(Struct, frozen=True):
     rehearsal: bool = False
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """Find the seconds that a point's window must span. Up to 32 requests at a time the shorter duration applies,
-        whatever region the point falls into."""
+        """Find the seconds that a point's window must span. Up to 32 concurrent requests the shorter duration applies,
+        whatever the point's region."""
         table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
         if concurrency <= self.values.most_ultra_low_concurrency:
             return table["low_latency"]
         return table.get(region, 0)
 
     def find_offline_seconds(self) -> int:
-        """Find the seconds that a dedicated Offline run must last: it is of no region, so that the longest duration
+        """Find the seconds that a dedicated Offline run must last: it belongs to no region, so the longest duration
         applies."""
         return max(self.values.least_seconds.values())
 
@@ -230,7 +232,7 @@ class CurveRules(Struct, frozen=True):
         return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
 
     def find_seed_set(self, name: str) -> SeedSet:
-        """ReconcilerError names the nearest published set."""
+        """Find a seed set. Raises ReconcilerError that suggests the nearest published one."""
         if name not in self.seed_sets:
             hint = suggest_nearest(name, self.seed_sets)
             known = ", ".join(sorted(self.seed_sets))
@@ -238,7 +240,7 @@ class CurveRules(Struct, frozen=True):
         return self.seed_sets[name]
 
     def shorten(self, seconds: int) -> CurveRules:
-        """For a rehearsal: every point lasts ``seconds`` at least, and everything else stays as it is."""
+        """Shorten every point to at least ``seconds`` for a rehearsal; everything else remains unchanged."""
         plain, agentic = (
             dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
         )
@@ -248,7 +250,7 @@ class CurveRules(Struct, frozen=True):
 
 @functools.cache
 def load_endpoints_rules(version: str = V1_0) -> CurveRules:
-    """The rules that ship. ReconcilerError for a version that is not known."""
+    """Load the bundled rules. Raises ReconcilerError for an unknown version."""
     if version != V1_0:
         raise ReconcilerError(f"unknown version {version!r} of the Endpoints rules", fix=f"known: {V1_0}")
     data = (importlib.resources.files(__package__) / _FILE).read_bytes()
@@ -256,7 +258,8 @@ def load_endpoints_rules(version: str = V1_0) -> CurveRules:
 
 
 def parse_endpoints_rules(data: bytes) -> CurveRules:
-    """ReconcilerError names the first value without a known source, or the first part that is missing."""
+    """Parse the rules. Raises ReconcilerError that names the first value without a known source, or the first missing
+    part."""
     document = parse_yaml_mapping(data).values
     sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
     questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
@@ -279,8 +282,8 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
 
 
 def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
-    """The rules with newer lists of seed sets and drafters, as MLCommons publishes them for the official checker.
-    ReconcilerError names the file that is none."""
+    """Return the rules with newer lists of seed sets and drafters, as published by MLCommons for the official checker.
+    Raises ReconcilerError that names an invalid file."""
     read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
     found: dict[str, Any] = {}
     for name, path in read.items():
@@ -327,7 +330,8 @@ def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
-    """Either the seed sets alone, or below ``cohort`` with the cohort for which all of them were published."""
+    """Parse the seed sets, at the top level, or below ``cohort`` with the cohort in which all of them were
+    published."""
     cohort = document.get("cohort")
     whole = cohort if isinstance(cohort, Mapping) else document
     sets = {}

@@ -1,5 +1,5 @@
-"""events.jsonl of the official client: every request of a run, in the order of what happened (mlcommons/endpoints:
-core/record.py). A summary is compared with it, since nothing in it is an average."""
+"""events.jsonl of the official client: every request of a run, in order of occurrence (mlcommons/endpoints:
+core/record.py). A summary is compared with it, since it contains no averages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BEGAN, _ENDED = "session.start_performance_tracking", "session.stop_performance
 _ISSUED, _FIRST, _CHUNK, _DONE = "sample.issued", "sample.recv_first", "sample.recv_non_first", "sample.complete"
 _FAILED = "error."
 _SECOND = 10**9
-# Totals are sums of whole nanoseconds on both sides; the client may count a sample's first chunk a little later.
+# Both totals are sums of whole nanoseconds; the client may record a sample's first chunk slightly later.
 _NEAR = 1000
-# Tokens of one response that are none of its bytes, such as the frame of a chat template.
+# Tokens of one response that correspond to none of its bytes, such as the frame of a chat template.
 _FRAME = 32
 
 
 class LoggedRequest(Struct):
-    """Times in ns of the client's clock; 0 for what did not happen. ``chunks``: that followed the first one;
+    """Times in ns of the client's clock; 0 for events that did not happen. ``chunks``: number after the first;
     ``size``: bytes of the whole response."""
 
     issued: int
@@ -34,14 +34,13 @@ class LoggedRequest(Struct):
 
     @property
     def per_chunk(self) -> float:
-        """Time per chunk after the first; 0 where there was but one. With servers that stream each token by itself it
-        is TPOT; its course over the run is TPOT's in any case."""
+        """Return the time per chunk after the first; 0 if there was only one. For servers that stream single tokens it
+        is TPOT; for others it has the same trend over the run."""
         return (self.done - self.first) / self.chunks if self.chunks and self.done > self.first > 0 else 0.0
 
 
 class LoggedRun(Struct, frozen=True):
-    """The performance phase: ``requests`` in the order in which they were issued. ``peak``: the most of them that
-    were under way at one time."""
+    """The performance phase: ``requests`` in order of issue. ``peak``: the maximum in progress at one time."""
 
     began: int
     requests: tuple[LoggedRequest, ...]
@@ -53,12 +52,12 @@ class LoggedRun(Struct, frozen=True):
 
     @property
     def span(self) -> int:
-        """From the start of the phase to the last response, as the client measures its duration."""
+        """Return the time from the start of the phase to the last response, as the client measures its duration."""
         return max((request.done for request in self.requests), default=self.began) - self.began
 
 
 def parse_events(lines: Iterable[bytes]) -> LoggedRun:
-    """ValueError names the first line that is no event."""
+    """Parse the events. Raises ValueError that names the first line that is not an event."""
     requests: dict[str, LoggedRequest] = {}
     began, tracking, under_way, peak = 0, False, 0, 0
     for number, line in enumerate(lines, start=1):
@@ -92,7 +91,7 @@ def _parse(line: bytes, number: int) -> Mapping[str, Any]:
 
 
 def _note(request: LoggedRequest, kind: str, at: int, event: Mapping[str, Any]) -> int:
-    """1 where this ends the request."""
+    """Return 1 if this ends the request, else 0."""
     if kind == _FIRST:
         request.first = request.first or at
     elif kind == _CHUNK:
@@ -117,7 +116,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def find_unstated(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
-    """Find where a summary says something else than the events of the same run."""
+    """Find where a summary contradicts the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"
     if len(run.done) not in (point.completed, point.completed + point.failed):

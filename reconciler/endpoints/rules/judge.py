@@ -1,6 +1,5 @@
-"""Judgement of a measured point under the rules, beyond what the client itself checks: its load, duration, counts,
-seeds, warm-up and steady state. Each finding has the name of the official check that fails for the same reason.
-"""
+"""Judge a measured point by the rules that the client itself does not check: its load, duration, counts, seeds, warm-up
+and steady state. Each finding has the name of the official check that fails for the same reason."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ _CLOSE = Decimal("1.01")  # of percentiles of a histogram
 
 
 def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[str]:
-    """``turns``: latencies are of the turns of conversations, of which one sample has several."""
+    """Find figures that contradict each other. ``turns``: latencies are those of conversation turns, of which one
+    sample has several."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot), ("latency", point.latency)):
         yield from _order(name, found)
     if not turns:
@@ -53,7 +53,7 @@ def _order(name: str, found: Distribution) -> Iterator[str]:
 
 
 def _place_median(name: str, found: Distribution) -> Iterator[str]:
-    """Between the percentiles around it, which may be rounded otherwise."""
+    """Check that the median lies between the adjacent percentiles, which may be rounded differently."""
     below = [value for percent, value in found.percentiles.items() if percent < _HALF]
     above = [value for percent, value in found.percentiles.items() if percent > _HALF]
     least = max([*below, *([found.least] if found.least is not None else [])], default=None)
@@ -65,8 +65,8 @@ def _place_median(name: str, found: Distribution) -> Iterator[str]:
 
 
 def _count(point: MeasuredPoint) -> Iterator[str]:
-    """Each completed sample has a latency: their sum by their mean is their number. No more of them have a first
-    token, or tokens after it."""
+    """Check the counts: each completed sample has a latency, so their sum divided by their mean is their number. At
+    most as many have a first token, or tokens after it."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot)):
         if found.total and found.mean and point.issued:
             counted = found.total / found.mean
@@ -82,7 +82,7 @@ def _count(point: MeasuredPoint) -> Iterator[str]:
 
 
 def _overlap(point: MeasuredPoint) -> Iterator[str]:
-    """Each of the users waits for one answer at a time."""
+    """Check that each user waits for one answer at a time."""
     if point.is_offline or not point.duration_ns:
         return
     most = point.concurrency * (point.duration_ns * _CLOCKS + (point.latency.most or 0))
@@ -98,14 +98,14 @@ STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_
 
 
 class PointSeverity(StrEnum):
-    """INVALID: the point cannot be submitted. WARNING: it can, and a reviewer will ask."""
+    """INVALID: the point cannot be submitted. WARNING: it can, but a reviewer will ask."""
 
     INVALID = "invalid"
     WARNING = "warning"
 
 
 class PointFinding(Struct, frozen=True):
-    """``rule``: the official check, or one of ours that no official check states."""
+    """``rule``: the official check, or one of ours if no official check covers it."""
 
     rule: str
     weight: PointSeverity
@@ -113,7 +113,7 @@ class PointFinding(Struct, frozen=True):
 
 
 class RequestedPoint(Struct, frozen=True):
-    """Point as it was to be; empty values, and 0, were not asked for."""
+    """A point as requested; empty values and 0 were not requested."""
 
     concurrency: int
     load_pattern: str = "concurrency"
@@ -124,7 +124,7 @@ class RequestedPoint(Struct, frozen=True):
 
 
 def find_differences(point: MeasuredPoint, asked: RequestedPoint) -> Iterator[PointFinding]:
-    """Wherever the client says that it ran something else: any difference fails the run."""
+    """Yield every difference between the request and the client's report: any of them fails the run."""
     pairs: list[tuple[str, object, object]] = [
         ("concurrency", asked.concurrency, point.concurrency),
         ("load pattern", asked.load_pattern, point.load_pattern),
@@ -150,8 +150,8 @@ def judge_point(
     dataset_size: int = 0,
     seeds: SeedSet | None = None,
 ) -> tuple[PointFinding, ...]:
-    """Judge one point by all rules. ``seeds``: the set that the submission binds itself to; ``dataset_size``: 0 where
-    it is unknown."""
+    """Judge one point by all rules. ``seeds``: the set to which the submission commits; ``dataset_size``: 0 if
+    unknown."""
     checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
     found = [finding for check in checks for finding in check(point, rules, regions)]
     found += _counts(point, rules, dataset_size)
@@ -162,11 +162,11 @@ def judge_point(
 def judge_logged(
     logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
 ) -> Iterator[PointFinding]:
-    """Judge what only the events of a run show: whether its load was kept, and its steady state. ``dataset_size``: 0
-    where it is unknown, and then no super-pass is known."""
+    """Judge what only the events of a run show: whether its load was sustained, and its steady state. ``dataset_size``:
+    0 if unknown; super-passes are then unknown, too."""
     if point.is_offline:
         return
-    # A user whose tools are at work asks nothing.
+    # A user whose tools are at work sends no request.
     sustained = 0 if point.is_agentic else min(point.concurrency, len(logged.requests))
     if not sustained <= logged.peak <= point.concurrency:
         text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
@@ -184,15 +184,15 @@ def judge_logged(
 
 
 class AgenticBars(Struct, frozen=True):
-    """What the rules ask of each point of an agentic benchmark: ``inline`` in percent, ``tokens`` of a turn at least
-    and at most; None where nothing is asked."""
+    """Requirements for each point of an agentic benchmark: ``inline`` in percent, ``tokens`` per turn as (minimum,
+    maximum); None if there is no requirement."""
 
     inline: Decimal | None = None
     tokens: tuple[Decimal, Decimal] | None = None
 
 
 def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFinding]:
-    """Judge the answers of a performance run by themselves."""
+    """Judge the answers of a performance run on their own."""
     score = next((score for score in point.accuracy if score.inline), None)
     share = score.scores.get("score") if score is not None else None
     if share is None:
@@ -210,7 +210,7 @@ def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFind
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
-    """(coverage status, verdict) of §4.4, from what the detector found and the duration that the point's region
+    """Return (coverage status, verdict) of §4.4, from the detector's findings and the duration that the point's region
     needs."""
     if window.super_passes < 1 or not window.super_pass_size:
         return PARTIAL, NOT_FOUND
@@ -225,14 +225,14 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = DOWN if drifting else STEADY
     if window.super_passes < rules.values.least_super_passes or not window.found:
         return FEW, verdict
-    # The table has no row for a long window that drifts; this one falls back to the whole run as it must.
+    # The table has no row for a long window that drifts; it must fall back to the whole run.
     if drifting or window.seconds is None or window.seconds < least_seconds:
         return SHORT, verdict
     return WINDOWABLE, verdict
 
 
 def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> int:
-    """Find the duration that the rules ask of this point."""
+    """Find the duration that the rules require of this point."""
     if point.is_offline:
         return rules.find_offline_seconds()
     return rules.find_least_seconds(regions.find(point.concurrency), point.concurrency, agentic=point.is_agentic)
@@ -272,7 +272,7 @@ def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[Po
 
 
 def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
-    """Over the issue time of the steady-state window where there is one, else over the whole run."""
+    """Measure over the issue time of the steady-state window if there is one, else over the whole run."""
     least = find_least_seconds(point, rules, regions)
     spanned = point.window.seconds if point.window is not None else None
     if point.seconds < least:
@@ -312,7 +312,7 @@ def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[P
 
 
 def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    """The client warms up with samples of the performance dataset."""
+    """Check the warm-up, for which the client uses samples of the performance dataset."""
     if point.warmup is not None and not point.warmup.salt and rules.values.warmup_from_performance_dataset_needs_salt:
         yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
 
@@ -324,7 +324,7 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
             yield _invalid("whole-passes", text)
         return
     least: Mapping[str, int] = rules.values.least_queries
-    # The client's datasets may carry the preset's name behind colons.
+    # In the client's dataset names, the preset's name may follow colons.
     needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
     if rules.rehearsal:
         needed = dataset_size
@@ -337,8 +337,8 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
 
 
 def _pair_seeds(point: MeasuredPoint, seeds: SeedSet) -> list[tuple[str, int, int | None]]:
-    """(name, of the set, of the run). A run may say nothing of the model's seed: sent as the sampling seed, it is
-    beyond what some servers take."""
+    """List (name, seed of the set, seed of the run). A run may omit the model's seed: as a sampling seed, it exceeds
+    the range of some servers."""
     pairs = [(name, seed, point.seeds.get(name)) for name, seed in seeds.seeds.items()]
     return [pair for pair in pairs if pair[0] != MODEL_SEED or pair[2] is not None]
 

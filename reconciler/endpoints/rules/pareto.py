@@ -12,8 +12,8 @@ from reconciler.endpoints.rules.point import MeasuredPoint
 
 
 class ParetoCurve(Struct, frozen=True):
-    """``points`` by concurrency; ``ceiling``: tokens a second of a dedicated Offline run, which has no place of its own
-    on the axis of users; ``dominated``: concurrencies that another point beats on both axes."""
+    """``points``: by concurrency; ``ceiling``: tokens per second of a dedicated Offline run, which has no position on
+    the axis of users; ``dominated``: concurrencies that another point beats on both axes."""
 
     points: tuple[CurvePoint, ...]
     ceiling: Decimal | None
@@ -22,12 +22,12 @@ class ParetoCurve(Struct, frozen=True):
 
     @property
     def peak(self) -> Decimal:
-        """The most tokens a second of any point, Offline among them."""
+        """Return the maximum tokens per second of any point, including Offline."""
         return max((*(point.system_tps for point in self.points), self.ceiling or Decimal(0)))
 
 
 def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
-    """Points without a rate per user are left out: there is nowhere to draw them."""
+    """Make a curve without the points that have no rate per user, since they cannot be drawn."""
     measured = sorted(points, key=lambda point: point.concurrency)
     fixed = [point for point in measured if not point.is_offline]
     drawn = []
@@ -40,8 +40,8 @@ def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
 
 
 def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
-    """``figures``: of the point, as the record of its performance run has them; ``rate``: tokens a second. None where
-    it has no rate per user."""
+    """Return the recorded point, None without a rate per user. ``figures``: those in the record of its performance run;
+    ``rate``: tokens per second."""
     per_user, ttft = figures.get("interactivity", figures.get("tps_per_user")), figures.get("ttft_p90_ms")
     if per_user is None:
         return None
@@ -50,8 +50,8 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
 
 
 def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Corners (per user, system) of the official line, by concurrency: from each point it keeps the point's system
-    rate until the next point's rate per user, and steps to it there."""
+    """Return the corners (per user, system) of the official line, by concurrency: from each point it keeps the point's
+    system rate until the next point's rate per user, and steps there."""
     corners: list[tuple[Decimal, Decimal]] = []
     for point in points:
         if corners:
@@ -61,7 +61,7 @@ def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], 
 
 
 def trace_over_concurrency(values: Sequence[tuple[int, Decimal]]) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Corners (concurrency, value) of a step function over concurrency."""
+    """Return the corners (concurrency, value) of a step function over concurrency."""
     corners: list[tuple[Decimal, Decimal]] = []
     for concurrency, value in sorted(values):
         if corners:

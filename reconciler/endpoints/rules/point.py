@@ -1,4 +1,4 @@
-"""One measured point, as the official client reports it: what was asked, what was counted, what was measured."""
+"""One measured point, as reported by the official client: the request, the counts, the measurements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msgspec import Struct, field
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
 OFFLINE_PATTERN = "max_throughput"  # the load pattern of a dedicated Offline run
-AGENTIC_PATTERN = "agentic_inference"  # of conversations, at a fixed number of them at a time
-DRIFTING = "Drifting"  # how the states of a metric that is not flat begin
+AGENTIC_PATTERN = "agentic_inference"  # of conversations, with a fixed number in parallel
+DRIFTING = "Drifting"  # prefix of the states of a metric that is not flat
 
 
 class Distribution(Struct, frozen=True):
-    """Nanoseconds or tokens. ``percentiles``: percent → value, "90" and "90.0" alike as Decimal(90); ``least``,
+    """Nanoseconds or tokens. ``percentiles``: percent → value, with both "90" and "90.0" as Decimal(90); ``least``,
     ``median`` and ``most`` of all values."""
 
     total: Decimal = Decimal(0)
@@ -29,8 +29,8 @@ class Distribution(Struct, frozen=True):
 
 
 class Warmup(Struct, frozen=True):
-    """Requests of the client before the run. ``requests`` 0: none, or as many as the dataset has where ``whole_pass``.
-    The client does not report what came of them."""
+    """Requests of the client before the run. ``requests``: 0 for none, or for the whole dataset if ``whole_pass``. The
+    client does not report their outcome."""
 
     requests: int
     whole_pass: bool
@@ -40,9 +40,9 @@ class Warmup(Struct, frozen=True):
 
 class SteadyWindow(Struct, frozen=True):
     """Findings of the client's detector in a run. ``found``: it claims a steady state; ``first`` and ``last``:
-    super-passes of the window, both included, ``last`` below ``first`` where there is none; ``seconds``: of issue time;
-    ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: a later shift of level, in words;
-    ``skipped``: super-passes of the ramp before the first one that is counted."""
+    super-passes of the window, inclusive, ``last`` below ``first`` if there is none; ``seconds``: of issue time;
+    ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: description of a later shift of level;
+    ``skipped``: super-passes of the ramp before the first one counted."""
 
     found: bool
     first: int = 0
@@ -65,8 +65,8 @@ class SteadyWindow(Struct, frozen=True):
 
 class AccuracyScore(Struct, frozen=True):
     """Score of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the
-    scorer's own scale, a single unnamed score as "score"; ``samples`` of the dataset and how many were ``issued`` with
-    repetitions, 0 where nothing says."""
+    scorer's own scale, with "score" for a single unnamed one; ``samples``: size of the dataset; ``issued``: samples
+    sent, with repetitions; 0 if not stated."""
 
     dataset: str
     inline: bool
@@ -78,8 +78,8 @@ class AccuracyScore(Struct, frozen=True):
 
 class MeasuredPoint(Struct, frozen=True, kw_only=True):
     """One performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
-    dataset. Times in ns. ``seeds``: under the names of point.yaml. ``trajectories``: conversations that were asked for;
-    ``turn_tokens``: the mean number of output tokens of all turns; both of agentic benchmarks alone."""
+    dataset. Times in ns. ``seeds``: by their names in point.yaml. For agentic benchmarks only, ``trajectories``:
+    requested conversations; ``turn_tokens``: the mean number of output tokens of all turns."""
 
     concurrency: int
     load_pattern: str
@@ -109,7 +109,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def is_offline(self) -> bool:
-        """True for a dedicated Offline run."""
+        """Return True for a dedicated Offline run."""
         return self.load_pattern == OFFLINE_PATTERN
 
     @property
@@ -118,7 +118,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def per_user(self) -> Decimal | None:
-        """Tokens a second per user; of an agentic benchmark its interactivity."""
+        """Return the tokens per second per user; for an agentic benchmark its interactivity."""
         return self.interactivity if self.is_agentic else self.tps_per_user
 
     @property
@@ -127,12 +127,12 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def system_tps(self) -> Decimal:
-        """Output tokens a second over the whole run, as the official checker computes them."""
+        """Return the output tokens per second over the whole run, as computed by the official checker."""
         return self.output_tokens / self.seconds if self.duration_ns > 0 else Decimal(0)
 
     @property
     def tps_per_user(self) -> Decimal | None:
-        """1000 by TPOT's 90th percentile in ms; None where none was measured."""
+        """Return 1000 divided by TPOT's 90th percentile in ms; None if none was measured."""
         tpot = self.tpot.at(90)
         return _SECOND / tpot if tpot else None
 
@@ -143,6 +143,6 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def interactivity(self) -> Decimal | None:
-        """Interactivity of agentic benchmarks: output tokens by the seconds that all turns took; None where a turn
-        failed."""
+        """Return the interactivity of an agentic benchmark: output tokens divided by the total seconds of all turns;
+        None if a turn failed."""
         return None if self.failed or not self.latency.total else self.output_tokens / (self.latency.total / _SECOND)

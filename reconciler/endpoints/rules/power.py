@@ -1,7 +1,7 @@
 """Provisioned power of a system and of a point, from system_power.json (rules §4.5, appendices D and E).
 
-Two terms take no overhead: a published power of nodes, which has it in it, and scale-out switches, whose power is that
-at the wall. What the descriptor leaves out is filled with the rules' own figures, and marked as estimated.
+Two terms get no overhead: a published power of nodes, which includes it, and scale-out switches, whose power is
+measured at the wall. Values missing in the descriptor are filled with the rules' own figures, and marked as estimated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reconciler.resource.quantities import is_whole, parse_number
 _ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
-_WIDE = Context(prec=4000)  # whatever a descriptor states: it may be wrong, and it must be shown
+_WIDE = Context(prec=4000)  # a descriptor may state any number: it may be wrong, and must still be shown
 _SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
 _DEFAULT = "mlc_default"
 _APPENDIX = ("D.1", "D.2", "D.3", "D.4")
@@ -32,8 +32,8 @@ _LIQUID = ("liquid", "water", "immersion")
 
 
 class NodeSetPower(Struct, frozen=True):
-    """One set of equal nodes. ``watts`` of all its nodes, without scale-out switches; ``accelerators`` in a node, None
-    where the descriptor does not say."""
+    """One set of identical nodes. ``watts``: of all its nodes, without scale-out switches; ``accelerators``: per node,
+    None if the descriptor does not state them."""
 
     id: int
     ensemble: int
@@ -44,7 +44,7 @@ class NodeSetPower(Struct, frozen=True):
 
 class ProvisionedPower(Struct):
     """``kilowatts`` None: the descriptor does not determine it, and ``problems`` say why. ``declared``: one figure for
-    the whole, which sets do not share out. ``estimated``: what the rules' own figures had to fill in."""
+    the whole system, which cannot be divided among sets. ``estimated``: values filled with the rules' own figures."""
 
     sets: tuple[NodeSetPower, ...] = ()
     switches: Decimal = _ZERO
@@ -55,8 +55,7 @@ class ProvisionedPower(Struct):
     warnings: list[str] = field(default_factory=list)
 
     def find_point_kilowatts(self, nodes: Mapping[int, int]) -> Decimal | None:
-        """Find the power of a point that engages ``nodes`` of a set, by its ensemble; sets that it does not name are
-        engaged whole."""
+        """Find the power of a point that engages ``nodes`` per set, by ensemble; other sets are fully engaged."""
         if self.kilowatts is None or not self.sets:
             return self.kilowatts
         shares = {item.id: Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes for item in self.sets}
@@ -70,7 +69,7 @@ class ProvisionedPower(Struct):
 
     @property
     def accelerators(self) -> int | None:
-        """Accelerators of the whole system, None where one set does not say."""
+        """Return the accelerators of the whole system, None if a set does not state them."""
         total = 0
         for item in self.sets:
             if item.accelerators is None:
@@ -84,7 +83,7 @@ def _round(value: Decimal) -> Decimal:
 
 
 def find_cooling(words: str) -> str:
-    """ "liquid" or "air" of the words of a system description, "" for neither."""
+    """Return "liquid" or "air" from the text of a system description, "" for neither."""
     text = words.lower()
     if any(word in text for word in _LIQUID):
         return "liquid"
@@ -94,7 +93,7 @@ def find_cooling(words: str) -> str:
 def compute_power(
     document: Mapping[str, Any], rules: CurveRules, cores: Mapping[int, int], accelerators: Mapping[int, int]
 ) -> ProvisionedPower:
-    """``cores`` and ``accelerators`` in a node by ensemble, of the system description."""
+    """Compute a system's power. ``cores`` and ``accelerators``: per node by ensemble, from the system description."""
     power = ProvisionedPower()
     sums = _Sums(power, rules)
     overheads = rules.values.overhead
@@ -139,12 +138,12 @@ def compute_power(
     total = figures["total_system_power_w"]
     declared = document.get("declared_provisioned_power")
     if declared is not None:
-        # The declared figure governs: gaps beneath it do not matter, nor do figures that filled them.
+        # The declared figure takes precedence: gaps below it do not matter, nor do figures that fill them.
         power.declared, power.estimated = True, []
         total = sums.watts("declared_provisioned_power", declared) or _ZERO
     else:
         power.problems += sums.gaps
-    if not power.problems and not sums.gaps:  # else there is nothing whole to compare
+    if not power.problems and not sums.gaps:  # else there is no complete sum to compare
         power.problems += _disagreements(document, figures, overhead, total)
     if not power.problems:
         power.kilowatts = _round(total / _KILO)
@@ -154,7 +153,7 @@ def compute_power(
 def _disagreements(
     document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
 ) -> Iterator[str]:
-    """Compare stated figures with ours."""
+    """Compare the stated figures with ours."""
     computed = document.get("computed")
     stated = computed if isinstance(computed, Mapping) else {}
     for name, figure in figures.items():
@@ -170,14 +169,14 @@ def _disagreements(
 
 
 class _Sums(Struct):
-    """Adds up watts; a gap is a figure that nothing gives."""
+    """Add up watts; a gap is a figure without any source."""
 
     power: ProvisionedPower
     rules: CurveRules
     gaps: list[str] = field(default_factory=list)
 
     def watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
-        """Watts of a sourced value, or the rules' own where there is none."""
+        """Return the watts of a sourced value, or the rules' own if there is none."""
         if value is None:
             if default is None:
                 self.gaps.append(f"{label} is missing, and the rules have no figure for it")
@@ -196,7 +195,7 @@ class _Sums(Struct):
         return amount * _KILO if name == "value_kw" else amount
 
     def sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
-        """(which unit, amount) of a value with its source."""
+        """Return (unit, amount) of a value with its source."""
         if not isinstance(value, Mapping):
             self.power.problems.append(f"{label} is not a value with a source")
             return None
@@ -217,7 +216,7 @@ class _Sums(Struct):
         return amounts[0][0], amounts[0][1]
 
     def node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:
-        """(watts that take the overhead, published watts, number of nodes)."""
+        """Return (watts that get the overhead, published watts, number of nodes)."""
         label = f"node_sets[{item.get('node_set_id')}]"
         nodes, method = _whole(item.get("nodes_provisioned")), item.get("power_method")
         nothing = (_ZERO, _ZERO, nodes)
@@ -246,7 +245,7 @@ class _Sums(Struct):
         return _ZERO, published * nodes / rack, nodes
 
     def node(self, parts: Mapping[str, Any], cores: int | None, label: str) -> Decimal | None:
-        """One node's processors, accelerators and scale-up network."""
+        """Return the watts of one node's processors, accelerators and scale-up network."""
         processor, accelerator = parts.get("cpu"), parts.get("accelerator")
         combined = parts.get("combined_cpu_accelerator")
         found: list[Decimal | None]
@@ -276,7 +275,7 @@ class _Sums(Struct):
         return None if count is None or each is None else count * each
 
     def scale_up(self, block: Any, label: str) -> Decimal | None:
-        """A bandwidth in terabytes a second, as the rules' examples have it in spite of the field's name."""
+        """Read a bandwidth in terabytes per second, as in the rules' examples, despite the field's name."""
         method = block.get("method") if isinstance(block, Mapping) else None
         if method == "none":
             return _ZERO
@@ -310,7 +309,7 @@ class _Sums(Struct):
         return item.get("power_method") == "component_sum" or bool(nics.get("excluded_from_published_power"))
 
     def scale_out(self, fabric: Any, sets: list[Mapping[str, Any]]) -> Decimal:
-        """Watts of the network cards in a node; the switches go into the whole."""
+        """Return the watts of the network cards in a node; the switches count for the whole system."""
         nodes = sum(_whole(item.get("nodes_provisioned")) for item in sets)
         if not isinstance(fabric, Mapping) or not isinstance(fabric.get("present"), bool):
             self.power.problems.append("scale_out.present is missing")
@@ -365,7 +364,7 @@ class _Sums(Struct):
 
 
 def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
-    """Find the default of an accelerator that the rules list; the longer name first."""
+    """Find the default of an accelerator that the rules list; longer names first."""
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
     for known, watts in rules.values.accelerator_watts.items():
         if known in name:

@@ -1,7 +1,7 @@
-"""Regions of concurrency: where a curve's points must be, which one covers what, and where more of them pay.
+"""Regions of concurrency: where a curve's points must be, which region each covers, and where more points are useful.
 
-Above the lowest point the concurrencies up to the declared maximum are three regions of equal width in log-2 space
-(rules §5.4, §5.5; their rounding is half to even, as Python's ``round``).
+Above the lowest point, the concurrencies up to the declared maximum form three regions of equal width in log-2 space
+(rules §5.4, §5.5; they round half to even, like Python's ``round``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN = (
     *("high_concurrency", "margin"),
 )
 REGIONS = (LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN)
-CHOICE = "submitters_choice"  # what a point may declare in place of its region
+CHOICE = "submitters_choice"  # a point may declare this in place of its region
 ULTRA_LOW = "ultra_low_concurrency"
 BANDS = (ULTRA_LOW, LOW, MEDIUM, HIGH)  # each needs a point, with accuracy
 BAND_TITLES: Mapping[str, str] = {
@@ -32,7 +32,7 @@ BAND_TITLES: Mapping[str, str] = {
 
 
 class Region(Struct, frozen=True):
-    """Concurrencies ``first`` to ``last``, both included; none where ``last`` is smaller."""
+    """Concurrencies ``first`` to ``last``, inclusive; none if ``last`` is smaller."""
 
     name: str
     first: int
@@ -46,8 +46,8 @@ class Region(Struct, frozen=True):
 
 
 class Regions(Struct, frozen=True):
-    """The regions of one curve, ascending, the margin above the maximum last. ``ultra_low``: what covers the band of
-    the lowest concurrencies, which overlaps the low region unless ``c_min`` was declared."""
+    """The regions of one curve, ascending, ending with the margin above the maximum. ``ultra_low``: the band of the
+    lowest concurrencies, which overlaps the low region unless ``c_min`` was declared."""
 
     c_min: int
     c_max: int
@@ -55,14 +55,14 @@ class Regions(Struct, frozen=True):
     regions: tuple[Region, ...]
 
     def find(self, concurrency: int) -> str:
-        """The region of a concurrency, "" beyond the margin."""
+        """Return the region of a concurrency, "" beyond the margin."""
         return next((region.name for region in self.regions if concurrency in region), "")
 
     def get(self, band: str) -> Region:
         return self.ultra_low if band == ULTRA_LOW else next(r for r in self.regions if r.name == band)
 
     def list_bands(self, concurrency: int, rules: CurveRules) -> tuple[str, ...]:
-        """The mandatory bands that a point there could cover."""
+        """Return the mandatory bands that a point there could cover."""
         low = (ULTRA_LOW,) if concurrency in self.ultra_low else ()
         region = self.find(concurrency)
         if region == MARGIN:
@@ -71,9 +71,10 @@ class Regions(Struct, frozen=True):
 
 
 def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool = False) -> Regions:
-    """``declared``: the lower bound was declared (c_min_override), so that the lowest band ends there.
+    """Compute the regions. ``declared``: the lower bound was declared (c_min_override), so that the lowest band ends
+    there.
 
-    ReconcilerError where the maximum is too small or the minimum is out of range.
+    Raises ReconcilerError if the maximum is too small or the minimum is out of range.
     """
     limit, least = rules.values.most_ultra_low_concurrency, rules.values.least_max_concurrency
     if not 1 <= c_min <= limit:
@@ -85,7 +86,7 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
         )
     interval = math.log2(c_max - c_min) / 3
     low, medium = round(c_min + 2**interval), round(c_min + 2 ** (2 * interval))
-    # In whole numbers: 1.1 times the maximum in floating point can lie above the next one.
+    # In integers: in floating point, 1.1 times the maximum can exceed the next integer.
     margin = -(-c_max * int(rules.values.margin * 100) // 100)
     return Regions(
         c_min=c_min,
@@ -102,8 +103,8 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
 
 
 def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, c_min: int | None = None) -> Regions:
-    """From the fixed concurrencies of a curve: its lowest point bounds the regions, at most 32, unless ``c_min`` is
-    declared. ReconcilerError where there is no point, or none at the declared minimum."""
+    """Derive the regions from the fixed concurrencies of a curve: its lowest point, but at most 32, is the lower bound,
+    unless ``c_min`` is declared. Raises ReconcilerError if there is no point, or none at the declared minimum."""
     found = sorted(set(concurrencies))
     if not found:
         raise ReconcilerError("no point has a concurrency", fix="declare `points`")
@@ -119,11 +120,12 @@ def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, 
 def place_points(
     max_concurrency: int, rules: CurveRules, *, count: int = 0, min_concurrency: int = 1
 ) -> tuple[int, ...]:
-    """Concurrencies for a whole curve, ascending: the lowest, the middle of the low and the medium region in log-2
-    space, the maximum, and then, up to ``count`` (by default the fewest allowed), the middles of the widest gaps.
+    """Return concurrencies for a whole curve, ascending: the lowest, the middle of the low and the medium region in
+    log-2 space, the maximum, and then, up to ``count`` (by default the minimum allowed), the middles of the widest
+    gaps.
 
-    The maximum is among them, so that it can be elected as the Offline point. ReconcilerError where ``count`` is out of
-    range or the regions have no room for as many.
+    The maximum is included, so that it can be elected as the Offline point. Raises ReconcilerError if ``count`` is out
+    of range or the regions have no room for as many.
     """
     least, most = rules.values.least_points, rules.values.most_points
     wanted = count or least
@@ -148,12 +150,12 @@ def _middle(region: Region) -> int:
 
 
 def _between(low: int, high: int) -> int:
-    """Neither of them where there is a number between them."""
+    """Return a number between them, different from both if there is one."""
     return round(math.sqrt(low * high))
 
 
 def _widest_gap(chosen: Sequence[int]) -> int | None:
-    """The middle, in log-2 space, of the neighbours that are farthest apart; None where all are adjacent."""
+    """Return the middle, in log-2 space, of the neighbours that are farthest apart; None if all are adjacent."""
     gaps = [(math.log2(high / low), low, high) for low, high in pairwise(chosen) if high - low > 1]
     if not gaps:
         return None
@@ -164,10 +166,10 @@ def _widest_gap(chosen: Sequence[int]) -> int | None:
 def choose_accuracy_points(
     concurrencies: Iterable[int], regions: Regions, rules: CurveRules, *, elected: int | None = None
 ) -> dict[str, int]:
-    """Band → the concurrency that covers it, each point at most once: where accuracy is to be measured.
+    """Map each band to the concurrency that covers it, each point at most once: accuracy is measured there.
 
-    The elected point takes the high region, since its accuracy counts for Offline as well; else the lowest point is
-    taken for the lowest band and, of a region, the one nearest to its middle.
+    The elected point takes the high region, since its accuracy also counts for Offline; otherwise the lowest point
+    takes the lowest band, and the point nearest to the middle of a region takes that region.
     """
     found = sorted(set(concurrencies))
     options: dict[int, tuple[str, ...]] = {}
@@ -183,8 +185,8 @@ def _distance(concurrency: int, regions: Regions) -> float:
 
 
 def match_bands(candidates: Sequence[tuple[int, Sequence[str]]]) -> dict[str, int]:
-    """Band → concurrency, as many bands as possible, each point at most once; earlier candidates are never given up
-    for later ones, only moved to another band (a maximum bipartite matching)."""
+    """Map as many bands as possible to a concurrency, each point at most once; earlier candidates are never dropped for
+    later ones, only moved to another band (a maximum bipartite matching)."""
     owner: dict[str, int] = {}
     options = dict(candidates)
 
@@ -204,7 +206,7 @@ def match_bands(candidates: Sequence[tuple[int, Sequence[str]]]) -> dict[str, in
 
 
 def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules) -> tuple[Region, ...]:
-    """The mandatory bands without any point. A point may lie in two of them, and covers both."""
+    """Return the mandatory bands without any point. A point may lie in two of them, and covers both."""
     covered = {band for concurrency in concurrencies for band in regions.list_bands(concurrency, rules)}
     return tuple(regions.get(band) for band in BANDS if band not in covered)
 
@@ -214,9 +216,9 @@ def place_denser(
 ) -> tuple[int, ...]:
     """Place ``count`` more points where they show most of a curve: near the sharpest bends, ascending.
 
-    ``measured``: (concurrency, tokens a second per user, tokens a second of the system). Both are taken as shares of
-    their largest value. ``taken``: concurrencies that are points already, measured or not. Fewer than three points have
-    no bend; then, and between neighbours without a number between them, fewer are returned.
+    ``measured``: (concurrency, tokens per second per user, tokens per second of the system). The latter two are
+    normalised by their largest values. ``taken``: concurrencies of existing points, measured or not. Fewer than three
+    points have no bend; then, and between neighbours without an integer between them, fewer are returned.
     """
     points = sorted(measured)
     if len(points) < 3:
@@ -238,5 +240,5 @@ def place_denser(
 
 
 def _area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
-    """Compute the area of the triangle of three neighbours: nothing where they are on one line."""
+    """Compute the area of the triangle of three neighbours: 0 if they are on one line."""
     return abs((b[1] - a[1]) * (c[2] - a[2]) - (c[1] - a[1]) * (b[2] - a[2])) / 2

@@ -1,4 +1,4 @@
-"""The rules of MLPerf Endpoints in the form of a round, so that every stage that asks a round asks them alike.
+"""The rules of MLPerf Endpoints in the form of a round, so that every stage can use them like one.
 
 Rules of single points (regions, durations, seeds) are in the points' own settings; those for all points are here.
 """
@@ -16,13 +16,13 @@ from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset
 NAME = "endpoints"  # of the program, and of the layout of its submissions
 ROUND_PREFIX = f"{NAME}-"  # before the version of the rules: no round of Inference has such a name
 CURVE_DIVISIONS = PROGRAMS[NAME].divisions
-# Nothing of Inference's demands binds: which points must be there is asked where the curve is declared.
+# None of Inference's requirements applies: the required points are checked where the curve is declared.
 _DEMANDS = ("scenarios", "compliance_tests", "model_mapping", "calibration", "used_systems", "whole_numbers")
 _METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_divisor": 1}
 
 
 def load_endpoints_ruleset(name: str) -> Ruleset:
-    """ReconcilerError for a version that is not known."""
+    """Load the rules as a round. Raises ReconcilerError for an unknown version."""
     return _make(name, load_endpoints_rules(name.removeprefix(ROUND_PREFIX)))
 
 
@@ -52,7 +52,7 @@ def _make(name: str, rules: CurveRules) -> Ruleset:
 
 
 def _bars(benchmark: RuledBenchmark) -> Fields:
-    """The accuracy that the client's scorer must reach."""
+    """Return the accuracy that the client's scorer must reach."""
     found: dict[str, RuledValue] = {}
     for metric, (least, most) in benchmark.accuracy.items():
         bounds: Mapping[str, object] = {"least": least, "most": most}

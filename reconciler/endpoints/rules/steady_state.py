@@ -1,8 +1,8 @@
-"""The steady state of a run, found in its events by the definition of the rules (§4.4), without the client's detector.
+"""Find the steady state of a run in its events by the definition of the rules (§4.4), without the client's detector.
 
 A super-pass is one pass over the dataset in the order of issue. After the ramp, the window is the first stretch of
 super-passes over which the gating metrics, TPOT at P50 and P90, show no trend and little scatter. TPOT is taken per
-streamed chunk: its course is what is judged, never its height. The parameters are those of the client's detector.
+streamed chunk: only its trend is judged, never its level. The parameters are those of the client's detector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLATEAU, UP, DOWN = "Plateau", "Drifting Up", "Drifting Down"
 _SECOND = 10**9
 _SHARES = {"tpot_p50": 0.5, "tpot_p90": 0.9}  # the gating metrics
 _CONFIDENT = 1.96  # of a normal distribution: two-sided, 95 %
-_MOST_TESTED = 96  # super-passes in one test, whose time grows with their square; more are taken together
+_MOST_TESTED = 96  # super-passes in one test, whose time grows quadratically; more are merged
 
 
 class SuperPass(Struct, frozen=True):
@@ -34,7 +34,7 @@ class SuperPass(Struct, frozen=True):
 
 
 def roll_up(run: LoggedRun, size: int) -> tuple[SuperPass, ...]:
-    """Whole super-passes of ``size`` requests; what is left over at the end is none."""
+    """Return complete super-passes of ``size`` requests; the remainder at the end is ignored."""
     whole = len(run.requests) // size if size else 0
     return tuple(_roll(run.requests[number * size : (number + 1) * size]) for number in range(whole))
 
@@ -48,7 +48,7 @@ def _roll(requests: Sequence[LoggedRequest]) -> SuperPass:
 
 
 def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRules) -> SteadyWindow:
-    """The first stretch that lasts long enough, else the longest one. ``found`` False where none is steady; the
+    """Return the first stretch that is long enough, else the longest one. ``found`` is False if none is steady; the
     super-passes are numbered from the run's first."""
     tested, together = _take_together(passes)
     ramp = _count_ramp(tested, rules)
@@ -69,8 +69,7 @@ def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRul
 
 
 def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: int, rules: CurveRules) -> list[str]:
-    """Find where the window that the client reports is not one of its own events. ``size``: requests of a
-    super-pass."""
+    """Find where the window that the client reports contradicts its own events. ``size``: requests of a super-pass."""
     if claim.super_pass_size and claim.super_pass_size != size:
         return [f"super-passes of {claim.super_pass_size} samples, the dataset has {size}"]
     if not claim.found or claim.super_passes < 1:
@@ -89,12 +88,13 @@ def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: in
 
 
 def _span(passes: Sequence[SuperPass], first: int, end: int) -> float:
-    """Seconds of issue time: the drain behind the last request is no part of it."""
+    """Return the seconds of issue time, without the drain after the last request."""
     return (passes[end - 1].last_issue - passes[first].first_issue) / _SECOND
 
 
 def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
-    """Leading super-passes whose TPOT is not yet that of the run's second half: at least one, at most half of all."""
+    """Count the leading super-passes whose TPOT differs from that of the run's second half: at least one, at most half
+    of all."""
     course = [item.metrics.get("tpot_p50", 0.0) for item in passes]
     if len(course) < rules.values.least_super_passes:
         return min(1, len(course))
@@ -105,7 +105,7 @@ def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
 
 
 def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> list[tuple[int, int]]:
-    """(first, end) of each longest stretch that is steady throughout, from the left."""
+    """Return (first, end) of each maximal steady stretch, from the left."""
     least, start, found = rules.values.least_super_passes, ramp, []
     while start + least <= len(passes):
         end = start + least - 1
@@ -134,7 +134,7 @@ def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
 
 
 def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
-    """No more than can be tested, and how many of the super-passes each of them is."""
+    """Merge super-passes to at most the testable number; return them, and how many each one comprises."""
     count = -(-len(passes) // _MOST_TESTED)
     if count < 2:
         return passes, 1
@@ -149,7 +149,8 @@ def _join(group: Sequence[SuperPass]) -> SuperPass:
 
 
 def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
-    """Gating metric → Plateau, Drifting Up or Drifting Down; nothing where there are too few super-passes to decide."""
+    """Map each gating metric to Plateau, Drifting Up or Drifting Down; empty if there are too few super-passes to
+    decide."""
     courses = _courses(_take_together(passes)[0])
     if courses is None or len(passes) < rules.values.least_super_passes:
         return {}
@@ -157,8 +158,8 @@ def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
 
 
 def find_trend(course: Sequence[float], least_drift: float) -> str:
-    """Mann and Kendall's test, its variance corrected for autocorrelation after Hamed and Rao. A trend that is
-    significant, and smaller than ``least_drift`` of the median from end to end, is none."""
+    """Apply the Mann-Kendall test, its variance corrected for autocorrelation after Hamed and Rao. A significant trend
+    that changes by less than ``least_drift`` of the median from end to end is ignored."""
     count = len(course)
     score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
     variance = _plain_variance(course) * _correct(course)
@@ -175,7 +176,8 @@ def _plain_variance(course: Sequence[float]) -> float:
 
 
 def _correct(course: Sequence[float]) -> float:
-    """How much more autocorrelated ranks vary than independent ones; 1 where the formula has no answer."""
+    """Return the ratio of the variance of autocorrelated ranks to that of independent ones; 1 if the formula has no
+    result."""
     count = len(course)
     order = sorted(range(count), key=lambda n: course[n])
     ranks = {place: rank - (count - 1) / 2 for rank, place in enumerate(order)}
@@ -199,13 +201,13 @@ def _median(course: Sequence[float]) -> float:
 
 
 def _scatter(course: Sequence[float]) -> float:
-    """The standard deviation."""
+    """Return the standard deviation."""
     mean = _mean(course)
     return math.sqrt(_mean([(value - mean) ** 2 for value in course]))
 
 
 def _slope(course: Sequence[float]) -> float:
-    """Compute the slope of the line with the least squares."""
+    """Return the slope of the least-squares line."""
     mean, steps = _mean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
     wide = sum(step * step for step in steps)
     return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide

@@ -1,5 +1,5 @@
-"""Checks of declared points: settings that one must have or must not have of its own, and those that a cell of a round
-with results of the client must not ask for: reported before days are spent."""
+"""Checks of declared points, reported before days are spent: settings that a point must set or must not set itself, and
+those that a cell of a round with results of the client must not request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reconciler.spec.layers import Block
 
 # (name of a setting, message, fix)
 SettingProblem = tuple[str, str, str]
-# Settings of a point's own; all others belong to the one stack of the curve, or to its client.
+# Settings that a point may set itself; all others belong to the curve's one stack, or to its client.
 _OF_A_POINT = (
     *(
         keys.TARGET_QPS,
@@ -43,7 +43,7 @@ _NOT_OF_AGENTS = {
 }
 _ANSWERING = ("endpoint.url", "harness.service.command")
 _SERVICED = "serviced"
-# Disclosures that the rules ask of a service that anybody can buy (§2.3.1), by their names.
+# Disclosures that the rules require of a service that anyone can buy (§2.3.1), by their names.
 _SERVICE_TERMS = {
     "advertised_model": "the model's name and version, as the service advertises it",
     "pricing": "its prices at the time of submission",
@@ -52,8 +52,8 @@ _SERVICE_TERMS = {
 
 
 def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
-    """Find settings of a point with which it would be measured on another stack, or by another client. ``settings``:
-    all that it has; of runs that were made elsewhere they are as they were."""
+    """Find settings of a point that would measure it on another stack, or with another client. ``settings``: all of its
+    settings. Runs made elsewhere are not checked."""
     for name in sorted(own) if not is_elsewhere(settings) else ():
         if not name.startswith(_OF_A_POINT):
             fix = "set it next to points, for all of them; a curve of its own is for another stack"
@@ -61,7 +61,7 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
 
 
 def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[SettingProblem]:
-    """Find missing settings without which a point cannot run. ``rehearsal``: durations are its own."""
+    """Find missing settings without which a point cannot run. ``rehearsal``: it sets its own durations."""
     if "harness.model_name" not in settings:
         fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
         yield "client.model_name", "nothing says which model the endpoint serves", fix
@@ -100,7 +100,7 @@ def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[Setting
 
 
 def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
-    """What an agentic benchmark's client needs, and what it refuses or does not read."""
+    """Find settings that an agentic benchmark's client requires, rejects or ignores."""
     if SERVICE not in settings:
         fix = "write 'client: {accuracy: {service: http://HOST:18080}}', of the client's swebench_service"
         yield SERVICE, "nothing says which SWE-bench service scores the accuracy runs", fix
@@ -118,7 +118,7 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:
-    """``system``: the settings of the point's system."""
+    """Find problems of a point's nodes. ``system``: the settings of the point's system."""
     types = group_node_types(system)
     for name in sorted(name for name in settings if name.startswith("nodes_used.")):
         node, used = name.partition(".")[2], int(settings[name][0].value.value)
@@ -145,8 +145,8 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
 
 
 def find_service_problems(settings: Block, division: str, description: Mapping[str, Value]) -> Iterator[SettingProblem]:
-    """Find problems of a curve in the Serviced division: it is of a service that everybody reaches over the network,
-    and its terms are public."""
+    """Find problems of a curve in the Serviced division: the service must be reachable over the network by everyone,
+    with public terms."""
     if division != _SERVICED or is_elsewhere(settings):
         return
     if "harness.service.command" in settings:
@@ -165,7 +165,7 @@ def find_service_problems(settings: Block, division: str, description: Mapping[s
 
 
 def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Check a declared cell for settings that the round does not take of these results."""
+    """Check a declared cell for settings that the round does not use for these results."""
     problems, value = [], cell.settings[RESULTS]
     if rules.name not in ruleset.endpoints.benchmarks:
         known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"

@@ -1,7 +1,7 @@
 """From a declared curve of MLPerf Endpoints to its points: each is a cell, with the official client as its harness.
 
-What the rules decide before anything is measured is decided here: where points are, how long each lasts, which seeds it
-has, and which of them have an accuracy run.
+Everything that the rules determine before a measurement is decided here: the points, their durations and seeds, and
+which of them have an accuracy run.
 """
 
 from __future__ import annotations
@@ -32,17 +32,15 @@ from reconciler.spec.layers import Block, LayeredSetting
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
-_MARGIN_PERCENT = (
-    125  # percent of the shortest duration: the steady-state window must span it, and ramps are no part of one
-)
+_MARGIN_PERCENT = 125  # percent of the shortest duration: the steady-state window must span it, and excludes ramps
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
     *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
     *("--config", "{client_config}", "--mode", "{endpoints_mode}"),
 )
 _PYTHON = ".venv/bin/python"
-REPORT = "report"  # the client's own folder, in that of a run
-# Files of each run that the rules ask to be kept with its results: every request, warm-up included.
+REPORT = "report"  # the client's folder inside that of a run
+# Files of each run that the rules require to be archived with its results: every request, including the warm-up.
 _KEPT = tuple(
     f"{{run_dir}}/{REPORT}/{name}"
     for name in ("events.jsonl", "sample_idx_map.json", "report.txt", "metrics", "steady_state.json", "run_meta.json")
@@ -52,7 +50,7 @@ SIZE = keys.PERFORMANCE_SAMPLE_COUNT
 
 
 class CurveProblem(Struct, frozen=True):
-    """``name``: of the setting that is wrong, "" for the curve itself."""
+    """``name``: the invalid setting, "" for the curve itself."""
 
     name: str
     message: str
@@ -60,9 +58,9 @@ class CurveProblem(Struct, frozen=True):
 
 
 class PlacedCurve(Struct, frozen=True):
-    """``regions`` of its ``points``, which are at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
-    which is one more point, 0 for none; ``accuracy``: those with an accuracy run of their own, ``declared`` in the spec
-    or chosen by the rules. ``agentic``: of an agentic benchmark, none of whose points counts as Offline."""
+    """``regions``: those of its ``points`` at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
+    which is one more point, 0 for none; ``accuracy``: points with their own accuracy run, ``declared`` in the spec or
+    chosen by the rules. ``agentic``: an agentic benchmark, none of whose points counts as Offline."""
 
     points: tuple[int, ...]
     regions: Regions
@@ -77,7 +75,7 @@ class PlacedCurve(Struct, frozen=True):
         return (*self.points, self.offline) if self.offline else self.points
 
     def find_source(self, concurrency: int) -> int:
-        """The point of the same region whose accuracy run it shares, else the nearest one below or above."""
+        """Return the point of the same region whose accuracy run it shares, else the nearest one below or above."""
         region = self.regions.find(concurrency)
         if region in self.owners:
             return self.owners[region]
@@ -95,10 +93,13 @@ def place_curve(
     c_min: int | None = None,
     agentic: bool = False,
 ) -> PlacedCurve:
-    """``written``: numbers, and the word auto for points that the rules place; the word offline means a dedicated
-    Offline run over a dataset of ``size`` samples. ``scored``: points that are declared to have an accuracy run, in
-    place of those that the rules choose. ``count``: how many points ``auto`` places, 0 for the fewest; ``c_min``: a
-    declared lower bound of the regions. ReconcilerError where the rules cannot place it."""
+    """Place the points of a curve. Raises ReconcilerError if the rules cannot place them.
+
+    ``written``: numbers, the word auto for points that the rules place, and the word offline for a dedicated Offline
+    run over a dataset of ``size`` samples. ``scored``: points declared to have an accuracy run, in place of those
+    chosen by the rules. ``count``: how many points ``auto`` places, 0 for the minimum; ``c_min``: a declared lower
+    bound of the regions.
+    """
     by_hand = tuple(int(word) for word in written if word not in (AUTO, OFFLINE))
     automatic = AUTO in written
     if count and not automatic:
@@ -113,7 +114,7 @@ def place_curve(
     by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
     points = tuple(sorted({*by_rules, *by_hand}))
     regions = derive_regions(points, c_max, rules, c_min)
-    # Also with a dedicated Offline run, which then stales no other run.
+    # Also with a dedicated Offline run, so that adding one makes no other run stale.
     elected = c_max if c_max in points and not agentic else None
     owners = choose_accuracy_points(scored or points, regions, rules, elected=elected)
     accuracy = frozenset({*(scored or owners.values()), *([offline] if offline else [])})
@@ -121,7 +122,7 @@ def place_curve(
 
 
 def _check_offline(size: int, c_max: int) -> int:
-    """The rules count the concurrency of a dedicated Offline run as the size of its dataset."""
+    """Return the size of the dataset, which the rules count as the concurrency of a dedicated Offline run."""
     if not size:
         fix = "write 'performance_sample_count: …' in the benchmark, or take offline out: the maximum is elected then"
         raise ReconcilerError("a dedicated Offline run is as large as the dataset, and nothing says how large", fix=fix)
@@ -134,7 +135,7 @@ def _check_offline(size: int, c_max: int) -> int:
 
 
 def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
-    """Find what the official checker would refuse at the end, before days are spent."""
+    """Find what the official checker would reject at the end, before days are spent."""
     count, most, least = len(placed.all_points), rules.values.most_points, rules.values.least_points
     if placed.offline:
         least = rules.values.least_points_with_dedicated_offline
@@ -160,7 +161,7 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
 
 
 def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
-    """Find problems of points that are declared to have an accuracy run: each region needs one, and so does the Offline
+    """Find problems of the points declared to have an accuracy run: each region needs one, and so does the Offline
     point."""
     for point in sorted(placed.accuracy - set(placed.all_points)):
         yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
@@ -175,7 +176,7 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
 
 
 def is_elsewhere(settings: Block) -> bool:
-    """True where the runs of a point are made elsewhere, and imported."""
+    """Return True if the runs of a point are made elsewhere, and imported."""
     return _text(settings, "benchmark.code") == ELSEWHERE
 
 
@@ -188,9 +189,8 @@ def complete_point(
     *,
     rehearsal: bool,
 ) -> Block:
-    """The point's settings with what follows from the rules and from the client's way to be started.
-
-    ``where``: the curve's place in the spec. Raises ReconcilerError for an unknown seed set."""
+    """Return the point's settings, completed by the rules and by the way the client is started. ``where``: the curve's
+    place in the spec. Raises ReconcilerError for an unknown seed set."""
     offline = concurrency == placed.offline
     region = CHOICE if offline else placed.regions.find(concurrency)
     seconds = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
@@ -244,12 +244,12 @@ def complete_point(
 
 
 def find_benchmark(settings: Block, rules: CurveRules) -> RuledBenchmark | None:
-    """The benchmark as which it is entered; None where the rules know none."""
+    """Return the benchmark as which it is entered; None if the rules do not know it."""
     return rules.benchmarks.get(_text(settings, "benchmark.official") or "")
 
 
 def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *, rehearsal: bool) -> dict[str, object]:
-    """A rehearsal has a model of its own, whose answers need not be good."""
+    """Collect the rules of agentic benchmarks. A rehearsal has its own model, whose answers need not be good."""
     found: dict[str, object] = {AGENTIC: True}
     if benchmark is None:
         return found

@@ -1,4 +1,4 @@
-"""Curves of a validated document as declared cells: each point is one."""
+"""Turn the curves of a validated document into declared cells, one per point."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_
 from reconciler.spec.layers import Block, LayeredSetting, combine
 from reconciler.spec.validation import find_position
 
-# Early refusals of a submission of curves: disclosures of its points, the description of its systems, and seeds that
-# are not those of the set that it is bound to.
+# Early checks of a submission of curves: disclosures of its points, the description of its systems, and seeds that
+# differ from the set to which it commits.
 
 _DISCLOSED = ("model_precision", "link_to_model", "dataset_name", "dataset_type", "dataset_link")
 _OF_NODE = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
@@ -44,7 +44,7 @@ _BY_STATUS = {"available": "availability_url", "preview": "target_availability_d
 
 
 def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
-    """Each once, at the line to complete; none of a rehearsal, which is never submitted."""
+    """Return each gap once, at the line to complete; none for a rehearsal, which is never submitted."""
     if declared.rehearsal.value:
         return ()
     rules = load_endpoints_rules(str(declared.round.value).removeprefix(ROUND_PREFIX))
@@ -89,7 +89,7 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
         yield _at(stated.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
     if COMMAND not in settings:
-        return  # measured elsewhere, as it was
+        return  # measured elsewhere: its settings are fixed
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         message = "nothing says how many samples the dataset has, so it is unknown whether passes are whole"
         yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
@@ -102,7 +102,8 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
 
 
 def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
-    """An agentic benchmark has its own conversations, and its model no other sampling parameters than the rules'."""
+    """Require an agentic benchmark's own conversations, and the sampling parameters that the rules prescribe for its
+    model."""
     settings, benchmark = cell.settings, rules.benchmarks[cell.settings["benchmark.official"].value]
     stated = {name.removeprefix(PARAMETERS): value for name, value in settings.items() if name.startswith(PARAMETERS)}
     for name in sorted((set(benchmark.parameters) | set(stated)) - {"seed"}) if benchmark.parameters else ():
@@ -143,7 +144,7 @@ def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
 
 
 def declare_cells(declaring: Declaring) -> Iterator[DeclaredCell]:
-    """The points of every curve. A curve that the rules refuse has none."""
+    """Return the points of every curve. A curve that the rules reject has none."""
     try:
         rules = load_endpoints_rules(str(declaring.spec.round))
     except ReconcilerError as error:
@@ -183,7 +184,7 @@ def _curve(
         return
     for problem in find_curve_problems(placed, rules):
         declaring.complain((*where, problem.name), problem.message, problem.fix)
-    shared.pop(ACCURACY_POINTS, None)  # said to each point in another way
+    shared.pop(ACCURACY_POINTS, None)  # passed to each point in another way
     at = LayeredSetting(Value(named[2], find_position(declaring.root, where)[0]), ".".join(where))
     for concurrency in placed.all_points:
         word = OFFLINE if concurrency == placed.offline else str(concurrency)
@@ -205,7 +206,7 @@ def _check_point(
     block: Block,
     at: LayeredSetting,
 ) -> None:
-    """``point``: what it sets for itself; ``block``: all that it has."""
+    """``point``: the settings of the point itself; ``block``: all of its settings."""
     system = declaring.systems.get(named[1])
     found = [*find_unlocked(point, block), *find_node_problems(block, dict(system.settings) if system else {})]
     if declaring.sound:

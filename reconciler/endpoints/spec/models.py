@@ -15,15 +15,15 @@ from reconciler.spec.scalars import FieldReader, choose_from, parse_text
 from reconciler.spec.settings_models import SettingsGroup
 
 AUTO = "auto"  # points that the rules place
-OFFLINE = "offline"  # a dedicated Offline run, in place of the point at the maximum that is elected
+OFFLINE = "offline"  # a dedicated Offline run, instead of electing the point at the maximum
 
 
 _APIS = ("openai", "openai_completions", "sglang")
 
 
 def _parse_concurrency(value: Any) -> str:
-    """Parse the concurrency of a point: how many requests are under way at a time; ``auto`` for points that the rules
-    place, ``offline`` for a dedicated Offline run."""
+    """Parse the concurrency of a point, its number of simultaneous requests; ``auto`` for points that the rules place,
+    ``offline`` for a dedicated Offline run."""
     written = parse_text(value)
     if not re.fullmatch(r"[1-9][0-9]{0,6}|auto|offline", written, re.ASCII):
         fix = "write numbers such as [1, 8, 40], or 'points: auto'; 'offline' for a dedicated Offline run"
@@ -32,7 +32,7 @@ def _parse_concurrency(value: Any) -> str:
 
 
 def _parse_concurrencies(value: Any) -> tuple[int, ...]:
-    """Points of a curve, ascending; a single one needs no brackets."""
+    """Parse the points of a curve, ascending; a single one needs no brackets."""
     written = value if isinstance(value, list) else [value]
     points = [_parse_concurrency(item) for item in written]
     if not points or not all(map(str.isdigit, points)):
@@ -171,14 +171,14 @@ class Endpoint(Group):
 
 
 def _by_concurrency(value: Any) -> Any:
-    """A list of concurrencies is as good as a mapping without settings; so is a word."""
+    """Accept a list of concurrencies, or a word, as a mapping without settings."""
     if isinstance(value, list):
         return {str(item): None for item in value}
     return {value: None} if isinstance(value, str) else value
 
 
 def _or_list(schema: dict[str, Any]) -> None:
-    """An editor takes ``auto`` and a list of numbers, too."""
+    """Make editors also accept ``auto`` and a list of numbers."""
     mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
     items = {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": [AUTO, OFFLINE]}]}
     listed = {"type": "array", "items": items, "minItems": 1}

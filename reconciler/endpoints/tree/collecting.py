@@ -1,4 +1,4 @@
-"""From the cells of a submission to the curves of MLPerf Endpoints: the points of one system and model are one."""
+"""Collect the cells of a submission into curves of MLPerf Endpoints: the points of one system and model form one."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from reconciler.storage.documents import parse_json_object
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.documents import encode_json
 
-# system_power.json, derived from what the spec says of a system: its parts with their rated power, or one figure that
-# was published (rules §4.5.2, appendix E).
+# system_power.json, derived from the spec's description of a system: its parts with their rated power, or one published
+# figure (rules §4.5.2, appendix E).
 
-# Fields of a system's description that are of its power alone, and not shown in system_desc.json.
+# Fields of a system's description that concern only its power, and are omitted from system_desc.json.
 POWER_FIELDS = frozenset(
     {
         *("host_processor_tdp_w", "host_processor_tdp_source", "accelerator_tdp_w", "accelerator_tdp_source"),
@@ -44,10 +44,10 @@ POWER_FIELDS = frozenset(
 
 
 def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """``nodes``: the fields of each type of node, of which there is a set each; one set of equal nodes where nothing
-    says more. Undeclared values are left out, so that the checkers fill them with the rules' own figures, and the
-    result is marked as estimated. Undeclared cooling counts as air, which takes the greater overhead; so does one type
-    of node that is cooled by air."""
+    """Return system_power.json. ``nodes``: the fields of each type of node, each of which forms a set; without types,
+    all nodes form one set. Undeclared values are omitted, so that the checkers fill them with the rules' own figures
+    and mark the result as estimated. Undeclared cooling counts as air, which has the greater overhead; so does a system
+    with one air-cooled type of node."""
     sets = nodes or (description,)
     cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
     total = read_count(description.get("system_node_ensemble_total"), 1) if len(sets) == 1 else 1
@@ -89,7 +89,7 @@ def _components(description: Mapping[str, Any]) -> dict[str, Any]:
 def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
     number = read_count(description.get(count), usual)
     block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
-    if not number:  # nothing is there, so its power need not be stated
+    if not number:  # without units, their power need not be stated
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
     return block | _optional("tdp_per_unit", _sourced(description, f"{rated}_w", f"{rated}_source"))
 
@@ -99,7 +99,7 @@ def _optional(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[str, Any]:
-    """A figure and the public page that says it."""
+    """Return a figure with the public page that states it."""
     stated = description.get(value)
     if stated in (None, ""):
         return {}
@@ -113,7 +113,7 @@ def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[st
 
 _DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
 _AVAILABILITY = {"available": "Available", "preview": "Preview", "rdi": "RDI"}
-# Fields of system_desc.json for the whole system; every other field is one of its type of node, or of its power.
+# Fields of system_desc.json for the whole system; all others concern one of its types of node, or its power.
 _OF_SYSTEM = (
     *("system_name", "shortened_system_name", "availability_url", "target_availability_date", "system_size"),
     *("system_node_ensemble_count", "system_node_ensemble_total", "endpoint_url", "serving_framework", "node_config"),
@@ -154,7 +154,7 @@ def collect_curves(submission: SubmissionContent, rules: CurveRules) -> Endpoint
 
 
 def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Content]:
-    """As the spec names it, else as the runs of its points kept it."""
+    """Collect the code that the spec names, overridden by that archived from the runs of its points."""
     kept = [item for item in submission.kept_code if item.cell.benchmark == benchmark]
     return dict(submission.code.get(benchmark, {})) | {
         name: content for item in reversed(kept) for name, content in item.files.items()
@@ -162,7 +162,7 @@ def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Co
 
 
 def name_point_folders(content: CellContent) -> str:
-    """Name the folders that only the files of this point have in their paths."""
+    """Return the folders that occur only in the paths of this point's files."""
     return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
 
 
@@ -172,11 +172,11 @@ def describe_point(
     accuracy: Mapping[str, LogRef],
     load_bytes: Callable[[LogRef], bytes],
 ) -> PointFacts:
-    """Describe a point for its files other than the client's own, from the client's files as they were recorded."""
+    """Describe a point for its files other than the client's own, from the recorded client files."""
     own = ACCURACY_FROM not in settings
     files = {name: load_bytes(performance[name]) for name in (CONFIG, RESULT_SUMMARY)}
     scores = load_bytes(accuracy[ACCURACY_RESULTS]) if own else None
-    if AGENTIC in settings:  # the performance run is scored, too
+    if AGENTIC in settings:  # the performance run is also scored
         scores = _join_scores(load_bytes(performance[ACCURACY_RESULTS]), scores)
     if scores is not None:
         files[ACCURACY_RESULTS] = scores
@@ -196,8 +196,8 @@ def describe_point(
 
 
 def _join_scores(played: bytes, scored: bytes | None) -> bytes:
-    """The scores of an agentic point: those that its performance run left, and those of its accuracy run. A file that
-    has both, or is alone, stays as the client wrote it. ValueError for what is none."""
+    """Join the scores of an agentic point: those of its performance run and those of its accuracy run. A file that has
+    both, or is the only one, stays as the client wrote it. Raises ValueError for an invalid file."""
     if scored in (None, played):
         return played
     files = {True: played, False: scored or b""}
@@ -211,7 +211,7 @@ def _join_scores(played: bytes, scored: bytes | None) -> bytes:
 
 
 def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> dict[str, dict[str, str]]:
-    """Which rendered file belongs to which point: folders have the names of models and concurrencies; the rest are
+    """Map each point to its rendered files: its folders are named after model and concurrency; all other files are
     shared."""
     owners = {name_point_folders(content): str(content.cell) for content in points}
     found: dict[str, dict[str, str]] = {SHARED: {}}
@@ -268,7 +268,7 @@ def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, el
 
 
 def _warmup(facts: PointFacts) -> WarmupContent:
-    """As declared, over what is known of the client's own."""
+    """Merge the declared warm-up over the known facts of the client's own."""
     stated, declared = facts.measured.warmup, dict(facts.warmup)
     known: dict[str, Any] = asdict(
         WarmupContent.of_client(stated.requests, stated.concurrency) if stated else WarmupContent()
@@ -281,8 +281,8 @@ def _warmup(facts: PointFacts) -> WarmupContent:
 
 
 def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
-    """As the spec's own file says, or as its description, where the division needs it or something is declared of
-    it."""
+    """Return the power from the spec's own file, or from its description if the division needs it or any of it is
+    declared."""
     if system.nameplate:
         return _read_power(system)
     wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
@@ -298,8 +298,8 @@ def _read_power(system: SystemContent) -> dict[str, Any]:
 
 
 def _describe(system: SystemContent) -> dict[str, Any]:
-    """Nest the flat declaration as the rules do: fields of the whole, and of each type of node, which has those of the
-    description too that it does not set itself."""
+    """Nest the flat declaration as in the rules: fields of the whole, and of each type of node, which inherits the
+    fields of the description that it does not set itself."""
     own = {name: value for name, value in system.description.items() if name in _OF_SYSTEM}
     nodes = _list_nodes(system)
     counts = [_count(node, "number_of_nodes") for node in nodes]
@@ -316,7 +316,7 @@ def _describe(system: SystemContent) -> dict[str, Any]:
 
 
 def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
-    """Every type of node with all of its fields, those of its power too; the one type, where none is named."""
+    """List every type of node with all of its fields, including those of its power; the only type if none is named."""
     shared = {name: value for name, value in system.description.items() if name not in _OF_SYSTEM}
     alone = {"": {"number_of_nodes": _count(system.description, "system_node_ensemble_total")}}
     ids = _number_nodes(system)
@@ -324,7 +324,7 @@ def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
 
 
 def _number_nodes(system: SystemContent) -> dict[str, int]:
-    """As the spec numbers them, else in the order of their names."""
+    """Number the nodes as in the spec, else in the order of their names."""
     names = system.nodes or {"": system.description}
     return {name: _count(node, _ENSEMBLE, number) for number, (name, node) in enumerate(names.items(), start=1)}
 
@@ -334,7 +334,7 @@ def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
 
 
 def _size(nodes: Sequence[Mapping[str, object]]) -> str:
-    """Accelerators of each type of node, as the rules write it; nodes where there are none."""
+    """Return the accelerators of each type of node, in the rules' notation; nodes if there are none."""
     held = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
     if any(held):
         return " + ".join(f"{count} accelerators" for count in held)
@@ -343,7 +343,7 @@ def _size(nodes: Sequence[Mapping[str, object]]) -> str:
 
 
 def _nest(node: Mapping[str, object]) -> dict[str, object]:
-    """The fields of an accelerator are in a list of their own; the checkers read them flat only for old files."""
+    """Nest the fields of an accelerator in a separate list; the checkers read them flat only in old files."""
     held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
     counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}

@@ -1,4 +1,4 @@
-"""Content of the folder of an Endpoints submission: values, and references to bytes that are in storage."""
+"""Content of the folder of an Endpoints submission: values, and references to stored bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 
 class PointFacts(Struct, frozen=True):
-    """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is of this very point,
-    not of the one that counts for its region. ``scores``: of an agentic benchmark, the accuracy of the point's runs.
-    ``disclosed``: fields of point.yaml that the spec states. ``nodes``: that it engages, by type; ``min_concurrency``:
-    as declared, 0 for none; ``shortfall``: replicas, fitting and reason, where fewer ran than the system has room for.
-    ``warmup`` and ``speculative``: of point.yaml what the spec declares of them."""
+    """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is that of this point,
+    not of the one that counts for its region. ``scores``: the accuracy of an agentic point's runs. ``disclosed``:
+    fields of point.yaml that the spec states. ``nodes``: engaged nodes, by type; ``min_concurrency``: as declared, 0
+    for none; ``shortfall``: (replicas run, replicas that fit, reason) if fewer ran than fit. ``warmup`` and
+    ``speculative``: declared fields of point.yaml."""
 
     measured: MeasuredPoint
     max_concurrency: int
@@ -34,8 +34,8 @@ class PointFacts(Struct, frozen=True):
 
 
 class WarmupContent(Struct, frozen=True, kw_only=True):
-    """Events before a point's run. ``seconds`` from the first request to the start; ``steps``: what the platform did;
-    ``logs``: where a reviewer finds them, "" for nowhere; ``retained`` None: as the logs and the requests say."""
+    """Events before a point's run. ``seconds``: from the first request to the start; ``steps``: what the platform did;
+    ``logs``: where a reviewer finds them, "" for none; ``retained`` None: follows from the logs and the requests."""
 
     seconds: float = 0.0
     issued: int = 0
@@ -48,14 +48,14 @@ class WarmupContent(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_client(cls, requests: int, concurrency: int) -> WarmupContent:
-        """Make the warm-up that the client itself did."""
+        """Describe the warm-up that the client itself did."""
         return cls(issued=requests, data_source="performance dataset, salted", concurrency=concurrency)
 
 
 class PointContent(Struct, frozen=True, kw_only=True):
     """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
-    "" or how the point counts for Offline. ``deployment``: fields of system_desc.json that this point has of its own,
-    ``disclosed``: those of point.yaml, over the curve's. ``nodes``: nodes engaged, by system_node_ensemble_id.
+    "" or how the point counts for Offline. ``deployment``: this point's own fields of system_desc.json, ``disclosed``:
+    those of point.yaml, which override the curve's. ``nodes``: nodes engaged, by system_node_ensemble_id.
     ``shortfall``: (replicas run, replicas that fit, reason)."""
 
     measured: MeasuredPoint
@@ -75,8 +75,8 @@ class PointContent(Struct, frozen=True, kw_only=True):
 class CurveContent(Struct, frozen=True, kw_only=True):
     """One system's curve of one model. ``model``: the canonical name; ``disclosed``: fields of point.yaml that the spec
     states for all points (model_precision, link_to_model, dataset_name …); ``description``: declared fields of
-    system_desc.json, ``power`` of system_power.json. ``implementation``: its folder below src/. ``rehearsal``: these
-    runs are no result, and every point says so."""
+    system_desc.json, ``power``: of system_power.json. ``implementation``: its folder below src/. ``rehearsal``: these
+    runs are not results, and every point says so."""
 
     system: str
     model: str
@@ -95,8 +95,8 @@ class CurveContent(Struct, frozen=True, kw_only=True):
 
 
 class EndpointsContent(Struct, frozen=True, kw_only=True):
-    """Everything of one submission. ``code``: {implementation: files of src/<implementation>}; a README.md is added
-    where none is given. ``documents``: files below docs/; software_disclosure.md is added likewise."""
+    """All content of one submission. ``code``: {implementation: files of src/<implementation>}; a README.md is added if
+    it is missing. ``documents``: files below docs/; software_disclosure.md is added likewise."""
 
     submitter: str
     curves: tuple[CurveContent, ...]

@@ -25,12 +25,12 @@ def name_point(concurrency: int) -> str:
 
 
 def parse_point_name(name: str) -> int | None:
-    """The concurrency in the name of a point's folder, None for another folder."""
+    """Return the concurrency in the name of a point's folder, None for another folder."""
     match = _POINT_FOLDER.fullmatch(name)
     return int(match[1]) if match else None
 
 
 def canonicalise_model(name: str) -> str:
-    """As the model's folder must be called, and point.yaml must call it: without the organisation, and with _ for
-    whatever is no letter, digit, _ or -."""
+    """Return the model's name for its folder and for point.yaml: without the organisation, and with _ for every
+    character other than letters, digits, _ and -."""
     return re.sub("_+", "_", _NOT_IN_MODEL.sub("_", name.rpartition("/")[2].strip())).strip("_")[:_LONGEST_MODEL]

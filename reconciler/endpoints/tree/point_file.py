@@ -1,4 +1,5 @@
-"""point.yaml and system_desc.json: what a point disclosed, derived from the run they describe (rules §8.2, §8.3)."""
+"""point.yaml and system_desc.json: the disclosures of a point, derived from the run that they describe (rules §8.2,
+§8.3)."""
 
 from __future__ import annotations
 
@@ -15,15 +16,15 @@ from reconciler.endpoints.tree.content import DEDICATED, CurveContent, PointCont
 from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
 from reconciler.resource.records import REHEARSAL
 
-# YAML in block style, written so that every reader takes each value for what it is.
+# YAML in block style, which every reader parses into the same values.
 
-# Words that every YAML reader, of version 1.1 or 1.2, takes for text.
+# Words that every YAML reader, of version 1.1 or 1.2, parses as text.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 _/.+-]*[A-Za-z0-9_/+-]|[A-Za-z]")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 
 
 def write_yaml(values: Mapping[str, Any]) -> bytes:
-    """A mapping of scalars, mappings and lists, in the order given. TypeError for anything else."""
+    """Write a mapping of scalars, mappings and lists in its order. Raises TypeError for anything else."""
     return "".join(f"{line}\n" for line in _mapping(values, "")).encode()
 
 
@@ -86,7 +87,7 @@ def render_point(point: PointContent, curve: CurveContent, region: str, regions:
 def collect_point_fields(
     point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules
 ) -> dict[str, Any]:
-    """``region``: what the point declares, its own or submitters_choice."""
+    """Collect the fields of point.yaml. ``region``: as declared by the point, its own or submitters_choice."""
     fields: dict[str, Any] = {
         "concurrency": point.measured.concurrency,
         "region": CHOICE if point.offline == DEDICATED else region,
@@ -122,8 +123,8 @@ def collect_point_fields(
 
 
 def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, Any]:
-    """List the settings of the very run, from the configuration that the client resolved. A seed of the set that the
-    client has no place for is the set's."""
+    """List the settings of this run, from the configuration that the client resolved. A seed for which the client has
+    no place is taken from the set."""
     measured = point.measured
     settings: dict[str, Any] = {"load_pattern": measured.load_pattern, "min_duration_ms": measured.min_duration_ms}
     if measured.samples_asked:
@@ -154,7 +155,7 @@ def show_warmup(warmup: WarmupContent) -> dict[str, Any]:
 
 
 def _window(point: PointContent, regions: Regions, rules: CurveRules) -> Mapping[str, Any]:
-    """Nothing where the client did not look for a steady state, or where the rules know none."""
+    """Return nothing if the client did not look for a steady state, or if the rules define none."""
     found = point.measured.window
     if found is None or point.offline == DEDICATED:
         return {}
@@ -187,8 +188,8 @@ _DIGITS = Decimal("0.000001")
 
 
 def collect_description(point: PointContent, curve: CurveContent, peak: Decimal) -> dict[str, Any]:
-    """``peak``: the most output tokens a second of any point of the curve. Fields that the rules do not name come
-    last, by name."""
+    """Collect the fields of system_desc.json; those that the rules do not name come last, by name. ``peak``: the
+    maximum output tokens per second of any point of the curve."""
     deployment = dict(point.deployment)
     values: dict[str, Any] = {
         **curve.description,
@@ -210,8 +211,8 @@ def compute_utilization(point: PointContent, peak: Decimal) -> float:
 
 
 def summarise_deployment(values: Mapping[str, Any]) -> str:
-    """Summarise the fields that are more than 1, with the notes: one of at least four characters, as the checker
-    asks."""
+    """Summarise the fields that are greater than 1, with the notes, in at least four characters, as the checker
+    requires."""
     parts = [f"{name}={int(values[name])}" for name in _PARALLEL if _more_than_one(values.get(name))]
     notes = str(values.get("config_summary_notes") or "").strip()
     return "; ".join([*parts, *([notes] if notes else [])]) or "one replica, not partitioned"

@@ -1,4 +1,4 @@
-"""Reads the folder of an Endpoints submission of any submitter: each file once, problems as values."""
+"""Read the folder of an Endpoints submission of any submitter: each file once, problems as values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from reconciler.tree.reading.unreadable_folders import list_if_open
 
 
 class PointFolder(Struct, frozen=True, dict=True):
-    """r<N> of a curve. ``shown``: its path below what the user named."""
+    """r<N> of a curve. ``shown``: its path relative to the folder that the user named."""
 
     path: Path
     shown: str
@@ -75,7 +75,7 @@ class PointFolder(Struct, frozen=True, dict=True):
         return self.path.name
 
     def state(self, name: str) -> Any:
-        """Content of point.yaml, None where it cannot be read."""
+        """Return a field of point.yaml, None if it cannot be read."""
         return None if self.point.value is None else self.point.value.get(name)
 
     def get_nested(self, *names: str) -> Any:
@@ -83,13 +83,13 @@ class PointFolder(Struct, frozen=True, dict=True):
 
     @cached_property
     def concurrency(self) -> int:
-        """As point.yaml states it; else of the folder's name."""
+        """Return the concurrency stated in point.yaml; else that of the folder's name."""
         stated = self.state("concurrency")
         return stated if is_whole(stated) and stated > 0 else self.named
 
     @cached_property
     def results(self) -> tuple[MeasuredPoint | None, tuple[PointProblem, ...]]:
-        """The run, without its accuracy, or what keeps it from being one."""
+        """Return the run without its accuracy, or the problems that make it unreadable."""
         try:
             found = {name: data for name in (CONFIG, SUMMARY) if (data := self._bytes(name)) is not None}
             return parse_point(found, self.concurrency), ()
@@ -102,7 +102,7 @@ class PointFolder(Struct, frozen=True, dict=True):
 
     @cached_property
     def scored(self) -> tuple[tuple[AccuracyScore, ...], tuple[PointProblem, ...]]:
-        """The scores of accuracy_results.json, none where there is none or where it cannot be used."""
+        """Return the scores of accuracy_results.json, none if the file is missing or unusable."""
         data = self._bytes(ACCURACY)
         if data is None:
             return (), ()
@@ -139,24 +139,24 @@ class CurveFolder(Struct, frozen=True, dict=True):
 
     @cached_property
     def points(self) -> tuple[PointFolder, ...]:
-        """By concurrency."""
+        """Return the points by concurrency."""
         found = [(named, name) for name in list_folders(self.path) if (named := parse_point_name(name)) is not None]
         return tuple(PointFolder(self.path / name, f"{self.shown}/{name}", named) for named, name in sorted(found))
 
     @cached_property
     def stated(self) -> tuple[PointFolder, ...]:
-        """Points whose point.yaml can be read."""
+        """Return the points whose point.yaml can be read."""
         return tuple(point for point in self.points if point.point.value is not None)
 
     @cached_property
     def description(self) -> Mapping[str, Any]:
-        """Description of the first point that has one, as the official checker takes it."""
+        """Return the description of the first point that has one, like the official checker."""
         found = (point.description.value for point in self.points)
         return next((document.values for document in found if document is not None), {})
 
     @cached_property
     def pareto(self) -> ParetoCurve:
-        """Pareto curve of the points whose result can be read."""
+        """Return the Pareto curve of the points whose result can be read."""
         measured = [point.measured for point in self.points if point.measured is not None]
         return make_curve(measured)
 
@@ -190,7 +190,7 @@ class SystemFolder(Struct, frozen=True, dict=True):
 
 
 class SubmissionFolder(Struct, frozen=True, dict=True):
-    """<submitter>/<submission id>. ``shown`` is "" or ends in "/"."""
+    """<submitter>/<submission id>. ``shown``: "" or a path that ends in "/"."""
 
     path: Path
     shown: str
@@ -214,8 +214,8 @@ _DEPTH = 2
 
 
 def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
-    """Every Endpoints submission at or up to two folders below a path: a results repository, an organisation, or one
-    submission. ReconcilerError where there is none."""
+    """Find every Endpoints submission at or up to two folders below a path: a results repository, an organisation, or
+    one submission. Raises ReconcilerError if there is none."""
     found = tuple(_below(str(path), "", _DEPTH))
     if not found:
         raise ReconcilerError(
@@ -226,7 +226,7 @@ def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
 
 
 def is_endpoints_submission(path: Path) -> bool:
-    """True where a path has points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
+    """Return True if a path has points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
     return path.is_dir() and any(_below(str(path), "", _DEPTH))
 
 
@@ -250,7 +250,7 @@ def _has_points(results: str) -> bool:
 
 
 def find_implementation(curve: CurveFolder) -> str:
-    """The folder of its code below src/, as its points name it; "" where none does."""
+    """Return the folder of its code below src/, as named by its points; "" if none names it."""
     source = next((str(value) for point in curve.stated if (value := point.state("shared_src"))), "")
     name = source.strip().strip("/").rpartition("/")[2]
     return name if is_portable(name) else ""
@@ -268,7 +268,7 @@ def resolve_shared(root: Path, value: object) -> Path | None:
 
 
 def read_sides(path: Path) -> Iterator[tuple[Cell, Side]]:
-    """Points of every curve, each called as `adopt` calls it."""
+    """Yield the points of every curve, with the names that `adopt` uses."""
     curves = (curve for item in find_submissions(path) for system in item.systems for curve in system.curves)
     for curve in curves:
         benchmark, division = find_implementation(curve) or curve.model, curve.division.strip().lower()

@@ -1,4 +1,4 @@
-"""Renders an Endpoints submission: the same values give the same paths and bytes, on any machine, at any time."""
+"""Render an Endpoints submission: the same values give the same paths and bytes, on any machine, at any time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from reconciler.tree.layout import make_path
 
 # The READMEs of an Endpoints submission, and the disclosure of its software (rules §2.2.1, §8.4).
 
-# Disclosures that the rules ask of a service, and of a model that is not the reference's (§2.3.1, §2.4.1).
+# Disclosures that the rules require of a service, and of a model other than the reference's (§2.3.1, §2.4.1).
 _TERMS = (
     *(("advertised_model", "model as advertised"), ("pricing", "pricing"), ("rate_limits", "rate limits and quotas")),
     ("augmentations", "changes to the reference model"),
@@ -42,7 +42,7 @@ _SOFTWARE = ("inference_backend", "driver", "operating_system", "container_link"
 
 
 def render_source_readme(implementation: str, curves: Iterable[CurveContent]) -> bytes:
-    """src/<implementation>/README.md: how a point is measured again."""
+    """Render src/<implementation>/README.md: how to reproduce the measurement of a point."""
     lines = [
         f"# {implementation}",
         "",
@@ -64,7 +64,7 @@ def render_source_readme(implementation: str, curves: Iterable[CurveContent]) ->
 
 
 def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
-    """docs/software_disclosure.md, from the system descriptions."""
+    """Render docs/software_disclosure.md, from the system descriptions."""
     lines = ["# Software", ""]
     for curve in curves:
         lines += [f"## {curve.model} on {curve.system}", "", "| component | version |", "|---|---|"]
@@ -92,10 +92,10 @@ Rendered = tuple[str, Content]
 
 
 def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
-    """Every file of the submission as (path with "/", content), sorted by path.
+    """Yield every file of the submission as (path with "/", content), sorted by path.
 
-    ReconcilerError when a name is not allowed in a tree, when two files claim one path, or when a system has two power
-    descriptors.
+    Raises ReconcilerError if a name is not allowed in a tree, if two files have the same path, or if a system has two
+    power descriptors.
     """
     files: dict[str, Content] = {}
     for path, content in _files(submission, rules):
@@ -123,7 +123,7 @@ def _files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered
 
 
 def _power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rendered]:
-    """One file for each system, which all of its curves share."""
+    """Render one file for each system, shared by all of its curves."""
     found: dict[str, bytes] = {}
     for curve in submission.curves:
         if curve.power:
@@ -144,8 +144,8 @@ def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Ite
 
 
 def find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
-    """Find the regions of all points, a dedicated Offline run among them, as the official checker derives them; with a
-    declared minimum, of those at a fixed concurrency."""
+    """Find the regions of all points, including a dedicated Offline run, like the official checker; with a declared
+    minimum, of those at a fixed concurrency."""
     declared = curve.min_concurrency
     chosen = [point for point in curve.points if declared is None or point.offline != DEDICATED]
     return derive_regions((point.measured.concurrency for point in chosen), curve.max_concurrency, rules, declared)

@@ -1,4 +1,4 @@
-"""Charts of Endpoints curves: the official step function and what each user waits, of one curve or several. Pure."""
+"""Charts of Endpoints curves: the official step function and the latency per user, of one curve or several. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = ("Curve", "Concurrency", "Tokens/s per user", "Tokens/s", "TTFT P90 i
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
-    """``curves``: by what each is called. ``name``: one of CURVE_CHARTS."""
+    """Draw one chart of ``curves``, by label. ``name``: one of CURVE_CHARTS."""
     if name == PARETO:
         return _chart_pareto(curves)
     if name == TTFT:
@@ -26,8 +26,8 @@ def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
 
 
 def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
-    """A line of steps over the points that no other beats, as the official visualiser draws it, never interpolated;
-    the beaten ones are crosses, and a dedicated Offline run is a ceiling."""
+    """Draw a line of steps over the points that no other beats, like the official visualiser, never interpolated; the
+    beaten ones are crosses, and a dedicated Offline run is a ceiling."""
     drawn: list[Curve] = []
     for tone, (label, curve) in enumerate(curves.items()):
         kept = [p for p in curve.points if p.concurrency not in curve.dominated]

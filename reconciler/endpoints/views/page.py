@@ -1,5 +1,5 @@
-"""A curve of MLPerf Endpoints: its regions with what is missing, its points, its plots, and its row of the matrix.
-Pure."""
+"""A curve of MLPerf Endpoints on the page: its regions with their gaps, its points, its plots, and its row of the
+matrix. Pure."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def read_pareto(curve: Document) -> ParetoCurve:
 
 
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
-    """None where no point is measured."""
+    """Return no charts if no point is measured."""
     pareto = {curve["curve"]: read_pareto(curve)}
     return tuple(chart_curves(name, pareto) for name in CHARTS) if curve["points"] else ()
 
 
 def arrange_curve(document: Document, name: str) -> Document:
-    """``document``: of the matrix."""
+    """Arrange the view of a curve. ``document``: that of the matrix."""
     curve = find_curve(document, name)
     entries = {entry["cell"]: entry for entry in document["cells"]}
     drawn = {point.concurrency: point for point in read_pareto(curve).points}
@@ -94,7 +94,7 @@ def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | Non
 
 
 def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
-    """Its mark in the matrix. ``rows``: of its points."""
+    """Return the curve's mark in the matrix. ``rows``: those of its points."""
     rates = [float(point["system_tps"]) for point in curve["points"]]
     rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
@@ -110,6 +110,6 @@ def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
 
 
 def _sum_up_states(states: Sequence[str]) -> str:
-    """Ready where all points are, else what most of the others are."""
+    """Return "ready" if all points are, else the state of most of the others."""
     others = [state for state in states if state != "ready"]
     return max(others, key=others.count) if others else "ready"

@@ -1,4 +1,4 @@
-"""Plots of curves for `reconcile plot`: of a folder, of a spec, and of other folders and commits in the same plot."""
+"""Plots of curves for `reconcile plot`: those of a folder or spec, with other folders and commits in the same plot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from reconciler.render.documents import Document
 
 
 def chart_folder(folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-    """``others``: folders or commits; ``name``: of the chart."""
+    """Chart the curves of a folder. ``others``: folders or commits; ``name``: that of the chart."""
     return _chart_curves(_read_folder(Path(folder), folder if others else ""), others, name)
 
 
 def chart_declared(matrix: Document, curve: str, others: tuple[str, ...], name: str | None) -> Chart:
-    """A curve of the spec, from the document of the page's matrix."""
+    """Chart a curve of the spec, from the document of the page's matrix."""
     own = {f"{curve}, now" if others else curve: read_pareto(find_curve(matrix, curve))}
     return _chart_curves(own, others, name, curve)
 
 
 def _chart_curves(drawn: dict[str, ParetoCurve], others: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
-    """``others``: folders or commits. ``curve``: the one of a commit to draw, "" for all."""
+    """``others``: folders or commits. ``curve``: the curve of a commit to draw, "" for all."""
     chosen = name or CURVE_CHARTS[0]
     if chosen not in CURVE_CHARTS:
         raise ReconcilerError(f"{name} is a plot of a cell", fix=f"--of {CURVE_CHARTS[0]}")
@@ -40,7 +40,7 @@ def _chart_curves(drawn: dict[str, ParetoCurve], others: tuple[str, ...], name: 
 
 
 def _read_folder(folder: Path, called: str) -> dict[str, ParetoCurve]:
-    """Every curve, called after its system and model, and after its folder where there are several."""
+    """Read every curve, named after its system and model, and after its folder if there are several."""
     curves = (curve for item in find_submissions(folder) for system in item.systems for curve in system.curves)
     names = ((f"{curve.system} / {curve.model}", curve.pareto) for curve in curves)
     return {f"{called}: {label}" if called else label: pareto for label, pareto in names}

@@ -1,4 +1,5 @@
-"""Status of the curves of MLPerf Endpoints: points per region, gaps, points that others beat, the cost of one more."""
+"""Status of the curves of MLPerf Endpoints: points per region, gaps, points that others beat, and the cost of one
+more."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
 from reconciler.rules.results.format import RecordValues
 
 _SUGGESTED = 2
-_BENDING = 3  # points that make a bend
+_BENDING = 3  # minimum points for a bend
 
 
 class BandStatus(Struct, frozen=True):
-    """A mandatory band: its concurrencies, the points that are declared there, and those of them that are measured."""
+    """A mandatory band: its concurrencies, its declared points, and those of them that are measured."""
 
     title: str
     first: int
@@ -35,10 +36,9 @@ class BandStatus(Struct, frozen=True):
 
 
 class CurveStatus(Struct, frozen=True):
-    """``dominated``: points than which another is better on both axes. ``denser``: concurrencies near the sharpest
-    bends; ``seconds``: what one more point takes, None where it is unknown. ``points``: those that can be drawn.
-    ``offline``: samples of a dedicated Offline run, 0 where the point at the maximum is elected; ``ceiling``: its
-    tokens a second."""
+    """``dominated``: points that another beats on both axes. ``denser``: concurrencies near the sharpest bends;
+    ``seconds``: duration of one more point, None if unknown. ``points``: those that can be drawn. ``offline``: samples
+    of a dedicated Offline run, 0 if the point at the maximum is elected; ``ceiling``: its tokens per second."""
 
     curve: str
     max_concurrency: int
@@ -54,7 +54,7 @@ class CurveStatus(Struct, frozen=True):
 
 
 def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStatus, ...]:
-    """None where the spec declares no curve. ``suggested``: the number of concurrencies near bends that each gives."""
+    """Return () if the spec declares no curve. ``suggested``: the number of concurrencies near bends for each curve."""
     if not seen.desired.submission.round.startswith(ROUND_PREFIX):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
@@ -69,7 +69,8 @@ def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveSta
 def _stand_whole(
     name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int
 ) -> CurveStatus:
-    """A dedicated Offline run is of no region, and no point of the curve's line: it is its ceiling."""
+    """Summarise a curve. A dedicated Offline run belongs to no region, and is not on the curve's line: it is its
+    ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
     room = max(0, rules.values.most_points - len(points))
@@ -111,7 +112,7 @@ def _list_measured(points: dict[int, Cell], seen: PlanResult) -> Iterator[CurveP
 
 
 def _read_measured(cell: Cell, seen: PlanResult) -> RecordValues:
-    """Read the published performance run; nothing where there is none."""
+    """Read the published performance run; return nothing if there is none."""
     chosen = seen.difference.chosen.get(cell)
     return dict(load_record(seen.paths, chosen.performance).values) if chosen and chosen.performance else {}
 
@@ -127,7 +128,7 @@ def _band(
 
 
 def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
-    """As long as the longest of those that are declared: a point more has no accuracy run of its own."""
+    """Predict the longest duration of the declared points: an additional point has no accuracy run."""
     expectation = make_expectation(seen.desired, seen.recorded)
     runs = (RunAddress(cell, PERFORMANCE).address for cell in points.values())
     known = [seconds for run in runs if (seconds := expectation.predict(run)[0]) is not None]
@@ -158,7 +159,7 @@ def _curve(curve: CurveStatus) -> Iterator[str]:
 
 
 def render_denser_text(curve: CurveStatus, patch: str) -> str:
-    """``patch``: the edit of the spec that adds ``curve.denser``."""
+    """Render the suggested points. ``patch``: the edit of the spec that adds ``curve.denser``."""
     if curve.denser:
         cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"
         count = show_count(len(curve.denser), "more point")

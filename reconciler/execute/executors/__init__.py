@@ -1,5 +1,5 @@
-"""Executors that carry requests out: a child here, one behind a launcher; a cluster's queue would be another.
+"""Executors, which run requests: in a child here, behind a launcher, or in a cluster's queue.
 
-Takes the folder of an attempt with its request; gives a handle, and at the end a folder with what was left. Must not
-know plans, nor what a result means.
+An executor takes the folder of an attempt with its request, returns a handle, and leaves the results in the folder. It
+must not know plans or interpret results.
 """

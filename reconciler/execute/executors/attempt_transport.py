@@ -1,4 +1,5 @@
-"""The protocol of carriers: they bring attempts to nodes without the repository's folder, and their results back."""
+"""The protocol of transports, which bring attempts to nodes that do not see the repository's folder, and return their
+results."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from reconciler.resource.parts import load_part
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.storage.files import RepositoryPaths
 
-TICKET = "ticket.json"  # in the folder of an attempt that travels: what its job needs to fetch it
+TICKET = "ticket.json"  # in the folder of a sent attempt: what its job needs to fetch it
 
 
 class Ticket(Struct, frozen=True):
-    """``command``: what a job starts with the name of a file that holds ``text``. ``variables``: those of this
-    process's environment that it needs."""
+    """Instructions for the job of a sent attempt. ``command``: what a job runs, followed by the name of a file that
+    contains ``text``. ``variables``: the environment variables of this process that it needs."""
 
     text: str
     command: tuple[str, ...]
@@ -28,34 +29,35 @@ class Ticket(Struct, frozen=True):
 
 
 class TransportSilentError(Exception):
-    """The transport does not answer: its files are there, perhaps."""
+    """The transport does not answer; its files may still exist."""
 
 
 class AttemptTransport(Protocol):
-    """By the folder of an attempt. All but ``send`` work for what another process sent, too."""
+    """A transport, addressed by an attempt's folder. All methods except ``send`` also work for attempts that another
+    process sent."""
 
     def declare(self, submission: SubmissionSettings, today: date) -> None:
-        """Declare the stores, and whether results may go there today (UTC)."""
+        """Declare the stores, and whether results may be written there today (UTC)."""
 
     def send(self, attempt: Attempt, request: FileMessage, asked: FileMessage, result: Path) -> Ticket:
-        """Hand over what a job needs. ``request``: what it carries out; ``asked``: the same without a launcher before
-        it. Raises ReconcilerError."""
+        """Send what a job needs. ``request``: the request that it runs; ``asked``: the same request without a launcher.
+        Raises ReconcilerError."""
 
     def look(self, folder: Path) -> None:
-        """Bring here how far it is, and where it runs; now and then, however often it is asked."""
+        """Fetch the progress and placement; repeated calls query only now and then."""
 
     def bring(self, folder: Path) -> bool:
-        """Bring here what the job left; whether it had ended. Raises CarrierSilentError."""
+        """Fetch the job's results; return whether it had ended. Raises TransportSilentError."""
 
     def withdraw(self, folder: Path) -> None:
-        """A job that has not begun shall not begin any more, and one that runs shall end."""
+        """Prevent a job from starting, or end it if it runs."""
 
     def forget(self, folder: Path) -> None:
-        """Forget a recorded attempt: it is not asked for again."""
+        """Forget a recorded attempt, which is not requested again."""
 
 
 def open_transport(paths: RepositoryPaths, *, only_looks: bool = False) -> AttemptTransport | None:
-    """None where the part was removed. ``only_looks``: an ended attempt stays in the store, for the pass that waits for
-    it, and no job is asked to end."""
+    """Return the transport, or None if that part was removed. ``only_looks``: leave an ended attempt in the store for
+    the pass that waits for it, and end no job."""
     found: Callable[..., AttemptTransport] | None = load_part("stores")
     return None if found is None else found(paths, only_looks=only_looks)

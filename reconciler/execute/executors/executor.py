@@ -1,4 +1,4 @@
-"""Protocol of every executor. A step is a request file in the folder of an attempt; harvesting reads that folder."""
+"""The protocol of every executor. A step is a request file in an attempt's folder; harvesting reads that folder."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from reconciler.storage.files import replace
 from reconciler.storage.json_files import read_json
 from reconciler.storage.storage_errors import refuse_storage_error
 
-PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code, or a cluster's queue may be silent for long
-START = 900.0  # seconds in which a child says for the first time what it does; mostly it is a few
+PATIENCE = 6 * 3600.0  # seconds: TensorRT, a benchmark's own code or a cluster's queue may be silent this long
+START = 900.0  # seconds until a child first reports its activity; usually it takes a few
 
-HERE = "here"  # this machine, and whatever is reached from it by one command after another
+HERE = "here"  # this machine, and everything reached from it by one command after another
 
-JOB_COUNTER = "counter-job"  # kept by the job of a queue, by the clock of its node
+JOB_COUNTER = "counter-job"  # written by a queue's job, by its node's clock
 _HANDLE = "handle.json"
 
 
 class Submission(Struct, frozen=True):
-    """``request`` is carried out for ``attempt``, and leaves its result in ``result``. ``keep_open``: descriptors of
-    locks, which stay locked as long as anything of it runs. ``sweeps``: processes that it started, and left, end with
-    it. ``ticket``: of one whose folder its node does not see. ``seconds`` that it is expected to take, None where that
-    is unknown."""
+    """Runs ``request`` for ``attempt`` and writes the result to ``result``. ``keep_open``: descriptors of locks, which
+    stay locked while any process of it runs. ``sweeps``: processes that it leaves behind end with it. ``ticket``: for a
+    folder that its node does not see. ``seconds``: expected duration, None if unknown."""
 
     attempt: Attempt
     request: FileMessage
@@ -42,8 +41,8 @@ class Submission(Struct, frozen=True):
 
 
 class Handle(Struct, frozen=True):
-    """Data for a later pass to find a submission: whose it is, where its folder is, and the name that it was given
-    before it was started."""
+    """The data by which a later pass finds a submission: its owner, its folder, and the name that it got before it
+    started."""
 
     executor: str
     folder: Path
@@ -51,7 +50,7 @@ class Handle(Struct, frozen=True):
 
 
 class State(StrEnum):
-    """LOST: nothing of it runs any more, and this process did not see its end."""
+    """LOST: no process of it runs any more, and this process did not see it end."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -60,7 +59,8 @@ class State(StrEnum):
 
 
 class Interruption(Struct, frozen=True):
-    """Reason of an end without a result, as its queue says: the class of the problem, what it is and the fix."""
+    """The reason for an end without a result, as its queue reports it: the class of the problem, the problem and the
+    fix."""
 
     problem_class: str
     problem: str
@@ -68,8 +68,8 @@ class Interruption(Struct, frozen=True):
 
 
 class Progressing(Struct, frozen=True):
-    """``status``: its exit status once it has ended; negative for the signal that ended it. ``note``: where it runs or
-    what it waits for; ``why`` it ended, where its queue knows."""
+    """The progress of a submission. ``status``: the exit status once it has ended, negative for the signal that ended
+    it. ``note``: where it runs or what it waits for; ``why`` it ended, if its queue knows."""
 
     state: State
     status: int | None = None
@@ -82,10 +82,10 @@ class Progressing(Struct, frozen=True):
 
 
 class Capacity(Struct, frozen=True):
-    """``lock``: name of the machine's lock that one timed run at a time holds; "" where the executor sees to that.
-    ``start``: seconds that a submission may take until it says what it does. ``machine``: whose steps come one after
-    another, or up to ``places`` of them at a time, while those of other machines go on. ``lasts``: what is submitted
-    there outlives the pass."""
+    """The capacity of a machine. ``lock``: name of the machine's lock that allows one timed run at a time; "" if the
+    executor ensures that. ``start``: seconds that a submission may take to report its first activity. ``machine``: runs
+    up to ``places`` of its steps at a time, independently of other machines. ``lasts``: its submissions outlive the
+    pass."""
 
     lock: str
     start: float
@@ -95,25 +95,25 @@ class Capacity(Struct, frozen=True):
 
 
 class Executor(Protocol):
-    """Starts requests somewhere and follows them. ``name``: in a handle."""
+    """Starts requests somewhere and follows them. ``name``: the executor's name in a handle."""
 
     @property
     def name(self) -> str: ...
 
     def capacity(self, settings: CellSettings) -> Capacity:
-        """Capacity of the machine of these settings."""
+        """Return the capacity of the machine that these settings describe."""
 
     def submit(self, submission: Submission) -> Handle:
-        """Write the handle, then start. Raises ReconcilerError or OSError when it cannot be started."""
+        """Write the handle, then start. Raises ReconcilerError or OSError if it cannot be started."""
 
     def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
-        """How it is, after at most ``wait`` seconds; also for a handle that another process wrote."""
+        """Return the progress, after at most ``wait`` seconds; the handle may come from another process."""
 
     def cancel(self, handle: Handle, grace: float = 2.0) -> None:
-        """Ask it to end, and make it after ``grace`` seconds."""
+        """Ask it to end, and force it after ``grace`` seconds."""
 
     def harvest(self, handle: Handle) -> None:
-        """Once it has ended: bring its files into its folder, and free its resources."""
+        """After its end, fetch its files into its folder and free its resources."""
 
 
 def write_handle(handle: Handle) -> None:
@@ -122,7 +122,7 @@ def write_handle(handle: Handle) -> None:
 
 
 def read_handle(folder: Path) -> Handle | None:
-    """None where nothing was submitted, or an unknown version did."""
+    """Return the handle; None if nothing was submitted, or if an unknown version submitted it."""
     try:
         document = read_json(folder / _HANDLE)
         return Handle(str(document["executor"]), folder, str(document["name"]))

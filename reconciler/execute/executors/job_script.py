@@ -1,4 +1,4 @@
-"""A submission as what a job of a queue does, in words of the shell."""
+"""The shell script of a queue's job for a submission."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from reconciler.execute.executors.executor import Submission
 from reconciler.resource.kinds import PERFORMANCE, Kind
 from reconciler.storage.process import FIXED, build_harness_command
 
-GONE, TWICE = 74, 73  # exit statuses of a job whose attempt is not there any more, or that is another's double
+GONE, TWICE = 74, 73  # exit statuses of a job whose attempt no longer exists, or whose attempt another job has begun
 
 
 def make_script(
     submission: Submission, place: str, environment: Sequence[str] = (), module: Sequence[str] = ("harness",)
 ) -> str:
-    """It begins once: a job that the queue starts again, or that was submitted twice, would find what the first left.
-    What it works in is gone when no pass waits for it any more. ``place``: a command that prints the queue's name and
-    the job's number, then each of its nodes; ``environment``: words of ``env`` that say what the job keeps of what it
-    finds; ``module``: what carries out the request, with its first arguments."""
+    """Make the script, which begins once: a job that the queue restarts, or that was submitted twice, would find the
+    files of the first. Its work folder is gone if no pass waits for it any more. ``place``: a command that prints the
+    queue's name and the job's number, then each node; ``environment``: arguments of ``env`` that select the variables
+    that the job keeps; ``module``: the module that runs the request, with its first arguments."""
     attempt = submission.attempt
     folder = shlex.quote(str(attempt.folder))
     if submission.ticket is not None:
@@ -45,7 +45,8 @@ def make_script(
 
 
 def _make_fetching_script(attempt: Attempt, ticket: Ticket, place: str, environment: Sequence[str]) -> str:
-    """On a node that does not see the folder: it makes one of that name, and what it starts fetches the rest."""
+    """Make the script for a node that does not see the folder: it creates a folder of that name, and the program that
+    it starts fetches the rest."""
     folder, end = shlex.quote(str(attempt.folder)), "END_OF_TICKET"
     words = [find_interpreter(attempt), *ticket.command, str(attempt.folder / TICKET)]
     return "\n".join(
@@ -63,12 +64,12 @@ def _set_variables() -> list[str]:
 
 
 def find_interpreter(attempt: Attempt) -> str:
-    """Find the interpreter of the node; behind a launcher, of what starts that."""
+    """Find the interpreter on the node; behind a launcher, the one that starts the launcher."""
     settings = attempt.intent.settings
     return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
 
 
 def must_be_alone(attempt: Attempt) -> bool:
-    """A timed run shares its machine with nothing else, whatever the spec says."""
+    """Return True for a timed run, which never shares its machine, regardless of the spec."""
     address = attempt.intent.address
     return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

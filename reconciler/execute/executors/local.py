@@ -1,4 +1,4 @@
-"""Children of this process: none of them outlives the pass that submitted it."""
+"""Children of this process, none of which outlives the pass that submitted it."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ from reconciler.storage.process import (
     build_launched_environment,
 )
 
-# Ends what a child leaves behind: processes that it started and that left its session, so that none of them uses the
-# machine of the next timed run, or keeps a lock.
+# Ends the processes that a child started and that left its session, so that none of them uses the machine during the
+# next timed run or keeps a lock.
 
-MARK = "RECONCILE_CHILD"  # in the environment of a child and of whatever it starts; another value for each child
+MARK = "RECONCILE_CHILD"  # in the environment of a child and its descendants, with a different value for each child
 _PR_SET_CHILD_SUBREAPER = 36
-_ROUNDS = 200  # a process that is killed may have started another since
+_ROUNDS = 200  # a killed process may have started another since
 _LOOK = 0.01
 
 
 @contextlib.contextmanager
 def find_adopted(mark: str) -> Iterator[None]:
-    """Whose parent ends while this is entered becomes a child of this process. At the end those are killed that carry
-    the mark, and what they started; no other process of ours or of the user's."""
+    """Make this process adopt orphans while the context is open. At its end, kill the processes that carry the mark and
+    their descendants, but no other process of this program or the user."""
     _adopt(1)
     try:
         yield
@@ -84,13 +84,14 @@ def _end(mark: str) -> None:
             break
         for process in ending.values():
             with contextlib.suppress(psutil.Error):
-                process.kill()  # never another process that has taken over the number
+                process.kill()  # never another process that reuses the number
         time.sleep(_LOOK)
     _reap_orphans()
 
 
 def _marked(mark: str) -> dict[int, psutil.Process]:
-    """Descendants of this process that carry the mark, and their own, whatever these did to their environment."""
+    """Return the descendants of this process that carry the mark, with their own descendants, even if those changed
+    their environment."""
     found: dict[int, psutil.Process] = {}
     for process in _below(psutil.Process()):
         with contextlib.suppress(psutil.Error):
@@ -100,7 +101,7 @@ def _marked(mark: str) -> dict[int, psutil.Process]:
 
 
 def _gone(process: psutil.Process) -> bool:
-    """It has ended, and where it was a child of ours nothing is left of it."""
+    """Return True if the process has ended and, if it was our child, was reaped."""
     try:
         return os.waitpid(process.pid, os.WNOHANG)[0] == process.pid
     except ChildProcessError:
@@ -108,8 +109,8 @@ def _gone(process: psutil.Process) -> bool:
 
 
 def _reap_orphans() -> None:
-    """Reap processes that had ended already, which show no mark. What this process starts itself is in its session or
-    leads one."""
+    """Reap ended processes, which show no mark. Processes that this process starts itself are in its session or lead
+    one."""
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.Error, OSError):
             if process.status() == psutil.STATUS_ZOMBIE and os.getsid(process.pid) not in (process.pid, os.getsid(0)):
@@ -124,13 +125,13 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
 
 
 class LocalExecutor(Struct):
-    """On this machine. ``children``: folder of a submission → its child, and what ends with it."""
+    """Runs children on this machine. ``children``: folder of a submission → its child, and the cleanup at its end."""
 
     name: str = "local"
     children: dict[Path, tuple[Child, ExitStack]] = field(default_factory=dict)
 
-    def capacity(self, settings: CellSettings) -> Capacity:  # noqa: ARG002 - of every system that is this machine
-        """One timed run at a time."""
+    def capacity(self, settings: CellSettings) -> Capacity:  # noqa: ARG002 - the same for every system on this machine
+        """Return a capacity of one timed run at a time."""
         return Capacity("quiet", START)
 
     def submit(self, submission: Submission) -> Handle:
@@ -154,7 +155,7 @@ class LocalExecutor(Struct):
         return handle
 
     def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
-        """The child of another process is lost: it ended with that."""
+        """Return the progress. A child of another process is lost, because it ended with that process."""
         if handle.folder not in self.children:
             return Progressing(State.LOST)
         status = self.children[handle.folder][0].wait(wait)
@@ -165,7 +166,7 @@ class LocalExecutor(Struct):
             self.children[handle.folder][0].stop(grace)
 
     def harvest(self, handle: Handle) -> None:
-        """The folder is where it was written; what the child started ends now."""
+        """End the processes that the child started; the folder is already here."""
         if handle.folder in self.children:
             _, stack = self.children.pop(handle.folder)
             stack.close()
@@ -173,7 +174,7 @@ class LocalExecutor(Struct):
 
 @contextlib.contextmanager
 def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
-    """Gives what the child's environment must hold for that."""
+    """Yield the variables that the child's environment must contain for this."""
     if request.has_keeper:
         yield {}
         return
@@ -183,7 +184,8 @@ def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
 
 
 def _build_environment(request: FileMessage) -> dict[str, str]:
-    """With the variables that a command refers to: they pass from environment to environment, and through no file."""
+    """Build the environment, including the variables that a command refers to: they are passed on through environments
+    only, never through a file."""
     names = [*list_secrets(request).values()]
     names += request.hides if isinstance(request, ServiceRequest) else ()
     extra = {name: os.environ[name] for name in names if name in os.environ}
@@ -192,21 +194,21 @@ def _build_environment(request: FileMessage) -> dict[str, str]:
     return build_child_environment(extra)
 
 
-# Children behind the launcher of a system: srun, docker, ssh or any other words before a command.
+# Children behind the launcher of a system: srun, docker, ssh or any other command prefix.
 
-_MARGIN = 5.0  # seconds beyond those that a server may take to end, for its end to be reported
+_MARGIN = 5.0  # seconds beyond a server's time to stop, so that its end is reported
 
 
 class LauncherExecutor(Struct):
-    """A child here that starts the launcher, and ends what it leaves. ``local`` keeps these children."""
+    """Starts the launcher in a local child and ends the processes that it leaves. ``local`` runs these children."""
 
     paths: RepositoryPaths
     name: str = "launcher"
     local: LocalExecutor = field(default_factory=lambda: LocalExecutor("launcher"))
 
     def capacity(self, settings: CellSettings) -> Capacity:
-        """One timed run at a time behind one launcher, which may wait in a queue for as long as its cluster is busy.
-        Boxes that ssh reaches are machines of their own, which work at the same time as this one and as each other."""
+        """Return a capacity of one timed run at a time behind one launcher, which may wait in a queue while its cluster
+        is busy. Machines that ssh reaches work independently of this one and of each other."""
         lock = f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}"
         own = reaches_own_machine(settings.launcher) and SERVICE_COMMAND not in settings
         return Capacity(lock, PATIENCE, lock if own else HERE)
@@ -226,14 +228,14 @@ class LauncherExecutor(Struct):
 
 
 def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: RepositoryPaths) -> LaunchRequest:
-    """A request that starts the child of this one behind the launcher of the attempt's system."""
+    """Make a request that starts the child of ``request`` behind the launcher of the attempt's system."""
     launcher = attempt.intent.settings.launcher
     counter_there = attempt.counter.with_name("counter-there")
     inner: Any = dataclasses.replace(request, counter=str(counter_there))  # type: ignore[call-arg]
-    shared = paths.work / "locks"  # where each node, and a container, sees it
+    shared = paths.work / "locks"  # visible to each node and to a container
     if isinstance(inner, CommandRequest) and inner.lock:
         inner = dataclasses.replace(inner, lock=str(shared / Path(inner.lock).name))
-    wrapped: dict[str, Any] = getattr(inner, "inner", {})  # of a request around another one
+    wrapped: dict[str, Any] = getattr(inner, "inner", {})  # of a request that wraps another one
     if wrapped.get("lock"):
         inner = dataclasses.replace(inner, inner={**wrapped, "lock": str(shared / Path(wrapped["lock"]).name)})
     inner.write(attempt.request)
@@ -256,7 +258,7 @@ def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: Repositor
 
 
 def _list_secrets(request: FileMessage) -> dict[str, str]:
-    """List the secrets that the child is given; and those which it only hides, where they are set."""
+    """List the secrets that the child gets, and those that it only hides, if they are set."""
     given = dict(list_secrets(request))
     hides = request.hides if isinstance(request, ServiceRequest) else ()
     return given | {name: name for name in hides if name in os.environ}

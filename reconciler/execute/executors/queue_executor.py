@@ -1,9 +1,8 @@
-"""The executor of every queue, Slurm or Ray: submits jobs, follows them, finds them again, cancels them. They outlive
-the pass that submitted them, which works in a folder that every node sees, or sends each attempt to the nodes and
-brings back what is left.
+"""The executor of every queue, Slurm or Ray: submits, follows, finds and cancels jobs. Jobs outlive the pass that
+submitted them. It works in a folder that every node sees, or sends each attempt to the nodes and fetches the results.
 
-What is alike for all queues: a result counts once it is there, whatever the queue says; one that does not answer says
-nothing; a job begins once, and never after its attempt is over.
+Common to all queues: a result counts as soon as it exists, whatever the queue reports; a queue that does not answer
+implies nothing; a job begins once, and never after its attempt is over.
 """
 
 from __future__ import annotations
@@ -38,34 +37,34 @@ from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
-_LATE = 5.0  # seconds in which a shared file system shows a result whose job has ended
+_LATE = 5.0  # seconds in which a shared file system shows the result of an ended job
 _LOOK = 0.05
-_LOOK_QUEUED = 0.25  # of one that waits: there may be hundreds of them
-_ENDING = 60.0  # seconds that a cancelled job may take to end, beyond the grace
-_MACHINES = 64  # jobs of one system at a time, where the spec does not say how many
-_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two questions; the longer where the answer is long
+_LOOK_QUEUED = 0.25  # for a waiting job: there may be hundreds of them
+_ENDING = 60.0  # seconds beyond the grace that a cancelled job may take to end
+_MACHINES = 64  # jobs of one system at a time, if the spec sets no limit
+_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two queries; the longer if the answer is long
 
 Told = TypeVar("Told")
 
 
 class QueueSilentError(Exception):
-    """The queue does not answer: whatever serves it is down, perhaps, and its jobs run on."""
+    """The queue does not answer: its server may be down while its jobs continue."""
 
 
 class Job(Protocol):
-    """Status of one job in a queue."""
+    """The status of one job in a queue."""
 
     def describe(self) -> Progressing:
-        """How it is; ``why`` it ended, where the queue knows."""
+        """Return the job's progress, with ``why`` it ended if the queue knows."""
 
     @property
     def gave_up(self) -> bool:
-        """True where the queue dropped it before it found a place, though one may come free."""
+        """Return True if the queue dropped the job before finding a place, although one may become free."""
 
 
 class LastAnswer(Struct, Generic[Told]):
-    """Last answer of a queue about all its jobs, shared by all that ask for one. ``ask``: name → what is said of it, or
-    QueueSilentError; ``jobs``: None before the first answer; ``asked``: when that question was put, monotonic."""
+    """The queue's last answer about all its jobs, shared by all callers. ``ask``: returns name → status, or raises
+    QueueSilentError; ``jobs``: None before the first answer; ``asked``: monotonic time of the query."""
 
     ask: Callable[[], Mapping[str, Told]]
     jobs: Mapping[str, Told] | None = None
@@ -75,7 +74,8 @@ class LastAnswer(Struct, Generic[Told]):
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, name: str, since: float) -> Told | None:
-        """As of ``since`` or later; None where it says nothing of the name. Raises QueueSilentError."""
+        """Return the status as of ``since`` or later; None if the queue does not list the name. Raises
+        QueueSilentError."""
         with self.lock:
             self._refresh(since)
             if self.asked < since:
@@ -95,28 +95,28 @@ class LastAnswer(Struct, Generic[Told]):
 
 
 class JobQueue(Protocol):
-    """A queue, by the name that each job was given before it was submitted. All may raise QueueSilentError."""
+    """A queue, whose jobs are identified by names assigned before submission. All methods may raise
+    QueueSilentError."""
 
     def submit(self, submission: Submission, handle: Handle) -> None:
-        """Raises ReconcilerError with the queue's words where it refuses the job; where it does not answer, it took the
-        job or not."""
+        """Submit a job. Raises ReconcilerError with the queue's message if it refuses the job; if the queue does not
+        answer, it may or may not have accepted the job."""
 
     def find(self, handle: Handle, since: float) -> Job | None:
-        """The job as of ``since`` (monotonic) or later; None where the queue knows of none."""
+        """Return the job as of ``since`` (monotonic) or later; None if the queue does not know it."""
 
     def cancel(self, handle: Handle) -> None:
-        """Ask for its end; ``find`` shows whether it came to that."""
+        """Request the job's end; ``find`` shows whether it has ended."""
 
     def forget(self, handle: Handle) -> None:
-        """Forget it. A job that waits in the queue for an attempt that began elsewhere need not begin."""
+        """Forget the job. A waiting job whose attempt began elsewhere need not begin."""
 
 
 class QueueExecutor(Struct):
-    """``since``: folder of a submission → when this process first learned of it, monotonic: an older answer of the
-    queue says nothing of it. ``submitted``: folder → what this process has submitted; ``unheard``: those while the
-    queue did not answer, which may be there or not: they are submitted again once it knows of none, since two jobs of
-    one attempt do no harm. ``relays``: folder → what brings its progress here. ``carrier``: of the attempts that
-    travel."""
+    """Runs requests as jobs of a queue. ``since``: folder of a submission → monotonic time when this process first saw
+    it; older answers of the queue do not cover it. ``submitted``: folder → this process's submission; ``unheard``:
+    submissions that the queue did not confirm, submitted again if it does not know them, since two jobs of one attempt
+    do no harm. ``relays``: folder → the relay of its progress. ``carrier``: for attempts sent to the nodes."""
 
     name: str
     paths: RepositoryPaths
@@ -132,9 +132,9 @@ class QueueExecutor(Struct):
         return Capacity("", PATIENCE, f"{self.name} {settings.system}", machines, lasts=True)
 
     def submit(self, submission: Submission) -> Handle:
-        """A job that the queue refuses leaves a result that says so: other steps go on."""
+        """Submit a request. A job that the queue refuses leaves a result that says so, and other steps continue."""
         attempt, request = submission.attempt, submission.request
-        if attempt.intent.settings.launcher.words:  # within the job: that of several nodes, or of a container there
+        if attempt.intent.settings.launcher.words:  # inside the job: a launcher for several nodes or a container
             request = put_behind_launcher(attempt, request, self.paths)
         request = replace(request, counter=str(attempt.folder / JOB_COUNTER))  # type: ignore[call-arg]
         request.write(attempt.launch if isinstance(request, LaunchRequest) else attempt.request)
@@ -182,7 +182,7 @@ class QueueExecutor(Struct):
             time.sleep(min(_LOOK_QUEUED if found.state is State.QUEUED else _LOOK, left))
 
     def _look(self, handle: Handle) -> Progressing:
-        """A result is complete once it is there; whether its job still tidies up is the queue's affair."""
+        """Return the progress. A result is complete once it exists; cleaning up afterwards is left to the queue."""
         since = self.since.setdefault(handle.folder, time.monotonic())
         if (handle.folder / "result.json").exists():
             return Progressing(State.ENDED, 0)
@@ -231,13 +231,13 @@ class QueueExecutor(Struct):
             self.relays[folder].copy()
 
     def cancel(self, handle: Handle, grace: float = 2.0) -> None:
-        """The queue makes it end itself. One that does not answer cannot be asked: its job will find its folder gone. A
-        job that has not begun finds its place taken, so there is no need to wait until its queue has let it go."""
+        """Let the queue end the job. If the queue does not answer, the job will find its folder gone. A job that has
+        not begun finds its place taken, so there is no need to wait until the queue has removed it."""
         self.since[handle.folder] = time.monotonic()
         began = not _take_place(handle.folder)
         if self._travels(handle):
             self._carry().withdraw(handle.folder)
-            began = True  # no report here
+            began = True  # no report reaches this machine
         give_up = time.monotonic() + grace + _ENDING
         with contextlib.suppress(QueueSilentError):
             self.queue.cancel(handle)
@@ -250,7 +250,7 @@ class QueueExecutor(Struct):
             self._carry().forget(handle.folder)
 
     def harvest(self, handle: Handle) -> None:
-        """Everything is where it was written, or was brought there."""
+        """Do nothing: every file was written here, or was fetched already."""
         if self._travels(handle) and (handle.folder / "result.json").exists():
             self._carry().forget(handle.folder)
         self.queue.forget(handle)
@@ -263,13 +263,13 @@ class QueueExecutor(Struct):
 
 
 def _refuse(submission: Submission, error: ReconcilerError, kind: str) -> None:
-    """A step that could not be submitted has failed, and says why: other steps go on."""
+    """Write a failed result with the reason for a step that could not be submitted; other steps continue."""
     result = Result(done=False, seconds=0.0, problem=error.message, problem_class=kind, fix=error.fix)
     result.write(submission.result)
 
 
 def _take_place(folder: Path) -> bool:
-    """As the job itself does when it begins: whether this came first."""
+    """Take the place as the job itself does when it begins; return whether this call was first."""
     try:
         (folder / "begun").mkdir()
     except FileExistsError:

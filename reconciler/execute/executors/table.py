@@ -1,4 +1,4 @@
-"""Which executors there are, and which of them a request belongs to."""
+"""The table of executors, and the choice of the executor for a request."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.storage.event_log import facts
 from reconciler.storage.files import RepositoryPaths
 
-# Log lines of executors in the pass's log: submitted, each change of state, ended, harvested.
+# Log lines of executors in the pass's log: submitted, changes of state, ended, harvested.
 
 log = logging.getLogger(__name__)
 
 
 class LoggingExecutor(Struct):
-    """Any executor, with logging. ``states``: folder of a submission → its state when it was last asked for."""
+    """Adds logging to any executor. ``states``: folder of a submission → its last known state."""
 
     executor: Executor
     states: dict[Path, State] = field(default_factory=dict)
@@ -76,31 +76,31 @@ class LoggingExecutor(Struct):
         log.info(message, extra=facts(attempt=handle.folder.name, executor=self.name, name=handle.name, **more))
 
 
-# Kinds that belong to the machine of a system. Data sets, models and scores are the same wherever they are made; a
-# command that scores, or a server, comes with the image of the command that runs.
+# Kinds that belong to the machine of a system. Data sets, models and scores are the same on every machine; a scoring
+# command or a server uses the image of the command that runs.
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
 class Executors(Struct, frozen=True):
-    """By name. One set serves a whole pass, since executors know what they started."""
+    """The executors by name. One set serves a whole pass, since executors remember what they started."""
 
     by_name: Mapping[str, Executor]
 
     @classmethod
     def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
-        """``carrier``: of attempts whose nodes do not see their folder."""
+        """Make the executors of a repository. ``carrier``: for attempts whose nodes do not see their folder."""
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
         executors += (QueueExecutor(name, paths, _make_queue(each.queue), carrier) for name, each in QUEUES.items())
         return cls({executor.name: LoggingExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:
-        """The one that reaches the machine of a system."""
+        """Return the executor that reaches a system's machine."""
         if settings.is_queued:
             return self.by_name[settings.queue]
         return self.by_name["local" if settings.runs_here else "launcher"]
 
     def choose_for_kind(self, kind: Kind, settings: CellSettings) -> Executor:
-        """The one that is asked to make a resource of this kind, as far as is known before its request."""
+        """Return the executor for resources of this kind, as far as that is known before the request."""
         scores = kind in (Kind.SCORE, Kind.VERDICT) and SCORE_COMMAND in settings
         return self.choose_for_system(settings if kind in _OF_THE_MACHINE or scores else CellSettings({}))
 
@@ -112,7 +112,7 @@ class Executors(Struct, frozen=True):
         )
 
     def end(self, folder: Path) -> None:
-        """End what was submitted for this folder, if anything was."""
+        """End any submission of this folder."""
         handle = read_handle(folder)
         if handle is not None and handle.executor in self.by_name:
             executor = self.by_name[handle.executor]
@@ -120,7 +120,7 @@ class Executors(Struct, frozen=True):
             executor.harvest(handle)
 
     def is_still_running(self, handle: Handle | None) -> bool:
-        """True where a submission of an earlier pass still runs somewhere, or is to."""
+        """Return True if a submission of an earlier pass is still running or waiting."""
         executor = self.by_name.get(handle.executor) if handle else None
         return handle is not None and executor is not None and executor.poll(handle).goes_on
 

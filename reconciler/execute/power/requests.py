@@ -1,4 +1,4 @@
-"""A run under a power meter, and in the declared power state of its system, which is put back afterwards."""
+"""Runs a request under a power meter, and in the declared power state of its system, which is restored afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIMIT = 120.0  # seconds
 
 
 def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
-    """The request of a run as its system declares it: measured, in its power state, both or neither."""
+    """Return a run's request as its system declares it: with measured power, in its power state, both or neither."""
     settings = attempt.intent.settings
     if not isinstance(run, RunRequest) or attempt.intent.address.mode != PERFORMANCE or DIRECTOR not in settings:
         return hold_state(run, attempt, paths)
@@ -39,8 +39,8 @@ def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> File
 def hold_state(
     request: FileMessage, attempt: Attempt, paths: RepositoryPaths, named: FileMessage | None = None
 ) -> FileMessage:
-    """The same request, carried out in the power state of the attempt's system, where it declares one. ``named``: what
-    names its files, where that is within the request."""
+    """Return the request in the power state of the attempt's system, if it declares one. ``named``: the inner request
+    that names its files, if there is one."""
     settings = attempt.intent.settings
     if STATE_SET not in settings:
         return request
@@ -60,12 +60,12 @@ def hold_state(
 
 
 def find_journal() -> Path:
-    """One for the machine, of whichever repository."""
+    """Return the machine's journal, shared by all repositories."""
     return lock_folder() / f"{STATE}.json"
 
 
 def put_back_state() -> None:
-    """Put back the state of a killed run that lost its keeper too. Called while no other run can be under way."""
+    """Restore the state after a killed run whose keeper was lost too. Called when no other run can be running."""
     journal = find_journal()
     if journal.exists():
         ask([sys.executable, "-P", "-c", _PUT_BACK, json.dumps(str(journal))], _LIMIT)

@@ -1,5 +1,5 @@
-"""Verdicts of the compliance tests, pure: parsed logs in, a verdict with the text of its verify files out.
+"""Verdicts of the compliance tests. Pure functions from parsed logs to a verdict with the text of its verify files.
 
-A test is one module that declares what it reads and shows, and judges; ``judging.py`` lists them. Where an official
-verification script stops with a traceback, the verdict here is a failure that says why.
+Each test is one module that declares which files it reads and publishes, and how it is judged; ``judging.py`` lists
+them. When an official verification script would stop with a traceback, the verdict here is a failure with a reason.
 """

@@ -1,6 +1,6 @@
-"""Definition of a compliance test: the logs a verdict is made from, what a test declares of itself, and its judgement.
+"""Definition of a compliance test: the input logs, the test's declarations, and its judge function.
 
-A test is one module that holds a ``ComplianceTest``; ``judging.py`` lists them.
+Each test is one module with a ``ComplianceTest``; ``judging.py`` lists them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from reconciler.rules.compliance.verdict import AuditVerdict, Part
 
 
 class RunLogs(Struct, frozen=True):
-    """The logs of one run, empty where they are not at hand. ``answers`` gives the lines of the whole accuracy log,
-    from its beginning at each call; None where it is not at hand."""
+    """Logs of one run, empty if not available. ``answers`` returns the lines of the entire accuracy log from the start
+    on each call; None if not available."""
 
     detail: bytes = b""
     summary: bytes = b""
@@ -44,18 +44,18 @@ class RunLogs(Struct, frozen=True):
 
 
 def name_answers(run: str) -> str:
-    """Name the accuracy log of a run for messages."""
+    """Return the name of a run's accuracy log for messages."""
     return f"{ACCURACY_LOG} of the {run} run"
 
 
 class MissingLogError(LookupError):
-    """A verdict needs a log of a run (by its name), most often the whole accuracy log, and it is not at hand."""
+    """A verdict needs an unavailable log of a run (by name), usually the complete accuracy log."""
 
 
 class VerdictInputs(Struct, frozen=True):
-    """Inputs of a verdict. ``limits``: the round's, as decimal text. ``dtype`` "" is the official script's default.
-    ``metrics``: the benchmark's accuracy metrics. ``reports``: what the scorer said, by file name. ``known_answers``:
-    the comparison of answers as made before, for when the whole logs are not at hand."""
+    """Inputs of a verdict. ``limits``: the round's limits, as decimal text. ``dtype``: "" for the official script's
+    default. ``metrics``: the benchmark's accuracy metrics. ``reports``: scorer output by file name. ``known_answers``:
+    an earlier comparison of answers, for use when the complete logs are not available."""
 
     audit: RunLogs
     performance: RunLogs = RunLogs()
@@ -76,25 +76,25 @@ class VerdictInputs(Struct, frozen=True):
 
 
 class Judge(Protocol):
-    """The verdict of a test. MissingLogError when a log that it needs is not at hand, LogError for a damaged one."""
+    """Return a test's verdict. Raises MissingLogError if a required log is not available, LogError if one is
+    damaged."""
 
     def __call__(self, inputs: VerdictInputs, /) -> AuditVerdict: ...
 
 
 class ComplianceTest(Struct, frozen=True, kw_only=True):
-    """Definition of a test, apart from what each round says of it (``TestRules``: audit settings, files, limits).
+    """Definition of a test, without the rounds' rules for it (``TestRules``: audit settings, files, limits).
 
-    ``judge``: its verdict. ``reads_answers``: the runs whose whole accuracy log it reads, of "audit" and "accuracy".
-    ``compare_answers``: where the verdict keeps its comparison of answers, so that it can be made again without them;
-    if they differ, the benchmark's scorer decides. ``scored``: the verdict is the scorer's. ``dtypes``: what the
-    official script offers to read the answers as, ``usual_dtype``: its default. ``unknown_dtype``: how a command's
-    answers are read where nothing says their type; "": as the default. ``speed_file``: the verify file for which no
-    answers are read.
+    ``judge``: computes the verdict. ``reads_answers``: the runs ("audit", "accuracy") whose complete accuracy log it
+    reads. ``compare_answers``: where the verdict stores its comparison of answers for reuse without the logs; if
+    answers differ, the benchmark's scorer decides. ``scored``: the scorer decides the verdict. ``dtypes``: answer types
+    supported by the official script, ``usual_dtype``: its default. ``unknown_dtype``: how to read a command's answers
+    of undeclared type; "": the default. ``speed_file``: the verify file that needs no answers.
 
-    Of the folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
-    ``shown_whole``: truncation passes them over, and no hash is asked for. ``own_files``: the verify files where the
-    round has no such test. ``sure``: a published failure is wrong where the logs pass. ``marks``: settings of which a
-    log of this test shows one, and one of a performance run none.
+    For the test's folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
+    ``shown_whole``: not truncated, and no hash is required. ``own_files``: the verify files if the round does not have
+    the test. ``sure``: a published failure is wrong if the logs pass. ``marks``: settings of which a log of this test
+    shows at least one and a performance run none.
     """
 
     judge: Judge
@@ -114,5 +114,5 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
 
     @property
     def asks_scorer(self) -> bool:
-        """True where the benchmark's scorer is asked: always, or when the answers differ."""
+        """Return True if the benchmark's scorer is needed: always, or if the answers differ."""
         return self.scored or self.compare_answers is not None

@@ -1,4 +1,4 @@
-"""Reads ``mlperf_log_accuracy.json`` entry by entry: some of them are larger than memory."""
+"""Read ``mlperf_log_accuracy.json`` entry by entry, since some of these files are larger than memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import msgspec
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import ACCURACY_LOG
 
-# LoadGen writes the responses as they are in memory; all machines it runs on are little-endian.
+# LoadGen writes responses as raw memory; all machines it runs on are little-endian.
 FORMATS = {"byte": "b", "int16": "h", "int32": "i", "int64": "q", "float32": "f"}
 _SIZES = {dtype: struct.calcsize(f"<{code}") for dtype, code in FORMATS.items()}
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One logged answer. ``token_count`` and ``token_data`` (the first token) only of token benchmarks, else None."""
+    """One logged answer. ``token_count`` and ``token_data`` (the first token) are None except in token benchmarks."""
 
     index: int
     data: bytes
@@ -28,25 +28,25 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     token_data: bytes | None = None
 
     def read_values(self, dtype: str) -> tuple[Any, ...]:
-        """The data as numbers. ValueError when its bytes are not a whole number of them."""
+        """Return the data as numbers. Raises ValueError if its length is not a multiple of the number size."""
         return unpack_entries(self.data, dtype)
 
     def count(self, dtype: str) -> int:
-        """How many numbers the data is. ValueError as ``values``."""
+        """Return how many numbers the data contains. Raises ValueError like ``values``."""
         return _count(self.data, dtype)
 
     def read_first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:
-        """The first of these numbers; fewer, or none, where there are no more."""
+        """Return the first of these numbers; fewer or none if there are not enough."""
         _count(self.data, dtype)
         return unpack_entries(self.data[: count * _SIZES[dtype]], dtype)
 
     def read_last(self, dtype: str, count: int) -> tuple[Any, ...]:
-        """The last of these numbers, of which there are at least as many."""
+        """Return the last of these numbers; there must be at least as many."""
         return unpack_entries(self.data[len(self.data) - count * _SIZES[dtype] :], dtype)
 
 
 class _Logged(msgspec.Struct):
-    """An answer as LoadGen writes it; anything else in it is passed over."""
+    """Answer as written by LoadGen; other fields are ignored."""
 
     qsl_idx: int
     data: str
@@ -55,7 +55,7 @@ class _Logged(msgspec.Struct):
 
 
 _LOGGED = msgspec.json.Decoder(_Logged)
-# Text before the data of each answer, and behind it, as LoadGen writes them.
+# Text before and after the data of each answer, as LoadGen writes it.
 _COUNT = rb"(0|[1-9][0-9]{0,17}+)"
 _BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:"), _COUNT)
 _FIRST = re.compile(rb"\[" + _BEFORE)
@@ -65,12 +65,13 @@ _BEHIND = re.compile(
 
 
 def locate_entry(number: int) -> str:
-    """File and line of an answer, the first of which is 1: LoadGen writes one a line, behind a bracket."""
+    """Return the file and line of an answer, starting at 1: LoadGen writes one per line, after a line with a
+    bracket."""
     return f"{ACCURACY_LOG}:{number + 1}"
 
 
 def measure(dtype: str) -> int:
-    """Bytes of one number."""
+    """Return the size of one number in bytes."""
     return _SIZES[dtype]
 
 
@@ -86,7 +87,7 @@ def _count(data: bytes, dtype: str) -> int:
 
 
 def read_cached_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry]:
-    """As ``read_entries``, of a whole log in memory: at once where it is as LoadGen writes it."""
+    """Read like ``read_entries``, from a complete log in memory, with a fast path for LoadGen's own format."""
     try:
         found = _read_plain(data)
     except ValueError:  # digits that are none
@@ -95,8 +96,8 @@ def read_cached_entries(data: bytes, file: str = ACCURACY_LOG) -> Iterable[Entry
 
 
 def _read_plain(data: bytes) -> list[Entry]:
-    """The answers have megabytes, of which none is copied before it is decoded. [] where a byte is not as LoadGen
-    writes it."""
+    """Answers take megabytes; none is copied before it is decoded. Returns [] if any byte differs from LoadGen's
+    format."""
     entries, whole = list[Entry](), memoryview(data)
     found = _FIRST.match(data)
     index = found[1] if found else b""
@@ -121,9 +122,9 @@ def _read_plain(data: bytes) -> list[Entry]:
 
 
 def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[Entry]:
-    """The entries of a whole accuracy log, in its order; LoadGen writes one to a line.
+    """Read the entries of a complete accuracy log, in order; LoadGen writes one per line.
 
-    LogError (file:line) when the log is cut off or truncated for submission, or an entry is not LoadGen's.
+    Raises LogError (file:line) if the log is cut off or truncated for submission, or if an entry is not LoadGen's.
     """
     opened = closed = False
     number = 0
@@ -146,7 +147,7 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
 
 
 def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
-    """Mostly one entry; a log that another program wrote may hold several in a line."""
+    """Usually returns one entry; logs from other programs may have several on a line."""
     try:
         return (_make_entry(_LOGGED.decode(text)),)
     except (msgspec.MsgspecError, ValueError, RecursionError):

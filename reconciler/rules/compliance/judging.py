@@ -1,4 +1,4 @@
-"""The table ``TESTS`` of every compliance test by its name, and what a verdict is collected from and judged by."""
+"""The table ``TESTS`` of all compliance tests by name, and functions to collect a verdict's inputs and judge it."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ _UNKNOWN = ComplianceTest(judge=_refuse, shows_run=False, shows_answers=False)
 
 
 def find_test(name: str) -> ComplianceTest:
-    """A test by its name; one that reads, shows and judges nothing for a name that is not known."""
+    """Find a test by name; for an unknown name, return one that reads, shows and judges nothing."""
     return TESTS.get(name, _UNKNOWN)
 
 
 def judge(test: str, inputs: VerdictInputs) -> AuditVerdict:
-    """The verdict of a test. MissingLogError when a log that it needs is not at hand, LogError for a damaged one."""
+    """Return a test's verdict. Raises MissingLogError if a required log is not available, LogError if one is
+    damaged."""
     return find_test(test).judge(inputs)
 
 
 def choose_dtype(test: str, declared: str, response: str) -> str:
-    """How a test's answers are read: as declared, else as what the run itself answered with where the test's script
-    offers that type, else "" for the script's default."""
+    """Choose the type for reading a test's answers: the declared one, else the run's own answer type if the test's
+    script supports it, else "" for the script's default."""
     return declared or (response if response in find_test(test).dtypes else "")
 
 
@@ -61,8 +62,8 @@ def collect_verdict_inputs(
     response: str = "",
     known: Mapping[str, Any] | None = None,
 ) -> VerdictInputs:
-    """From the inputs of a verdict and its runs by their names. ``response``: what the audit run answered with;
-    ``known``: reasons and figures of an earlier comparison of answers."""
+    """Collect a verdict's inputs and its runs by name. ``response``: the answer type of the audit run; ``known``:
+    reasons and figures of an earlier comparison of answers."""
     nothing = RunLogs()
     return VerdictInputs(
         audit=runs.get(AUDIT, nothing),

@@ -1,5 +1,5 @@
-"""Tests of earlier rounds, for trees that have them: TEST05 (other seeds), TEST04-A and TEST04-B (other samples, one
-sample). They are verified here, never run."""
+"""Tests of earlier rounds: TEST05 (other seeds), TEST04-A and TEST04-B (other samples, one sample). They are only
+verified in existing trees, never run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def verify_test05(
 
 
 def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
-    """TEST04-A against TEST04-B: the same sample again and again (B) must not be 10 % faster than different ones (A).
+    """Compare TEST04-A with TEST04-B: repeating one sample (B) must not be 10 % faster than different samples (A), or
     20 % for a very short SingleStream latency; slower is fine."""
     before, after = read_from_summary(unique, _EARLY), read_from_summary(same, _EARLY)
     reasons = []
@@ -79,7 +79,7 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
 
 
 def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
-    """The script of the time asked after a greater score in SingleStream alone: MultiStream's latency counted as a
+    """The script of that time compared by the greater score only in SingleStream: it treated MultiStream's latency as a
     rate."""
     if before * (1 - allowed) < after < before * (1 + allowed):
         return False
@@ -96,7 +96,7 @@ def _make_verdict(test: str, part: Part) -> AuditVerdict:
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """The run with different samples counts as the performance run, that with the same ones as the test's."""
+    """The run with different samples counts as the performance run, the run with one sample as the test's."""
     return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 

@@ -1,4 +1,4 @@
-"""Verify files as published, against the verdicts by their own logs."""
+"""Compare published verify files with the verdicts computed from their logs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict, Part
 
 
 class Judged(Struct, frozen=True):
-    """One verify file: whether it says that the test is passed, and whether its logs do. ``reasons``: why they do not.
-    ``sure``: what it says is wrong where the two differ."""
+    """One verify file: whether it states a pass, and whether its logs pass. ``reasons``: why they do not. ``sure``: if
+    the two differ, the file is wrong."""
 
     file: str
     said: bool
@@ -33,8 +33,8 @@ class Judged(Struct, frozen=True):
 
 
 class Published(Struct, frozen=True):
-    """A test's folder with the runs that it is compared with. ``rules``: None for a test that the round does not have;
-    ``metrics``: the benchmark's; ``text``: a file below the folder by its path, None where it is not there."""
+    """Published folder of a test, with the runs for comparison. ``rules``: None for a test that the round does not
+    have; ``metrics``: the benchmark's metrics; ``text``: returns a file below the folder by path, None if absent."""
 
     test: str
     rules: TestRules | None
@@ -47,7 +47,7 @@ class Published(Struct, frozen=True):
 
 
 def judge_files(published: Published) -> Iterator[Judged]:
-    """Every verify file that is there and whose logs are, whole."""
+    """Judge every verify file that exists and has complete logs."""
     test, rules = published.test, published.rules
     for file in _verify_files(test, rules):
         text = published.text(file)
@@ -67,7 +67,7 @@ def judge_files(published: Published) -> Iterator[Judged]:
 
 
 def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
-    """No file says as what the answers were read: one for each type that they may be read as."""
+    """No file states the type for reading the answers: return one verdict per possible type."""
     test = find_test(published.test)
     speed = file == test.speed_file
     names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
@@ -93,7 +93,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
 
 
 def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
-    """True where a verify file says what the round's checkers want to read in it."""
+    """Return True if a verify file contains the text that the round's checkers look for."""
     lines = text.splitlines()
     expected = [item for item in rules.expected if item.file == file] if rules else []
     if not expected:

@@ -1,4 +1,4 @@
-"""The score by which TEST01, TEST04 and TEST05 compare two runs, and how far apart two scores may be."""
+"""Scores by which TEST01, TEST04 and TEST05 compare two runs, and the allowed difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.summary import SummaryLog
 
-# Always the scenario's own metric, also of token benchmarks.
+# Always the scenario's own metric, even for token benchmarks.
 DETAIL_KEYS: Mapping[str, str] = {
     "Offline": keys.RESULT_SAMPLES_PER_SECOND,
     "SingleStream": keys.EARLY_STOPPING_LATENCY_SS,
@@ -25,7 +25,7 @@ SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "Server": re.compile(r"Completed samples per second"),
 }
 _FIRST_ESTIMATE, _ESTIMATED = 2, "Early stopping satisfied"  # LoadGen's release, and a name in its summaries
-# Rounds before early stopping: a percentile, the scheduled rate, and how many samples a query could have.
+# Rounds before early stopping: a percentile, the scheduled rate, and the maximum number of samples per query.
 _EARLY_DETAIL_KEYS: Mapping[str, str] = {
     **DETAIL_KEYS,
     "SingleStream": keys.RESULT_PERCENTILES["90.00"],
@@ -47,8 +47,8 @@ _PERCENTILE_SUMMARY_KEYS = {**EARLY_SUMMARY_KEYS, "MultiStream": re.compile(r"99
 
 
 class Slack(Struct, frozen=True):
-    """How far a score may be off, in percent. Very short latencies vary with the system's other work, so that scores
-    up to ``single_stream`` and ``multi_stream`` get ``when_short``."""
+    """Allowed difference of a score, in percent. Very short latencies vary with other load on the system, so scores up
+    to ``single_stream`` and ``multi_stream`` use ``when_short``."""
 
     usual: float = 10
     when_short: float = 20
@@ -57,8 +57,8 @@ class Slack(Struct, frozen=True):
 
     @classmethod
     def from_limits(cls, limits: Mapping[str, object], name: str) -> Slack:
-        """``limits``: a test's as its round states them, of which ``name`` is the usual one; what is not stated is as
-        everywhere."""
+        """Read from ``limits``, a test's limits as stated by its round; ``name`` is the usual limit. Unstated limits
+        get the general values."""
         usual = cls()
         stated = {
             "usual": limits.get(name, usual.usual),
@@ -69,14 +69,14 @@ class Slack(Struct, frozen=True):
         return cls(**{part: float(str(value)) for part, value in stated.items()})
 
     def of(self, scenario: str, score: float) -> float:
-        """The part of the score that is allowed: 0.1 for 10 %."""
+        """Return the allowed fraction of the score: 0.1 for 10 %."""
         most = {"SingleStream": self.single_stream, "MultiStream": self.multi_stream}.get(scenario, -1)
         return (self.when_short if score <= most else self.usual) / 100
 
 
 class Scored(Struct, frozen=True):
-    """``score`` None: the log holds none. A latency is in nanoseconds, a rate in samples per second.
-    ``errors``: of a detail log; ``lower_is_better``: of a score that was read from a summary."""
+    """Score of a run. ``score`` is None if the log contains none. Latencies are in nanoseconds, rates in samples per
+    second. ``errors``: from a detail log; ``lower_is_better``: for a score read from a summary."""
 
     scenario: str
     validity: str
@@ -86,7 +86,7 @@ class Scored(Struct, frozen=True):
 
 
 def find_score_key(log: DetailLog) -> str:
-    """The key of the score by which tests compare; "" for a scenario that is not known."""
+    """Return the key of the score that tests compare; "" for an unknown scenario."""
     if _compares_percentiles(log):
         return _PERCENTILE_DETAIL_KEYS.get(log.scenario, "")
     early = log.release < _FIRST_ESTIMATE and keys.EARLY_STOPPING_MET not in log.index
@@ -94,7 +94,7 @@ def find_score_key(log: DetailLog) -> str:
 
 
 def find_summary_keys(log: DetailLog) -> Mapping[str, re.Pattern[str]] | None:
-    """The names of scores in the summary next to a detail log, where the summary alone would not show them."""
+    """Return the names of scores in the summary next to a detail log if the summary does not identify them."""
     return _PERCENTILE_SUMMARY_KEYS if _compares_percentiles(log) else None
 
 
@@ -107,7 +107,8 @@ def read_from_detail(log: DetailLog) -> Scored:
 
 
 def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | None = None) -> Scored:
-    """``keys``: other names of scores, by scenario. Without, what a summary of before early stopping states counts."""
+    """Read the score from a summary. ``keys``: other score names by scenario; without them, the names used before early
+    stopping."""
     scenario = log.get("Scenario")
     choices = (keys,) if keys else (SUMMARY_KEYS,) if _ESTIMATED in log.values else (EARLY_SUMMARY_KEYS, SUMMARY_KEYS)
     for shape in (choice[scenario] for choice in choices if scenario in choice):
@@ -119,7 +120,7 @@ def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | Non
 
 
 def _number(value: object) -> float | None:
-    """None for anything but a number."""
+    """Return None for anything but a number."""
     try:
         return float(str(value))
     except ValueError:
@@ -127,7 +128,7 @@ def _number(value: object) -> float | None:
 
 
 def find_unfit(reference: Scored, test: Scored) -> list[str]:
-    """Why two runs cannot be compared at all."""
+    """Return the reasons why two runs cannot be compared at all."""
     reasons = [
         f"the {name} run is {run.validity or 'without a result'}, not VALID"
         for name, run in (("performance", reference), ("audit", test))
@@ -148,5 +149,5 @@ def show_score(number: float | None) -> str:
 
 
 def measure_distance(reference: float, test: float) -> str:
-    """How far the test's score is from the reference, as signed percent."""
+    """Return the difference between the test's score and the reference, as signed percent."""
     return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

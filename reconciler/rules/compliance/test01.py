@@ -1,4 +1,4 @@
-"""TEST01: answers in performance mode are those of accuracy mode, and logging them costs no speed."""
+"""TEST01: answers in performance mode match those of accuracy mode, and logging them does not reduce speed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ANY = "any"  # of these types: compared as each of them that the answer's length
 
 
 class Fallback(Struct, frozen=True):
-    """Accuracy of the samples that the audit run logged: ``baseline`` from the accuracy run, ``compliance`` from the
-    audit run, by metric. ``allowed``: how many percent they may differ."""
+    """Accuracy of the samples logged by the audit run: ``baseline`` from the accuracy run, ``compliance`` from the
+    audit run, by metric. ``allowed``: maximum difference in percent."""
 
     baseline: Mapping[str, Decimal]
     compliance: Mapping[str, Decimal]
@@ -36,7 +36,7 @@ class Fallback(Struct, frozen=True):
 
 
 def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None) -> AuditVerdict:
-    """Both parts must pass; answers that differ may still agree in their accuracy."""
+    """Judge both parts, which must both pass; if answers differ, their accuracy may still agree."""
     reasons = list(performance.reasons)
     notes: list[str] = []
     if not accuracy.passed:
@@ -60,11 +60,11 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
 
 
 def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: str = USUAL) -> Part:
-    """The first element of each logged answer must equal that of the accuracy run (first answer to the sample).
+    """Compare the first element of each logged answer with the accuracy run's first answer to the sample.
 
-    ``dtype`` ANY: it is not stated how the answers are to be read, so that they must be equal whichever way it is.
-    Samples that only the audit run has are counted, and are no failure; one sample at least must be in both. Unlike the
-    official script, answers of the audit run are never compared with each other.
+    ``dtype`` ANY: the answers' type is unknown, so they must match under every possible type. Samples found only in the
+    audit run are counted but are not failures; at least one sample must be in both runs. Unlike the official script,
+    this never compares answers of the audit run with each other.
     """
     try:
         known: dict[int, bytes] = {}
@@ -112,7 +112,7 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
 
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
-    """An answer without any element equals only another such one."""
+    """An answer without elements equals only another such answer."""
     if dtype == ANY:
         fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
         return all(_same_first(one, other, t) for t in fitting)
@@ -121,7 +121,8 @@ def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
 
 
 def find_slack(rules: BenchmarkRules | None, scenario: str) -> Slack:
-    """How far apart the round lets two runs of one system be; what is usual where it does not have the test."""
+    """Return the difference the round allows between two runs of one system; the usual one if the round does not have
+    the test."""
     try:
         limits = rules.find_test("TEST01", scenario).limits if rules else {}
     except KeyError:
@@ -130,8 +131,8 @@ def find_slack(rules: BenchmarkRules | None, scenario: str) -> Slack:
 
 
 def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
-    """Within the slack both ways. ERROR lines stop the official script, so they fail here; rounds before LoadGen 2 were
-    content with a warning of theirs."""
+    """Compare speeds within the slack in both directions. ERROR lines stop the official script, so they fail here;
+    rounds before LoadGen 2 only warned."""
     before, after = read_from_detail(reference), read_from_detail(audit)
     reasons = find_unfit(before, after)
     for name, run, log in (("performance", before, reference), ("audit", after, audit)):
@@ -155,7 +156,8 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
 
 
 def compare_accuracies(fallback: Fallback) -> Part:
-    """For systems whose answers vary (the checkers' fallback): every metric of both logs within the allowed percent."""
+    """Compare the accuracy of systems whose answers vary (the checkers' fallback): every metric of both logs must be
+    within the allowed percent."""
     reasons, figures = [], {}
     for metric, allowed in fallback.allowed.items():
         baseline, compliance = fallback.baseline.get(metric), fallback.compliance.get(metric)
@@ -163,7 +165,7 @@ def compare_accuracies(fallback: Fallback) -> Part:
         if not baseline or not compliance:
             missing = "baseline" if not baseline else "compliance"
             reasons.append(f"{metric}: the {missing} accuracy is not known or zero")
-        # Binary floating point, so that a difference on the very edge falls to the checkers' side.
+        # Binary floating point, so that a borderline difference is judged as in the checkers.
         elif (off := abs(1 - float(baseline) / float(compliance)) * 100) > float(allowed):
             reasons.append(f"{metric}: {compliance} differs by {off:.3f} % from {baseline}; {allowed} % allowed")
     if not fallback.allowed:
@@ -182,7 +184,7 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
 
 
 def _make_answers_part(inputs: VerdictInputs) -> Part:
-    """The comparison of answers, made before where the logs are not at hand."""
+    """Compare the answers, or reuse an earlier comparison if the logs are not available."""
     try:
         audit, accuracy = inputs.audit.read_entries(AUDIT), inputs.accuracy.read_entries("accuracy")
     except MissingLogError:
@@ -193,7 +195,7 @@ def _make_answers_part(inputs: VerdictInputs) -> Part:
 
 
 def _was_compared_as(known: Part, dtype: str) -> bool:
-    """An earlier comparison says nothing of answers that are read as another type now."""
+    """An earlier comparison is invalid if the answers are now read as another type."""
     return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
 
 
@@ -201,7 +203,7 @@ def _collect_fallback(inputs: VerdictInputs) -> Fallback:
     stated = {}
     for name in (BASELINE, COMPLIANCE):
         report = parse_accuracy(inputs.reports[name], inputs.metrics, name)
-        # The checkers read to the end: the last value of a metric counts.
+        # The checkers read to the end of the file, so the last value of a metric counts.
         stated[name] = {metric: values[-1].value for metric, values in report.metrics.items() if values}
     usual = inputs.limits.get("most_accuracy_change", "1")
     allowed = {m: Decimal(inputs.limits.get(f"most_accuracy_change_{m}", usual)) for m in inputs.metrics}

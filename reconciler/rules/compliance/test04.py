@@ -1,4 +1,4 @@
-"""TEST04: no answers are cached, so that the same sample again and again is not served faster than different ones."""
+"""TEST04: answers are not cached, so repeating one sample is not faster than using different ones."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> Audi
 
 
 def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
-    """Faster by the slack or more fails, slower never does. A latency counts as queries per second, and the wider slack
-    holds while those are few: 200,000 in SingleStream, 1,600,000 in MultiStream, which is nearly always."""
+    """Compare speeds: faster by the slack or more fails, slower never does. Latencies are compared as queries per
+    second; the wider slack applies below 200,000 in SingleStream and 1,600,000 in MultiStream, which is nearly
+    always."""
     reasons = find_unfit(before, after)
     reference, test = _rate(before), _rate(after)
     figures, by_speed = {"performance run": show_score(reference), "audit run": show_score(test)}, False

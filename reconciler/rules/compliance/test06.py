@@ -1,4 +1,4 @@
-"""TEST06: a language model answers with the tokens it reports: first token, end of sequence, length."""
+"""TEST06: a language model's answers match the tokens it reports: first token, end of sequence, length."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DTYPES = ("int32", "int64", "int16", _FLOAT)
 
 
 class _Checks(Struct):
-    """Sample index and what was wrong with it, by check; the first offender is enough. ``where``: file and line of the
-    first of them all."""
+    """Sample index and problem, by check; the first failing sample is enough. ``where``: file and line of the very
+    first one."""
 
     first_token: str = ""
     eos: str = ""
@@ -29,7 +29,7 @@ class _Checks(Struct):
 
 
 def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2, dtype: str = "int32") -> AuditVerdict:
-    """``eos_token_id`` counts as a number, whatever it was written as. Offline reports no first token."""
+    """Judge the test. ``eos_token_id`` counts as a number, however it is written. Offline reports no first token."""
     needs_first, checks = scenario != "Offline", _Checks()
     try:
         for entry in audit:
@@ -80,7 +80,7 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
 
 
 def _may_repeat(entry: Entry, dtype: str) -> bool:
-    """True where the last two numbers may be the same: of integers, whether their bytes are."""
+    """Return True if the last two numbers may be equal; integers are compared by their bytes."""
     size = measure(dtype)
     return dtype == _FLOAT or entry.data[-size:] == entry.data[-2 * size : -size]
 
@@ -113,7 +113,7 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
     )
 
 
-# The verdict depends on the tokenizer, of which no file says anything: only a pass can be contradicted.
+# The verdict depends on the tokenizer, which no file states: only a pass can be contradicted.
 TEST06 = ComplianceTest(
     judge=_judge,
     reads_answers=(AUDIT,),

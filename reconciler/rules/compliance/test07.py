@@ -1,4 +1,4 @@
-"""TEST07: accuracy in performance mode, where the performance run has a dataset of its own."""
+"""TEST07: accuracy in performance mode, for performance runs with a separate dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCORE = r"'exact_match':\s*([\d.]+)"
 
 
 def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
-    """``report``: what the benchmark's scorer says of the audit run's answers. The first score in it counts."""
+    """Judge the test. ``report``: the scorer's output for the audit run's answers; its first score counts."""
     score = _score(report, pattern)
     reasons: tuple[str, ...] = ()
     if score is None:
@@ -25,7 +25,7 @@ def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> Audit
     found = "none" if score is None else str(score)
     lines = ["TEST07: accuracy of the audit run", f"accuracy: {found}", f"threshold: {threshold}"]
     lines += [f"{FAIL}: {reason}" for reason in reasons] or [PASS]
-    # The report may say anything, the marker of a pass included.
+    # The report may contain any text, including the marker of a pass.
     text = report.replace(PASS, "TEST-PASS").rstrip("\n")
     summary = "".join(f"{line}\n" for line in lines)
     figures = {"accuracy": found, "threshold": str(threshold)}

@@ -40,7 +40,8 @@ class _Counts(Struct):
 
 
 def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float = TOLERANCE) -> AuditVerdict:
-    """Every sample of the audit run must be in the accuracy run, and its normalized entropy within the tolerance."""
+    """Judge the test: every sample of the audit run must be in the accuracy run, with its normalized entropy within the
+    tolerance."""
     try:
         part = _compare(accuracy, audit, tolerance)
     except (LogError, ValueError, OverflowError) as error:
@@ -50,7 +51,8 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
-    # The audit run's answers first: they are few, and of the accuracy run's only theirs need be kept.
+    # Read the audit run's answers first: there are few of them, and only the matching ones of the accuracy run need be
+    # kept.
     tested = [(_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
     counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
     known: dict[Key, Sequence[float]] = {}
@@ -113,7 +115,7 @@ def _judge(
 
 
 def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:
-    """Cross entropy over that of always predicting the weighted mean of the labels; 0 without any weight."""
+    """Return the cross entropy divided by that of always predicting the weighted mean label; 0 without any weight."""
     total = math.fsum(weights)
     if total == 0:
         return 0.0

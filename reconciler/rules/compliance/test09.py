@@ -1,4 +1,4 @@
-"""TEST09: outputs in performance mode are as long as the reference model's on the average."""
+"""TEST09: in performance mode, outputs are as long on average as the reference model's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKEN = 4  # bytes; a rest that is not a whole token is not counted
 
 
 def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:
-    """The mean number of tokens in all logged answers, the empty ones included, within both bounds."""
+    """Check that the mean number of tokens of all logged answers, including empty ones, is within both bounds."""
     try:
         lengths = [len(entry.data) // _TOKEN for entry in audit]
     except LogError as error:

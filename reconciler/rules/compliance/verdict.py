@@ -1,5 +1,4 @@
-"""The verdict of a compliance test as a value: reasons against it, notes, figures, and the texts of its verify
-files."""
+"""Verdict of a compliance test as a value: reasons for failing, notes, figures, and the texts of its verify files."""
 
 from __future__ import annotations
 
@@ -11,10 +10,10 @@ PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers 
 
 
 class AuditVerdict(Struct, frozen=True):
-    """``reasons`` say with figures why it fails; empty when it passes. ``notes``: what is worth knowing though it
-    passes, such as why the fallback was taken. ``files``: the texts of the verify files by name. ``figures``: what was
-    compared, as text. ``by_speed``: it fails only because the scores of two runs are too far apart, so that either may
-    be the outlier. ``where``: file and line of the first answer of the test that is wrong."""
+    """Verdict of a test. ``reasons``: why it fails, with figures; empty if it passes. ``notes``: remarks on a pass,
+    such as why the fallback was used. ``files``: texts of the verify files by name. ``figures``: the compared values,
+    as text. ``by_speed``: it fails only because the scores of two runs differ too much, so either may be the outlier.
+    ``where``: file and line of the test's first wrong answer."""
 
     test: str
     reasons: tuple[str, ...] = ()
@@ -30,8 +29,8 @@ class AuditVerdict(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: two scores are
-    too far apart, and nothing else is wrong. ``where``: as of the verdict."""
+    """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: the only problem
+    is that two scores differ too much. ``where``: as in the verdict."""
 
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class Part(Struct, frozen=True):
 
 
 def verify_text(title: str, part: Part) -> str:
-    """The text of a verify file. TEST PASS is on a line of its own; a failure names its reasons."""
+    """Return the text of a verify file. TEST PASS is on a separate line; a failure lists its reasons."""
     lines = [title, *(f"{name}: {value}" for name, value in part.figures.items())]
     if part.passed:
         lines.append(PASS)
@@ -54,5 +53,5 @@ def verify_text(title: str, part: Part) -> str:
 
 
 def merge_parts(figures: Iterable[tuple[str, Part]]) -> dict[str, str]:
-    """The figures of several parts, each under its part's name."""
+    """Merge the figures of several parts, each under its part's name."""
     return {f"{name}.{key}": value for name, part in figures for key, value in part.figures.items()}

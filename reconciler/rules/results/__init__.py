@@ -1,3 +1,2 @@
-"""Formats of a run's results, and how they are judged, scored, kept and audited: LoadGen's logs, or results of the
-endpoints harness. One module per format, behind one protocol. No clock, no processes; all that is known comes from the
-files."""
+"""Formats of a run's results (LoadGen logs, endpoints harness results), and how they are judged, scored, kept and
+audited. One module per format, with one protocol. Pure: no clock, no processes; all facts come from the files."""

@@ -1,5 +1,5 @@
-"""How long a run takes, by the format of its results: apart from the formats, since a plan asks it of each run that is
-due, and loads nothing that reads results."""
+"""Run durations by result format. Separate from the formats, since a plan predicts every due run without loading any
+code that reads results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from reconciler.rules.programs import load_program
 
 
 def predict_seconds(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
-    """Predict a run with these identity inputs; None where only an earlier one shows it."""
+    """Predict a run's seconds from its identity inputs; None if only an earlier run can show it."""
     program = find_program_of_results(settings.results)
     return load_program(program).predict_seconds(settings.results, inputs) if program else predict_run_seconds(inputs)

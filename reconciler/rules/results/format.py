@@ -1,4 +1,4 @@
-"""The protocol that every format of results implements as a module, and the values it takes and gives."""
+"""Protocol that every result format implements as a module, with its argument and result types."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class KeptFile(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Verdict on an attempt. ``problem`` not empty: it failed, whatever its child said. Only files that cannot be read,
-    that end early, or that are plainly another run's make it fail: all else is judged from what is kept."""
+    """Verdict on an attempt. If ``problem`` is not empty, the attempt failed, whatever its child process reported. Only
+    files that are unreadable, incomplete or clearly from another run cause this; everything else is judged from the
+    kept files."""
 
     values: RecordValues
     problem: str = ""
@@ -33,10 +34,10 @@ class Verdict(Struct, frozen=True):
 
 
 class RunFiles(Struct, frozen=True):
-    """Files of a run in ``output``, and what was asked of it: its identity ``inputs`` and the round's ``rules``.
+    """Files of a run in ``output``, with its request: identity ``inputs`` and the round's ``rules``.
 
-    ``said``: what its child said of it. ``by_command``: a harness command made it. ``rehearsal``: it is of one.
-    ``scratch``: a folder for files that are derived.
+    ``said``: the child's report. ``by_command``: made by a harness command. ``rehearsal``: part of a rehearsal.
+    ``scratch``: a folder for derived files.
     """
 
     output: Path
@@ -54,9 +55,12 @@ class RunFiles(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """A recorded run or score to be judged: its identity ``inputs``, its ``seconds`` with those by which the clock was
-    set during it, and those of its ``files`` that are here, by their names as artifacts; of a score those of its
-    accuracy run, too. ``started``: when the attempt began, ISO. ``metrics``: of the bars of a score; None of a run."""
+    """A recorded run or score to be judged: its identity ``inputs``, its duration in ``seconds``, the adjustment of the
+    machine's clock during it (``clock_set``, seconds), and its available ``files`` by artifact name; for a score also
+    those of its accuracy run.
+
+    ``started``: start of the attempt, ISO. ``metrics``: of a score's bars; None for a run.
+    """
 
     inputs: Mapping[str, object]
     seconds: float
@@ -69,11 +73,11 @@ class Kept(Struct, frozen=True):
 
 
 class Recheck(Struct, frozen=True):
-    """Second reading of the recorded files of a run or a score. ``missing``: files that are not there; without them
-    nothing else is known. ``differing``: where the run is not the one that was asked; ``shown``: what proves that it
-    is. ``values``: those of the record that were derived again, from the file ``source``. ``partial``: names of values
-    of which the record may state more, from files that are not kept in git. ``other_metrics``: the same file's figures
-    in units that rules of another version may publish."""
+    """Result of reading the recorded files of a run or score again. ``missing``: absent files; without them nothing
+    else is known. ``differing``: where the run differs from the request; ``shown``: evidence that it matches.
+    ``values``: the record's values derived again, from the file ``source``. ``partial``: names of values for which the
+    record may state more, from files not kept in git. ``other_metrics``: the same file's figures in units that other
+    rule versions may publish."""
 
     source: str
     missing: tuple[str, ...] = ()
@@ -86,11 +90,12 @@ class Recheck(Struct, frozen=True):
 
 
 class ShownFiles(Struct, frozen=True):
-    """Which artifacts of a result's records the tree shows, by their names; "" where there is no such file.
+    """Artifact names of a result that the tree publishes; "" if there is no such file.
 
-    Of the performance run: ``performance``, ``user_conf``, ``configuration``, and ``tests``, the folder of those that
-    it brought. Of the accuracy run: ``accuracy``; ``answers``, the whole log of them, and ``answers_shown``, what the
-    tree has of it. Of the score: ``score``."""
+    Performance run: ``performance``, ``user_conf``, ``configuration``, and ``tests``, the folder of the tests included
+    in the run. Accuracy run: ``accuracy``; ``answers``, the complete log; ``answers_shown``, its published part. Score:
+    ``score``.
+    """
 
     performance: tuple[str, ...]
     accuracy: tuple[str, ...]
@@ -103,13 +108,12 @@ class ShownFiles(Struct, frozen=True):
 
 
 class ResultFormat(Protocol):
-    """A module per format. ``NAME``: as a spec and the requests of children name it; ``LEAVES``: for people, and
-    ``DECLARE``: what to change in a spec whose runs leave it. ``LOGS``: pattern of what is kept of a run that failed.
-    ``SCORES_ITSELF``: an accuracy run states its score; ``TESTS_ITSELF``: a performance run brings the compliance
-    tests. ``READS_CONF``: a run reads a user.conf; ``NAMES_MODEL``: it states its model, which a spec must name.
-    ``TIES_ACCURACY``: an accuracy run belongs to the performance run before it.
-    ``SCORED_BY``: who wrote a score's text. ``SHOWN``: its files in the tree; ``JUDGED``: patterns of the names of
-    files that ``judge_kept`` reads."""
+    """Result format, one module each. ``NAME``: its name in specs and child requests; ``LEAVES``: description for
+    users; ``DECLARE``: how to declare it in a spec whose runs produce it. ``LOGS``: pattern of the files kept of a
+    failed run. ``SCORES_ITSELF``: accuracy runs state their score; ``TESTS_ITSELF``: performance runs include the
+    compliance tests. ``READS_CONF``: runs read a user.conf; ``NAMES_MODEL``: runs state their model, which a spec must
+    name. ``TIES_ACCURACY``: an accuracy run belongs to the preceding performance run. ``SCORED_BY``: the author of a
+    score's text. ``SHOWN``: its files in the tree; ``JUDGED``: name patterns of the files that ``judge_kept`` reads."""
 
     NAME: str
     LEAVES: str
@@ -125,30 +129,30 @@ class ResultFormat(Protocol):
     JUDGED: tuple[str, ...]
 
     def is_shown(self, has: Callable[[str], bool]) -> bool:
-        """True where a scenario folder of a tree shows results of this format. ``has``: whether it has a path below
-        it."""
+        """Return True if a scenario folder of a tree contains results of this format. ``has``: whether a path below it
+        exists."""
 
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
-        """The settings that a run is asked for, of the spec and of the round. ``declared``: those in the spec."""
+        """List a run's required settings, from the spec and the round. ``declared``: those in the spec."""
 
     def judge_run(self, run: RunFiles) -> Verdict:
-        """Exit status is never trusted: the files decide what ran, and whether it is what was asked."""
+        """Judge a run. The exit status is never trusted: the files show what ran and whether it matches the request."""
 
     def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
-        """``output``: what a scorer left; ``run``: the files of the accuracy run."""
+        """Judge a score. ``output``: files from the scorer; ``run``: the files of the accuracy run."""
 
     def find_missing(self, kept: Kept) -> str:
-        """Find the file without which the run or score cannot be judged, by name; "" where all are here."""
+        """Return the name of a file that is missing for judging the run or score; "" if all exist."""
 
     def judge_kept(self, kept: Kept) -> Iterator[LogFinding]:
-        """Judge the kept files of a run or a score that ended: pure, and again whenever rules change. Raises LogError
-        or ValueError for files that cannot be read."""
+        """Judge the kept files of a completed run or score: a pure function, repeated when rules change. Raises
+        LogError or ValueError for unreadable files."""
 
     def list_kept(self, run: RunFiles) -> Iterator[KeptFile]:
-        """List the files of a run that did not fail that the tree and a later judgement need, in a fixed order."""
+        """List the files of a successful run that the tree and later judgements need, in a fixed order."""
 
     def list_kept_answers(self, run: RunFiles) -> Iterator[KeptFile]:
-        """List its answers, and what is derived of them."""
+        """List its answers and the files derived from them."""
 
     def recheck_run(
         self,
@@ -160,8 +164,8 @@ class ResultFormat(Protocol):
         foreign: bool,
         rehearsal: bool,
     ) -> Recheck:
-        """``files``: the run's artifacts by name. ``timed``: it has a metric; ``foreign``: it was made elsewhere.
-        Raises LogError or ValueError for files that cannot be read."""
+        """Check a run's recorded files. ``files``: artifacts by name. ``timed``: it has a metric; ``foreign``: it was
+        made elsewhere. Raises LogError or ValueError for unreadable files."""
 
     def recheck_score(self, files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
-        """``files`` of the score, ``run``: those of its accuracy run. Raises as ``recheck_run`` does."""
+        """Check a score's ``files``; ``run``: those of its accuracy run. Raises the same errors as ``recheck_run``."""

@@ -1,5 +1,5 @@
-"""Launchers: what a system's words before a command (srun, docker, podman, ssh, any other) need in addition, and what
-the nodes that they reach report.
+"""Launchers: what the words that a system puts before a command (srun, docker, podman, ssh, any other) need in
+addition, and the reports of the nodes that they reach.
 
-Knows processes and the contract with them; must not know specs, records or plans.
+These modules know processes and the contract with them; they must not know specs, records or plans.
 """

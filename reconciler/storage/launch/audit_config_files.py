@@ -1,4 +1,4 @@
-"""An audit.config that a compliance test placed in the folder of its command, and that is there still."""
+"""Finds an audit.config that a compliance test placed in its command's folder and that still exists."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _LARGEST = 1 << 20  # bytes
 
 
 def find_placed_by(attempt: Path) -> Path | None:
-    """The file that this attempt's folder says it placed, or that its command put in place of it, with the same
-    settings: its test runs, or ended as by a loss of power."""
+    """Return the file that this attempt's folder says it placed, or the one with the same settings that its command put
+    in its place: the test is running, or ended as by a power failure."""
     try:
         request = read_json(attempt / "request.json")
         source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"
@@ -22,7 +22,7 @@ def find_placed_by(attempt: Path) -> Path | None:
 
 
 def _read_settings(path: Path) -> set[bytes]:
-    """Lines without comments and spaces."""
+    """Return the lines without comments and spaces."""
     lines = (line.partition(b"#")[0].split() for line in read_regular(path, _LARGEST).splitlines())
     return {b"".join(words) for words in lines if words}
 

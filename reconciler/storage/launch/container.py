@@ -1,5 +1,5 @@
-"""Commands in a container: what is added to `docker run`, `docker exec` and `podman run` (mounts, user, name), which of
-their options are identity, which are refused, and how a container is removed."""
+"""Commands in a container: the additions to `docker run`, `docker exec` and `podman run` (mounts, user, name), the
+options that are identity or refused, and the removal of a container."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _PLACE = (
 _FOLDER = ("-w", "--workdir")
 _ELSEWHERE = ("--context", "-H", "--host", "-c", "--connection", "--url", "-r", "--remote")
 _MARK = "RECONCILE_COMMAND"
-# Of every shell, whatever it makes of the zeros there.
+# Works in every shell, however it treats the zeros.
 _KILL = (
     "for p in /proc/[0-9]*; do "
     'case "$(cat $p/environ)" in *{mark}*) kill -9 ${{p#/proc/}};; esac; done 2>/dev/null; true'
 )
 PROGRAMS = ("docker", "podman")
-_AT_ONCE = ("--stop-timeout", "0")  # `podman rm --force` asks first, and waits
+_AT_ONCE = ("--stop-timeout", "0")  # `podman rm --force` first sends a signal and waits
 _FLAGS = ("--rm", "-i", "--interactive", "--init")
-# A container that is not attached ends with nothing, and one with a terminal has no standard input to end.
+# A detached container outlives its client, and one with a terminal cannot notice the end of its standard input.
 _UNFIT = ("-d", "--detach", "-t", "--tty", "-it", "-ti", "-id", "-di", "--name")
 
 
 def build(launch: Launch) -> Started:
-    """Our options come first: of two options of one name the later wins, which is the user's."""
+    """Build the command. Our options come first: if an option is repeated, the later one wins, which is the user's."""
     words, at = launch.launcher.words, _find_verb(launch.launcher)
     if at is None:
         return Started((*words, *launch.command))
@@ -48,9 +48,9 @@ def build(launch: Launch) -> Started:
 
 
 def _list_options(launch: Launch | BareLaunch) -> list[str]:
-    """A user without an entry in the image's /etc/passwd has no home that can be written."""
+    """List the options. A user without an entry in the image's /etc/passwd has no writable home."""
     podman = launch.launcher.program == "podman"
-    rootless = podman and os.getuid() != 0  # only that podman has users of its own to map
+    rootless = podman and os.getuid() != 0  # only rootless podman has its own user mapping
     user = ("--userns=keep-id",) if rootless else ("--user", f"{os.getuid()}:{os.getgid()}")
     ending = _AT_ONCE if podman else ()
     mounts = [word for path in launch.seen for word in ("--volume", f"{path}:{path}")]
@@ -58,7 +58,7 @@ def _list_options(launch: Launch | BareLaunch) -> list[str]:
 
 
 def start_bare(launch: BareLaunch) -> Started | None:
-    """What is left of a command in a container that goes on is found by a variable of its own."""
+    """Start a bare command. Its remains in a container that keeps running are found by a variable of its own."""
     words, at = launch.launcher.words, _find_verb(launch.launcher)
     if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
         return None
@@ -76,7 +76,7 @@ def start_bare(launch: BareLaunch) -> Started | None:
 
 
 def name_container(command: Words, name: str) -> Started | None:
-    """A user's own command that starts a container: with a name by which it can be ended. None for any other."""
+    """Add a name by which it can be ended to a user's command that starts a container. None for any other command."""
     launcher = Launcher(tuple(command))
     at = _find_verb(launcher) if launcher.program in PROGRAMS else None
     if at is None or command[at] != "run" or any(word.partition("=")[0] == "--name" for word in command):
@@ -117,5 +117,5 @@ def reaches_own_machine(_launcher: Launcher) -> bool:
 
 
 def _find_verb(launcher: Launcher) -> int | None:
-    """Find the place of run or exec: behind global options, and behind ``container``."""
+    """Find the position of run or exec, after global options and ``container``."""
     return next((at for at, word in enumerate(launcher.words) if at and word in ("run", "exec")), None)

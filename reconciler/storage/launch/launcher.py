@@ -1,4 +1,4 @@
-"""A launcher: the words that a system puts before each of its commands, and what every adapter makes of them."""
+"""A launcher: the words that a system puts before each of its commands, and the interface of every adapter for them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Protocol
 from msgspec import Struct
 
 LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
-NO_PYTHON = "none"  # instead of an interpreter: the image has nothing of ours
+NO_PYTHON = "none"  # instead of an interpreter: the image has none of our code
 
 Words = Sequence[str]
-Problem = tuple[str, str]  # what is wrong, and the fix
+Problem = tuple[str, str]  # the problem, and the fix
 
 
 class Launcher(Struct, frozen=True):
-    """``words`` before the command; none: this machine. ``python``: the interpreter there, "" for the usual one."""
+    """A system's launcher. ``words``: placed before the command; none for this machine. ``python``: the interpreter
+    there, "" for the default."""
 
     words: tuple[str, ...] = ()
     python: str = ""
@@ -27,8 +28,8 @@ class Launcher(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """Command to be started behind a launcher. ``name``: of this start alone. ``seen``: folders that it needs, under
-    the paths that they have here."""
+    """A command to start behind a launcher. ``name``: unique to this start. ``seen``: folders that it needs, under the
+    same paths as here."""
 
     launcher: Launcher
     command: tuple[str, ...]
@@ -37,8 +38,8 @@ class Launch(Struct, frozen=True):
 
 
 class BareLaunch(Struct, frozen=True):
-    """A declared command to be started in an image that has nothing of ours. ``cwd``: where it starts;
-    ``environment``: its variables; ``passed``: those that it takes from its client, by name."""
+    """A declared command to start in an image without our code. ``cwd``: its working folder; ``environment``: its
+    variables; ``passed``: names of the variables that it takes from its client."""
 
     launcher: Launcher
     command: tuple[str, ...]
@@ -50,36 +51,39 @@ class BareLaunch(Struct, frozen=True):
 
 
 class Started(Struct, frozen=True):
-    """``command``: what to start. ``ending``: a command that ends what may be left of it, () where nothing is."""
+    """A command line to start. ``command``: the command to start. ``ending``: a command that ends any remains of it, or
+    ()."""
 
     command: tuple[str, ...]
     ending: tuple[str, ...] = ()
 
 
 class Adapter(Protocol):
-    """Additions of a known launcher to the user's words, as its manual says. A module per launcher implements it."""
+    """Adds a known launcher's options to the user's words, following its manual. Each launcher has a module that
+    implements it."""
 
     def build(self, launch: Launch) -> Started:
-        """The whole command line."""
+        """Return the complete command line."""
 
     def start_bare(self, launch: BareLaunch) -> Started | None:
-        """The whole command line of a declared command; None where it would start on another machine."""
+        """Return the complete command line of a declared command; None if it would start on another machine."""
 
     def find_unfit(self, launcher: Launcher) -> Problem | None:
-        """Find what is wrong with the user's words; None when nothing is known to be."""
+        """Return the problem with the user's words; None if none is known."""
 
     def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
-        """The words that decide what runs: without where, for whom and from which path it is started."""
+        """Return the words that decide what runs: without where, for whom and from which path it starts."""
 
     def enters_container(self, launcher: Launcher) -> bool:
-        """True where its commands see another system of files than it does."""
+        """Return True if its commands see another file system than the launcher does."""
 
     def reaches_own_machine(self, launcher: Launcher) -> bool:
-        """True where it reaches a machine by its name: two launchers with other words then reach two machines."""
+        """Return True if it reaches a machine by its name: then two launchers with different words reach two
+        machines."""
 
 
 def is_pinned(word: str) -> bool:
-    """True where an image is named by its digest."""
+    """Return True if an image is named by its digest."""
     return "sha256:" in word and len(word.rpartition("sha256:")[2]) == 64
 
 
@@ -92,7 +96,7 @@ def find_values(words: Words, option: str) -> Iterator[str]:
 
 
 def drop_options(words: Words, options: Words) -> Iterator[str]:
-    """``--name=value``, ``--name value``, ``-n value`` and ``-nvalue`` go, all else stays."""
+    """Drop options written as ``--name=value``, ``--name value``, ``-n value`` or ``-nvalue``; keep all other words."""
     long = tuple(f"{option}=" for option in options if option.startswith("--"))
     short = tuple(option for option in options if not option.startswith("--"))
     skipped = False

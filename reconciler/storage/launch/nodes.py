@@ -1,4 +1,4 @@
-"""Probe of this machine, or of each node that a launcher reaches."""
+"""Probes this machine, or each node that a launcher reaches."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from reconciler.storage.process import (
     build_launcher_environment,
 )
 
-LIMIT = 300.0  # seconds that a launcher may take; a queue may have to give it nodes first
-_LATE = 2.0  # seconds in which the files of other nodes come to sight here
+LIMIT = 300.0  # seconds that a launcher may take; a queue may have to allocate nodes first
+_LATE = 2.0  # seconds until files from other nodes become visible here
 
 # A node's facts: ``hardware``, ``accelerators``, ``machine``, ``backends`` and ``loadgen``.
 Node = Mapping[str, Any]
 
 
 def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: Sequence[Path] = ()) -> tuple[Node, ...]:
-    """The values of each node's probe, in the order of their ranks.
+    """Return the values of each node's probe, in the order of their ranks.
 
-    Every process that the launcher starts writes a result file of its own; of several on one node, as their local
-    ranks say, the first counts. ``shared``: a folder that all nodes see; ``seen``: what a container is to be shown.
+    Every process that the launcher starts writes its own result file; of several on one node, the one with the lowest
+    local rank counts. ``shared``: a folder that all nodes see; ``seen``: paths that a container must see.
 
-    Raises ReconcilerError with what was printed when a process failed or none answered.
+    Raises ReconcilerError with the output if a process failed or none answered.
     """
     shared.mkdir(parents=True, exist_ok=True)
     with open_temporary("probe", shared) as folder:
@@ -67,9 +67,10 @@ def read_host(node: Node) -> str:
 
 
 def find_first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
-    """Who uses a node, as asked by ``ProbeRequest.quiet``. ``elsewhere``: say which node it is."""
+    """Return the first other user of a node, from the answers to ``ProbeRequest.quiet``. ``elsewhere``: name the
+    node."""
     found = [(node, node["busy"]) for node in nodes if node.get("busy")]
-    # A stranger on a GPU spoils more than one on processors, and can be named for sure.
+    # Another process on a GPU disturbs more than one on processors, and can be identified reliably.
     found.sort(key=lambda item: not str(item[1]["what"]).startswith("GPU"))
     return next((Busy(**{**busy, "host": read_host(node) if elsewhere else ""}) for node, busy in found), None)
 
@@ -79,7 +80,7 @@ def _rank(node: Node, which: str) -> int:
 
 
 def _answers(folder: Path, status: int | None) -> list[Result]:
-    """A shared file system may show a file of another node a moment late."""
+    """Read the results; a shared file system may show another node's file with a delay."""
     give_up = time.monotonic() + (_LATE if status == 0 else 0.0)
     while not (found := sorted(folder.glob("*.json"))) and time.monotonic() < give_up:
         time.sleep(0.05)
@@ -99,7 +100,7 @@ def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]
         command, ending = started.command, started.ending
         environment = build_launcher_environment()
     try:
-        # A launcher may be named relative to the user's folder.
+        # A launcher may be relative to the user's folder.
         at = Path.cwd() if launcher.words else folder
         with Child(command, folder=at, log=folder / "log", environment=environment) as process:
             if launcher.words:
@@ -118,7 +119,7 @@ def _end(command: Sequence[str], folder: Path) -> None:
 
 
 def find_differences(nodes: Sequence[Node], named: Callable[[Node], Mapping[str, str]]) -> list[str]:
-    """Find differences of a node to the first, one line each. ``named``: a node → what must be alike."""
+    """List the differences of each node from the first, one line each. ``named``: a node → facts that must be equal."""
     lines = []
     first = named(nodes[0])
     for number, node in enumerate(nodes[1:], start=2):

@@ -1,4 +1,4 @@
-"""Any program that is not known here: words before a command, and nothing else."""
+"""Any unknown program: words before a command, without additions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def build(launch: Launch) -> Started:
 
 
 def start_bare(launch: BareLaunch) -> Started:
-    """The folder, and variables that only have names here, come from the process that starts it."""
+    """Start a bare command; its folder, and variables passed by name, come from the process that starts it."""
     setting = [f"{name}={value}" for name, value in sorted(launch.environment.items())]
     return Started((*launch.launcher.words, *(("env", *setting) if setting else ()), *launch.command))
 

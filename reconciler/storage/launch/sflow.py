@@ -1,7 +1,7 @@
 """NVIDIA's sflow: a workflow of servers, probes and clients on this machine, Slurm or Kubernetes, from YAML files.
 
-It takes no command of its own: the workflow declares a variable, and a task that evaluates it. So ours starts where,
-and after what, the workflow says.
+It takes no command: the workflow declares a variable and a task that evaluates it. So our command starts where, and
+after whatever, the workflow says.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PLACE = (
     *("--include-nodes", "--exclude-nodes", "--tui-refresh"),
 )
 _FLAGS = ("--verbose", "-v", "--offload-task-logs", "--no-offload-task-logs", "--wait-for-gpus")
-# Options that start nothing, need a terminal, leave before the end, or begin with another workflow's remains.
+# Options that start nothing, need a terminal, return early, or resume another workflow.
 _UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
 
 
 def build(launch: Launch) -> Started:
-    """The last of two values of a variable wins."""
+    """Build the command; the last of two values of a variable wins."""
     return Started((*launch.launcher.words, "--set", f"{VARIABLE}={shlex.join(launch.command)}"))
 
 
@@ -39,13 +39,13 @@ def find_unfit(launcher: Launcher) -> Problem | None:
 
 
 def select_identity(launcher: Launcher) -> tuple[str, ...]:
-    """The names of its files, and what is set there; what the files say is not read."""
+    """Return the names of its files and the values set on the command line; the files' contents are not read."""
     words = drop_options(launcher.words[1:], _PLACE)
     return (launcher.program, *(word for word in words if word not in _FLAGS))
 
 
 def enters_container(_launcher: Launcher) -> bool:
-    """Its files would show it: the system's `python` says what there is."""
+    """Return False. Only its files would show a container; the system's `python` declares it."""
     return False
 
 

@@ -1,5 +1,5 @@
-"""Commands behind Slurm's `srun`: what is added to it, which of its options are identity; also with containers by
-pyxis."""
+"""Commands behind Slurm's `srun`, with or without pyxis containers: the added options, and the options that are
+identity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.storage.launch.launcher import (
     is_pinned,
 )
 
-# Options that say where, when and for whom, or what a container sees of the disk; none changes a result.
+# Options that set where, when and for whom a command runs, or which paths a container sees; none changes a result.
 _PLACE = (
     *("-A", "--account", "-p", "--partition", "-q", "--qos", "-w", "--nodelist", "-x", "--exclude", "-t", "--time"),
     *("-J", "--job-name", "-D", "--chdir", "-W", "--wait", "-o", "--output", "-e", "--error", "-b", "--begin"),
@@ -25,8 +25,8 @@ _FILES = (".sqsh", ".squashfs")  # pyxis takes a registry's image, or a file tha
 
 
 def build(launch: Launch) -> Started:
-    """Every task starts, so that every node is reserved; all but the first end at once, and the first may then take as
-    long as it likes."""
+    """Build the command. Every task starts, so that every node is reserved; all but the first end at once, and the
+    first has no time limit."""
     program, *words = launch.launcher.words
     if not enters_container(launch.launcher):
         return Started((program, "--wait=0", *words, *launch.command))

@@ -8,7 +8,8 @@ from reconciler.storage.launch.launcher import BareLaunch, Launch, Launcher, Pro
 
 
 def build(launch: Launch) -> Started:
-    """ssh joins words by spaces, and a shell there takes them apart again. A password cannot be typed."""
+    """Build the command. ssh joins words with spaces, and a shell there splits them again. A password cannot be
+    typed."""
     program, *words = launch.launcher.words
     return Started((program, "-T", "-o", "BatchMode=yes", *words, shlex.join(launch.command)))
 
@@ -22,7 +23,7 @@ def find_unfit(_launcher: Launcher) -> Problem | None:
 
 
 def select_identity(_launcher: Launcher) -> tuple[str, ...]:
-    """Another node is another place, not another run: nothing is left of it."""
+    """Return nothing: another node is another place, not another run."""
     return ()
 
 

@@ -1,7 +1,7 @@
-"""Paragraphs of Python's documentation, continued by a language model that is trained here: for tests.
+"""For tests: paragraphs of Python's documentation, continued by a language model trained here.
 
-192 paragraphs are set apart. Their beginnings are the prompts, of different lengths; their continuations are compared
-with the answers. The others train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
+The beginnings of 192 paragraphs are the prompts, of different lengths; their continuations are the reference answers.
+The other paragraphs train a small transformer with a vocabulary of 1024 tokens, in well under a minute.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def build_model(
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """ROUGE of the answers against what the paragraphs go on with."""
+    """Return the ROUGE of the answers against the paragraphs' continuations."""
     from harness.benchmarks.language.rouge import score_texts
 
     targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The trained network as OpenVINO reads language models."""
+"""Export the trained network in OpenVINO's format for language models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.benchmarks.language.pydoc.network import EPSILON, Parameters, Trans
 
 
 def write_model(parameters: Parameters, shape: TransformerShape, output: Path, *, end: int) -> None:
-    """openvino_model.xml and .bin in fp32, and the two documents that say how answers end."""
+    """Write openvino_model.xml and .bin in fp32, and the two configuration files with the end token."""
     graph = DecoderGraph(heads=shape.heads, groups=shape.heads, head=shape.head)
     hidden = op.add(graph.embed(parameters["tokens"]), graph.embed(parameters["places"], "position_ids"))
     for layer in range(shape.layers):

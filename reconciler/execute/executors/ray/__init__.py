@@ -1,1 +1,1 @@
-"""Jobs of Ray; optional, its entry is in ``reconciler.resource.queues``."""
+"""Ray jobs; optional, registered in ``reconciler.resource.queues``."""

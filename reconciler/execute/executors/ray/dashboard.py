@@ -1,4 +1,4 @@
-"""The jobs API of Ray's dashboard over HTTP. Nothing of Ray is installed where jobs are submitted."""
+"""The jobs API of Ray's dashboard over HTTP. The submitting machine needs no Ray installation."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from reconciler.storage.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
-_PIECE, _MOST = 65_536, 64 << 20  # bytes of an answer: read at a time, and in all
-_LONGEST = 300  # characters of its message that are shown
+_PIECE, _MOST = 65_536, 64 << 20  # bytes of an answer: per read, and in total
+_LONGEST = 300  # characters of its message to show
 
 
 def find_address(declared: str, environment: Mapping[str, str] = os.environ) -> str:
-    """As Ray's own client looks for it, where the spec says nothing."""
+    """Find the dashboard's address; if the spec declares none, search for it as Ray's own client does."""
     found = (declared, environment.get("RAY_API_SERVER_ADDRESS", ""), environment.get("RAY_ADDRESS", ""))
     return next((address for address in found if address.startswith(("http://", "https://"))), _DEFAULT).rstrip("/")
 
 
 def list_jobs(address: str) -> list[dict[str, object]]:
-    """All that it knows of, those of others too."""
+    """List all jobs that it knows, including those of other users."""
     status, answer = _ask(address, "GET", "/api/jobs/")
     if status != 200:
         raise QueueSilentError(_describe(status, answer))
@@ -39,7 +39,7 @@ def list_jobs(address: str) -> list[dict[str, object]]:
 
 
 def submit_job(address: str, job: Mapping[str, object]) -> bool:
-    """True where it is new there; False where it has one of this name. Raises ReconcilerError where Ray refuses it."""
+    """Submit a job; return False if a job with its name exists. Raises ReconcilerError if Ray refuses it."""
     status, answer = _ask(address, "POST", "/api/jobs/", json.dumps(job).encode())
     if status == 200:
         return True
@@ -56,7 +56,7 @@ def stop_job(address: str, name: str) -> None:
 
 
 def delete_job(address: str, name: str) -> None:
-    """One that has ended: its name is free then."""
+    """Delete an ended job, which frees its name."""
     _ask(address, "DELETE", f"/api/jobs/{quote(name)}")
 
 
@@ -76,7 +76,7 @@ def _ask(address: str, method: str, path: str, body: bytes | None = None) -> tup
 
 
 def _read(answer: HTTPResponse) -> bytes:
-    """Piece by piece, since each of them may take as long as all of it. Raises OSError."""
+    """Read an answer in pieces, since the timeout applies to each of them. Raises OSError."""
     give_up, data = time.monotonic() + _LIMIT, b""
     while piece := answer.read1(_PIECE):
         data += piece
@@ -86,7 +86,7 @@ def _read(answer: HTTPResponse) -> bytes:
 
 
 def _authorise() -> dict[str, str]:
-    """As Ray's own client does: a token, and whatever a proxy before the dashboard asks for."""
+    """Return the headers of Ray's own client: a token, and any that a proxy before the dashboard requires."""
     token = os.environ.get("RAY_AUTH_TOKEN", "")
     if not token and (path := os.environ.get("RAY_AUTH_TOKEN_PATH")):
         token = Path(path).read_text(encoding="utf-8").strip()
@@ -101,6 +101,6 @@ def _authorise() -> dict[str, str]:
 
 
 def _describe(status: int, answer: bytes) -> str:
-    """Its last line: errors come as a whole traceback."""
+    """Return the last line of the answer, since errors arrive as complete tracebacks."""
     lines = answer.decode(errors="replace").strip().splitlines() or [""]
     return f"{lines[-1][:_LONGEST]} (HTTP {status})".lstrip()

@@ -1,7 +1,7 @@
-"""Ray: each step is a job of its job submission API, under the name that it was given before.
+"""Ray: each step is a job of its job submission API, under a name assigned before submission.
 
-Ray starts a job's command on a node that has what the job holds: that is how a step comes to a machine of its system,
-and has it alone.
+Ray starts a job's command on a node that has the resources that the job reserves: so a step gets a machine of its
+system, exclusively.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from reconciler.storage.process import ALLOWED
 
 RAY = f"{EXECUTOR}.ray"
 _JOB, _SCRIPT = "ray.json", "ray.sh"  # in the folder of an attempt
-_LONGEST = 300  # characters of what Ray says that a record keeps
+_LONGEST = 300  # characters of Ray's message that a record keeps
 _STOPPED = ("cancelled", "was stopped", "pass again to queue it again")
 
-# Ray's name of the error of a job that failed → its class, the message, and what to do. Errors of a job's command are
-# in the child's log.
+# Ray's error type of a failed job → its class, the message, and the fix. Errors of a job's command are in the child's
+# log.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
     "RUNTIME_ENV_SETUP_FAILURE": (
         "missing",
@@ -62,8 +62,8 @@ _NO_MEMORY = ("resources", "ran out of memory", "lower batch_size or streams, or
 
 
 class RayJob(Struct, frozen=True):
-    """``error``: Ray's name for why it failed; ``message``: what it says of that. ``placed``: it had a node; ``nodes``:
-    as the job itself wrote them."""
+    """The status of a Ray job. ``error``: Ray's error type; ``message``: its description. ``placed``: it had a node;
+    ``nodes``: as the job itself wrote them."""
 
     id: str
     status: str
@@ -88,12 +88,12 @@ class RayJob(Struct, frozen=True):
         return Progressing(State.ENDED, why=self.explain())
 
     def explain(self) -> Interruption | None:
-        """Why a job ended that left no result; None where Ray has nothing to say of it."""
+        """Explain why a job ended without a result; None if Ray gives no reason."""
         found = _STOPPED if self.status == "STOPPED" else _ENDS.get(self.error)
         if found is None or self.status == "SUCCEEDED":
             return None
         if self.placed and self.error == "JOB_SUPERVISOR_ACTOR_START_FAILURE":
-            found = _NODE_LOST  # Ray found no process any more that keeps it
+            found = _NODE_LOST  # Ray no longer found its process
         if found is _NODE_LOST and "OutOfMemory" in self.message:
             found = _NO_MEMORY
         kind, said, fix = found
@@ -102,7 +102,8 @@ class RayJob(Struct, frozen=True):
 
 
 class RayQueue(Struct):
-    """``answers``: address of a dashboard → what it said last. ``addresses``: folder of a submission → where it is."""
+    """Ray's queue of jobs. ``answers``: address of a dashboard → its last answer. ``addresses``: folder of a submission
+    → address of its dashboard."""
 
     answers: dict[str, LastAnswer[RayJob]] = field(default_factory=dict)
     addresses: dict[Path, str] = field(default_factory=dict)
@@ -124,7 +125,7 @@ class RayQueue(Struct):
         replace(handle.folder / _SCRIPT, script.encode())
         replace(handle.folder / _JOB, json.dumps({"address": address, "job": job}, sort_keys=True).encode())
         self.addresses[handle.folder] = address
-        if not submit_job(address, job):  # it waited too long once, or its answer was lost
+        if not submit_job(address, job):  # an earlier job waited too long, or its answer was lost
             delete_job(address, handle.name)
             submit_job(address, job)
 
@@ -143,21 +144,22 @@ class RayQueue(Struct):
         self.addresses.pop(handle.folder, None)
 
     def _find_address(self, handle: Handle) -> str:
-        """Another process may have submitted it."""
+        """Find the dashboard's address for a job that another process may have submitted."""
         if handle.folder not in self.addresses:
             from reconciler.execute.executors.ray.dashboard import find_address
 
             try:
                 kept = str(read_json(handle.folder / _JOB)["address"])
             except (OSError, ValueError, KeyError, TypeError):
-                kept = ""  # it ended before it was submitted
+                kept = ""  # it ended before submission
             self.addresses[handle.folder] = find_address(kept)
         return self.addresses[handle.folder]
 
 
 def make_job_script(submission: Submission, name: str) -> str:
-    """A job finds the environment in which Ray was started on its node: it keeps what any child here is given, the
-    devices that Ray chose for it, the way to its cluster, and the secrets that the spec names."""
+    """Make the script of a job. The job starts in the environment in which Ray was started on its node, and keeps the
+    variables that every child gets, the devices that Ray chose, the address of its cluster, and the secrets that the
+    spec lists."""
     secrets = [*list_secrets(submission.request).values()]
     secrets += submission.ticket.variables if submission.ticket is not None else ()
     kept = [f'${{{name}+"{name}=${name}"}}' for name in (*ALLOWED, "RAY_ADDRESS", *secrets)]
@@ -165,10 +167,10 @@ def make_job_script(submission: Submission, name: str) -> str:
 
 
 def choose_resources(settings: CellSettings) -> dict[str, object]:
-    """Choose the resources of a job on its node as long as it runs, as the API calls them. By default one of the custom
-    resource that is named like the system, so that two steps never share a machine; and the GPUs that the system
-    declares. Ray counts GPUs whole, also those that are cut: a job reserves them, and takes its slices among theirs.
-    Raises ReconcilerError where it would reserve none."""
+    """Return the resources that a job reserves on its node, as the API names them. By default, it reserves one unit of
+    the custom resource with the system's name, so that steps never share a machine, and the GPUs that the system
+    declares. Ray counts whole GPUs, including partitioned ones: a job reserves them and takes its slices from them.
+    Raises ReconcilerError if it would reserve nothing."""
     hardware = settings.hardware
     gpus = settings.get_number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
     if not gpus and select_slices(settings):
@@ -180,7 +182,7 @@ def choose_resources(settings: CellSettings) -> dict[str, object]:
         "entrypoint_num_gpus": gpus,
         "entrypoint_resources": {name: int(str(count)) for name, count in resources.items()},
     }
-    if labels := settings.get_below(f"{RAY}.labels."):  # a Ray that has none refuses the very word
+    if labels := settings.get_below(f"{RAY}.labels."):  # a Ray version without labels rejects the field itself
         chosen["entrypoint_label_selector"] = {name: str(value) for name, value in labels.items()}
     return chosen
 

@@ -1,1 +1,1 @@
-"""Jobs of Slurm; optional, its entry is in ``reconciler.resource.queues``."""
+"""Slurm jobs; optional, registered in ``reconciler.resource.queues``."""

@@ -1,8 +1,7 @@
-"""Slurm: its jobs are submitted by submitit, which writes the batch script. One question gives the state of all of
-them.
+"""Slurm: submitit writes the batch script and submits it. One query returns the state of all jobs.
 
-submitit's own program on the node is left out: what a request leaves is a file already, the output of a run can be
-long, and a job that was preempted must not be queued again behind our back.
+submitit's own program on the node is not used: a request already leaves its results in files, the output of a run can
+be long, and a preempted job must not be requeued without this program's knowledge.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from reconciler.storage.storage_errors import refuse_storage_error
 
 # A submission as a batch job: its script, and the options that the system declares for it.
 
-SLURM = f"{EXECUTOR}.slurm"  # before the settings of a system whose steps are jobs of it
+SLURM = f"{EXECUTOR}.slurm"  # prefix of the settings of a system whose steps are Slurm jobs
 _MINUTE = 60
-_ARRAY = "SLURM_ARRAY_"  # variables of a task of an array: here of the job in which this pass runs itself
+_ARRAY = "SLURM_ARRAY_"  # variables of an array task: here of the job in which this pass itself runs
 _TEXTS = ("partition", "account", "qos", "constraint")
 
 
@@ -50,7 +49,7 @@ def make_job_script(submission: Submission, module: Sequence[str] = ("harness",)
 
 
 def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
-    """Arguments of submitit's executor. ``alone``: the job must have its nodes for itself."""
+    """Return the arguments of submitit's executor. ``alone``: the job needs its nodes to itself."""
     own = f"{SLURM}."
     chosen: dict[str, object] = {name: settings.get_text(own + name) for name in _TEXTS if own + name in settings}
     limit = settings.get_seconds(f"{own}time")
@@ -62,9 +61,9 @@ def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
 
 
 def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dict[str, object]:
-    """Further options of sbatch. Slurm never starts a job again by itself: the attempt that it was for is over then.
-    ``travels``: its node has no folder of ours to begin or to write in, so that two jobs of one attempt, which happens
-    where an answer was lost, could not see each other; Slurm lets one begin after the other."""
+    """Return further options of sbatch. Slurm must never restart a job: its attempt is over by then. ``travels``: the
+    node has no folder of ours in which two jobs of one attempt, possible after a lost answer, could see each other;
+    Slurm then runs them one after the other."""
     declared = {name: value for name, value in settings.get_below(f"{SLURM}.options.").items() if value is not False}
     away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"} if travels else {}
     return {"no-requeue": True, "wckey": "mlperf-reconciler", **away, **declared}
@@ -73,35 +72,36 @@ def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dic
 def list_hidden(
     request: FileMessage, environment: Mapping[str, str] = os.environ, also: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Names of the variables of this process that a job does not get: all but those that any child has, those that
-    Slurm reads, the secrets that the spec asks for, and what is needed ``also``."""
+    """Return the names of the variables that a job does not get: all except those that every child has, those that
+    Slurm reads, the secrets that the spec requests, and those in ``also``."""
     seen = {*ALLOWED, *list_secrets(request).values()}.difference(CHOSEN_DEVICES).union(also)
     kept = (name for name in environment if name.startswith(LAUNCHERS) and not name.startswith(_ARRAY))
     return tuple(sorted(environment.keys() - seen.union(kept)))
 
 
-# Jobs of Slurm that have ended their attempt take over others that wait: of short runs, each would take less than its
-# job takes to start. ``harness/child/slurm_job.py`` is what such a job does.
+# A Slurm job that has ended its attempt takes over waiting attempts, since a short run takes less time than the start
+# of its job. ``harness/child/slurm_job.py`` is the program of such a job.
 
-LONGEST = 600.0  # seconds for which a job takes over further attempts, where the spec does not say
+LONGEST = 600.0  # seconds for which a job takes over further attempts, if the spec does not say
 _OWN_NUMBER = "queued"  # in the folder of an attempt: the number of its own job
 
 
 class Takeover(Struct, frozen=True):
-    """``group``: of the attempts that may take each other's place; for ``seconds`` from the beginning of a job."""
+    """Rules for taking over attempts. ``group``: attempts that may replace each other; ``seconds``: limit from the
+    start of a job."""
 
     group: str
     seconds: float
 
     @property
     def words(self) -> tuple[str, ...]:
-        """How a job that takes over begins, in place of ``harness``."""
+        """Return the first words of a job that takes over attempts, in place of ``harness``."""
         return "harness.child.slurm_job", self.group, f"{self.seconds:g}"
 
 
 def choose_takeover(submission: Submission, options: object, token: str) -> Takeover | None:
-    """None of an attempt that travels to its node, and of one that takes as long as jobs take over. ``options``: all
-    that its job is submitted with; ``token``: of one pass, whose environment all its jobs have."""
+    """Return None for an attempt that is sent to its node, and for one that takes as long as jobs take over.
+    ``options``: all options of its job; ``token``: of one pass, whose jobs all have the same environment."""
     settings = submission.attempt.intent.settings
     seconds = settings.get_seconds(f"{SLURM}.take_over", LONGEST)
     if submission.ticket is not None or (submission.seconds or 0.0) >= seconds:
@@ -111,9 +111,9 @@ def choose_takeover(submission: Submission, options: object, token: str) -> Take
 
 
 def note_queued(submission: Submission, handle: Handle, number: str, takeover: Takeover | None) -> None:
-    """``number`` of its job, which Slurm has taken: only from now on may another one begin it."""
+    """Save the ``number`` of the job that Slurm accepted: only from now on may another job begin the attempt."""
     attempt, request, seconds = submission.attempt, submission.request, submission.seconds
-    with suppress(FileNotFoundError):  # it has ended already
+    with suppress(FileNotFoundError):  # it has already ended
         replace_file(handle.folder / _OWN_NUMBER, number.encode())
         if takeover is not None and seconds is not None:
             path = attempt.launch if isinstance(request, LaunchRequest) else attempt.request
@@ -123,7 +123,7 @@ def note_queued(submission: Submission, handle: Handle, number: str, takeover: T
 
 
 def read_queued(handle: Handle) -> str:
-    """The number of its own job; "" where that is not known."""
+    """Return the number of the attempt's own job; "" if unknown."""
     try:
         return (handle.folder / _OWN_NUMBER).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -131,21 +131,22 @@ def read_queued(handle: Handle) -> str:
 
 
 def read_taker(handle: Handle) -> str:
-    """The number of the job that took it over; "" where none did."""
+    """Return the number of the job that took the attempt over; "" if none did."""
     begun = handle.folder / "begun"
     return read_placement(begun).job.removeprefix("slurm ") if begun.is_file() else ""
 
 
-# Job arrays: steps of one kind that come while Slurm takes another are handed over together, in one submission.
+# Job arrays: steps of one kind that arrive while Slurm accepts another are submitted together as one array.
 #
-# No job waits for company: the first goes alone, and those that came after it are the next array.
+# No job waits for others: the first is submitted by itself, and those that arrive after it are the next array.
 
 LARGEST = 100  # tasks of one array; Slurm takes 1001 by default
 _MEMBER = "array.json"  # in the folder of an attempt that is a task of an array
 
 
 class Waiting(Struct):
-    """``taken``: somebody hands it over, or has; ``error``: what came of that."""
+    """An attempt that waits for submission. ``taken``: another thread is submitting it, or has; ``error``: the failure,
+    if any."""
 
     submission: Submission
     handle: Handle
@@ -154,7 +155,8 @@ class Waiting(Struct):
 
 
 class Gathering(Struct):
-    """``hand_over``: submits several that have one key, or raises for all of them. ``turn``: of the one that does."""
+    """Collects attempts for submission as an array. ``hand_over``: submits several members with one key, or raises for
+    all of them. ``turn``: lock of the member that does so."""
 
     hand_over: Callable[[Sequence[Waiting]], None]
     waiting: dict[str, list[Waiting]] = field(default_factory=dict)
@@ -162,7 +164,7 @@ class Gathering(Struct):
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     def submit(self, key: str, submission: Submission, handle: Handle) -> None:
-        """Returns once it is handed over. ``key``: alike for steps that may be tasks of one array."""
+        """Submit an attempt, and return once it is done. ``key``: equal for steps that may be tasks of one array."""
         own = Waiting(submission, handle)
         with self.guard:
             self.waiting.setdefault(key, []).append(own)
@@ -178,7 +180,7 @@ class Gathering(Struct):
             raise own.error
 
     def _take(self, key: str, own: Waiting) -> list[Waiting]:
-        """Take the members that go now, this one among them; nothing where another took it along."""
+        """Take the members to submit now, including this one; none if another thread has taken this one."""
         with self.guard:
             if own.taken:
                 return []
@@ -193,19 +195,19 @@ class Gathering(Struct):
 
 
 class Member(Struct, frozen=True):
-    """A task of an array: the name of that, and its own number."""
+    """A task of an array: the array's name and the task's number."""
 
     name: str
     index: int
 
     def matches(self, job: str) -> bool:
-        """True where Slurm's ``12_3`` is this one."""
+        """Return True if Slurm's ``12_3`` is this task."""
         return job.rpartition("_")[2] == str(self.index)
 
 
 def write_members(group: Sequence[Waiting]) -> str:
-    """The name of the array, which each task finds again by its folder. Another array that begins with the same step,
-    as after a submission whose answer was lost, has another name: its numbers are of other steps."""
+    """Return the array's name, which each task finds through its folder. Another array that begins with the same step,
+    as after a lost answer, gets another name because its numbers belong to other steps."""
     names = "\n".join(each.handle.name for each in group)
     name = f"{group[0].handle.name}-array-{hash_bytes(names.encode())[:8]}"
     for index, each in enumerate(group):
@@ -214,7 +216,7 @@ def write_members(group: Sequence[Waiting]) -> str:
 
 
 def read_member(folder: Path) -> Member | None:
-    """None of a job by itself."""
+    """Return None for a job outside an array."""
     try:
         document = read_json(folder / _MEMBER)
         return Member(str(document["name"]), int(document["index"]))
@@ -236,7 +238,7 @@ _QUEUED = frozenset(
 )
 _RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING"})
 
-# A final state → its class, what is said of it, and what to do.
+# Final state → its class, the message, and the fix.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
     "PREEMPTED": ("preempted", "was preempted", "it is queued again as often as executor.slurm.retries says"),
     "NODE_FAIL": ("node-failure", "lost its node", "see `scontrol show node`; it is queued again automatically"),
@@ -247,12 +249,13 @@ _ENDS: Mapping[str, tuple[str, str, str]] = {
     "REVOKED": ("cancelled", "was revoked by its cluster", "pass again to queue it again"),
     "OUT_OF_MEMORY": ("resources", "ran out of memory", "give it more: options: {mem: 64G}"),
 }
-_LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or lost it just then
+_LAUNCH_FAILED = "JobLaunchFailure"  # of a job whose node did not start it, or failed just then
 
 
 class SlurmJob(Struct, frozen=True):
-    """``nodes``: as Slurm writes several, n[1-4]; "" while it has none. ``reason``: why it waits, or why it ended.
-    ``taken``: what it is asked for is a step that it took over; ``for_another``: it was cancelled for another one."""
+    """The status of a Slurm job. ``nodes``: in Slurm's notation, such as n[1-4]; "" before placement. ``reason``: why
+    it waits, or why it ended. ``taken``: the status describes a step that the job took over; ``for_another``: it was
+    cancelled for another step."""
 
     id: str
     state: str
@@ -278,7 +281,7 @@ class SlurmJob(Struct, frozen=True):
         return Progressing(State.ENDED, why=self.explain())
 
     def explain(self) -> Interruption | None:
-        """Why a job ended that left no result; None where Slurm has nothing to say of it."""
+        """Explain why a job ended without a result; None if Slurm gives no reason."""
         kind, said, fix = _ENDS.get(self.state, ("", "", ""))
         if not kind and self.reason == _LAUNCH_FAILED:
             kind, said, fix = _ENDS["NODE_FAIL"]
@@ -289,7 +292,7 @@ class SlurmJob(Struct, frozen=True):
 
 
 def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
-    """By name, several may have one, and by number."""
+    """Return jobs by name, which several may share, and by number."""
     ended = ask(_QUESTION, _LIMIT)
     if ended.status:
         raise QueueSilentError(ended.error.strip() or f"squeue ended with {ended.status}")
@@ -304,9 +307,9 @@ def _ask_squeue() -> dict[str, tuple[SlurmJob, ...]]:
 
 
 class SlurmQueue(Struct, dict=True):
-    """``answer``: name → its jobs. ``members``: folder of a submission → the task of an array that it is; ``taken``:
-    → when it was first seen to be taken over, monotonic. ``cancelled``: number of a job → the folder for whose sake it
-    was. ``token``: of what this process submits."""
+    """Slurm's queue of jobs. ``answer``: name → its jobs. ``members``: folder of a submission → its array task;
+    ``taken``: folder → monotonic time when its takeover was first seen. ``cancelled``: number of a job → the folder for
+    which it was cancelled. ``token``: of this process's submissions."""
 
     answer: LastAnswer[tuple[SlurmJob, ...]] = field(default_factory=lambda: LastAnswer(_ask_squeue))
     members: dict[Path, Member | None] = field(default_factory=dict)
@@ -318,7 +321,8 @@ class SlurmQueue(Struct, dict=True):
         self.gathering = Gathering(self._submit_group)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
-        """Attempts that travel go one by one: of one name, of which Slurm lets one job begin at a time."""
+        """Submit an attempt. Attempts that are sent to nodes go one by one, under a name of which Slurm runs one job at
+        a time."""
         self.members.pop(handle.folder, None)
         if submission.ticket is not None:
             self._submit_alone(Waiting(submission, handle))
@@ -327,9 +331,9 @@ class SlurmQueue(Struct, dict=True):
         self.gathering.submit(repr((address.kind, address.mode, options)), submission, handle)
 
     def find(self, handle: Handle, since: float) -> SlurmJob | None:
-        """Find the job. Of several of its name, as after a submission whose answer was lost, the one that runs counts;
-        else the one that took it over. A takeover is looked up after Slurm was asked: its own job may end on that
-        account."""
+        """Find the job. If several share its name, as after a lost answer, the running one counts, or else the one that
+        took the attempt over. Takeovers are looked up after Slurm was queried, since one may end the attempt's own
+        job."""
         own = max(self._list_jobs(handle, since), key=_rank, default=None)
         if own is not None and own.state in _RUNNING:
             return own
@@ -337,7 +341,7 @@ class SlurmQueue(Struct, dict=True):
         return self._find_taker(handle, taker, since) if taker else own
 
     def _find_taker(self, handle: Handle, number: str, since: float) -> SlurmJob | None:
-        """It may be younger than an answer that is young enough for its own job."""
+        """Find the job that took over, which may be newer than an answer that suffices for the attempt's own job."""
         seen = self.taken.setdefault(handle.folder, time.monotonic())
         name = _name_number(number)
         jobs = self.answer.find(name, since) or self.answer.find(name, seen) or ()
@@ -352,7 +356,7 @@ class SlurmQueue(Struct, dict=True):
         return (*alone, *(job for job in self.answer.find(member.name, since) or () if member.matches(job.id)))
 
     def _find_member(self, handle: Handle) -> Member | None:
-        """Another process may have submitted it."""
+        """Find the array task, which another process may have submitted."""
         if handle.folder not in self.members:
             self.members[handle.folder] = read_member(handle.folder)
         return self.members[handle.folder]
@@ -381,11 +385,11 @@ class SlurmQueue(Struct, dict=True):
         options, more, hidden = _list_options(group[0].submission)
         name = write_members(group)
         script = make_array_script([self._make_script(each) for each in group])
-        # The folder of the first may be gone before the last begins; what a task prints goes to its own log.
+        # The first task's folder may be removed before the last begins; each task prints to its own log.
         more = {**more, "array": f"0-{len(group) - 1}", "output": "/dev/null"}
         try:
             number = _submit(group[0].handle, script, {**options, "job_name": name}, more, hidden)
-        except ReconcilerError:  # it takes no arrays, or none of these: then each gets the reason
+        except ReconcilerError:  # Slurm refuses arrays, or this one: each member gets the reason
             for each in group:
                 try:
                     self._submit_alone(each)
@@ -412,7 +416,7 @@ class SlurmQueue(Struct, dict=True):
 
 
 def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, object], tuple[str, ...]]:
-    """Arguments of submitit, further options of sbatch, and variables that the job does not get."""
+    """Return the arguments of submitit, further options of sbatch, and the variables that the job does not get."""
     settings, ticket = submission.attempt.intent.settings, submission.ticket
     return (
         choose_options(settings, alone=must_be_alone(submission.attempt)),
@@ -424,7 +428,7 @@ def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, 
 def _submit(
     handle: Handle, script: str, options: dict[str, object], more: dict[str, object], hidden: tuple[str, ...]
 ) -> str:
-    """Its number."""
+    """Submit a job and return its number."""
     try:
         from reconciler.execute.executors.slurm.submission import submit_job
     except ImportError as error:
@@ -433,7 +437,7 @@ def _submit(
 
 
 def _name_number(number: str) -> str:
-    """No name that anybody gives a job."""
+    """Return a name that no user gives a job."""
     return f"job {number}"
 
 

@@ -1,4 +1,4 @@
-"""submitit, where it is installed: writes a batch script with its options, and submits it."""
+"""Uses submitit, if installed, to write a batch script with its options and submit it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from submitit.core.utils import FailedJobError, FailedSubmissionError
 from reconciler.errors import ReconcilerError
 from reconciler.execute.executors.queue_executor import QueueSilentError
 
-# How sbatch says that it reached no controller, or lost it before the answer.
+# sbatch's messages when it did not reach a controller or lost it before the answer.
 _SILENT = (
     *("Unable to contact slurm controller", "slurm_msg_sendto", "slurm_receive_msg", "Socket timed out"),
     *("Connection refused", "Unable to establish controller machine", "Zero Bytes were transmitted"),
@@ -20,8 +20,8 @@ _SILENT = (
 
 
 class _Sbatch(SlurmExecutor):
-    """``hidden``: variables of this process that no job is to see. Slurm hands on the others as they are; with a list
-    of names to hand on, it would start a login shell on the node first."""
+    """Submits with sbatch. ``hidden``: variables of this process that no job may see. Slurm passes on the others
+    unchanged; given a list of names to pass on, it would first start a login shell on the node."""
 
     hidden: Sequence[str] = ()
 
@@ -36,9 +36,9 @@ class _Sbatch(SlurmExecutor):
 def submit_job(
     folder: Path, script: str, options: Mapping[str, object], more: Mapping[str, object], hidden: Sequence[str]
 ) -> str:
-    """Its number. ``options``: arguments of submitit's executor, ``more``: options of sbatch that it does not know.
-    Raises ReconcilerError with what Slurm said; QueueSilentError where it did not answer, whether it took the job or
-    not."""
+    """Submit a job and return its number. ``options``: arguments of submitit's executor, ``more``: options of sbatch
+    that submitit does not know. Raises ReconcilerError with Slurm's message, or QueueSilentError if Slurm did not
+    answer, whether or not it accepted the job."""
     folder.mkdir(exist_ok=True)
     try:
         sbatch = _Sbatch(folder)

@@ -19,7 +19,7 @@ Asked = Arrays | tuple[str, Arrays]
 """Inputs of the engine, name -> rows; with the part's name before them where a model has several."""
 Steps = Generator[Asked, Outputs, np.ndarray]
 Finish = Callable[[np.ndarray | None, BaseException | None], None]
-"""Told once how a sample ended: with its answer, or with an error."""
+"""Receive, once, how a sample ended: with its answer or with an error."""
 
 
 @dataclass(frozen=True, slots=True)

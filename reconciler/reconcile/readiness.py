@@ -135,7 +135,7 @@ def _find_conf(brought: Path, round_name: str) -> Path | None:
     if fitting := [place for place in found if hash_file(place) == wanted]:
         return fitting[0]
     problem = (
-        f"{found[0]} is not that of round {round_name}" if found else f"there is no {CONF} in {brought}, or beside it"
+        f"{found[0]} is not that of round {round_name}" if found else f"there is no {CONF} in {brought} or next to it"
     )
     fix = f"put that of mlcommons/inference at tag {round_name} there: sha256 {wanted}"
     raise ReconcilerError(problem, fix=fix)

@@ -56,7 +56,7 @@ Reading = tuple[RulePlace, Constant]
 
 class Draft(Struct, frozen=True):
     """``changed``: what differs from the round before, by its place; ``removed``: paths of that round. ``kept``: places
-    that sources of this kind stated of it and do not any more; ``lacking``: what a new benchmark or scenario needs and
+    that sources of this kind stated of it and do not any more; ``missing``: what a new benchmark or scenario needs and
     no source says; ``unread``: what is in the tables and was not understood."""
 
     round: str
@@ -64,7 +64,7 @@ class Draft(Struct, frozen=True):
     changed: Statements
     removed: tuple[str, ...]
     kept: tuple[RulePlace, ...]
-    lacking: tuple[str, ...]
+    missing: tuple[str, ...]
     unread: tuple[str, ...]
 
 
@@ -101,7 +101,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
     _drop_older_metrics(statements)
     if conf is not None:
         unread += _read_conf(statements, conf, base, named)
-    lacking = [*_leave_out_tests(statements, base), *_list_lacking(base, statements, named)]
+    missing = [*_leave_out_tests(statements, base), *_list_missing(base, statements, named)]
     _complete_new(statements, base, named)
     changed = {place: said for place, said in statements.items() if not _is_known(place, said, _find_base(base, place))}
     return Draft(
@@ -109,7 +109,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
         base=base,
         changed=changed,
         removed=tuple(_list_removed(checkers[0], round_name, base, named)),
-        lacking=tuple(lacking),
+        missing=tuple(missing),
         kept=tuple(_list_kept(base, statements, named)),
         unread=tuple(unread),
     )
@@ -400,7 +400,7 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
 
 
 def _list_model_keys(models: set[str], rules: BenchmarkRules | None, benchmark: str) -> list[tuple[str, str]]:
-    """LoadGen's names of a benchmark, each with the scenario that it stands for; "" for all."""
+    """LoadGen's names of a benchmark, each with its scenario; "" for all."""
     if rules is not None:
         keyed = {scenario: rules.get_value("model_key", scenario) for scenario in ("", *rules.levels)}
         return [(key, scenario) for scenario, key in keyed.items() if key and (not scenario or key != keyed[""])]
@@ -448,7 +448,7 @@ def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
     ]
 
 
-def _list_lacking(base: Ruleset, statements: Statements, named: Sequence[str]) -> Iterator[str]:
+def _list_missing(base: Ruleset, statements: Statements, named: Sequence[str]) -> Iterator[str]:
     stated = {(place.benchmark, place.name) for place in statements}
     for name in (name for name in named if name not in base.benchmarks):
         least = (CATEGORIES, "compliance_tests", "dataset_size", "exact_accuracy_sample_count")
@@ -552,7 +552,7 @@ def render_draft(draft: Draft) -> str:
         f"# A draft of round {draft.round}: what its checker and mlperf.conf say otherwise than round {base}.",
         f"# {_TODO} marks what was not read, or has to be decided.",
         *_comment(f"{_TODO}, not read", _NEVER_READ),
-        *_comment(f"{_TODO}, in none of the sources", draft.lacking),
+        *_comment(f"{_TODO}, in none of the sources", draft.missing),
         *_comment("understood as no rule", draft.unread),
         *_comment(f"kept of {base}, whose sources said it where these do not", map(str, draft.kept)),
         *_comment(f"stale, if a submission to {base} went to {draft.round}", stale),

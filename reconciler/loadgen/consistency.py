@@ -200,9 +200,8 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.dates", "dates in the order of the run", sources=LOADGEN)
 def _dates(log: DetailLog) -> Iterator[Inconsistency]:
-    """Dates depend on the machine, and some come from another clock than LoadGen's, so they raise doubts only. An
-    invalid date is an error (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1).
-    """
+    """Dates depend on the machine, and some come from another clock than LoadGen's, so they only raise doubts, unless a
+    date is invalid (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
     dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
     if dated is None and keys.TEST_DATETIME in log.index and log.release >= keys.FIRST_KNOWN_RELEASE:
         stated = str(log.get(keys.TEST_DATETIME))
@@ -354,7 +353,7 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
 
 @rule("log.early-stopping", "early stopping that follows from the counts", sources=LOADGEN)
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
-    """Derive the flag from LoadGen's own text and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
+    """The flag follows from LoadGen's own text and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     text = str(entry.value) if entry is not None else ""

@@ -126,8 +126,8 @@ def find_source_cell(cell: DeclaredCell) -> Cell:
 
 
 def is_trained(reader: SettingsReader) -> bool:
-    """Return True if the model is made from the dataset: trained on it for lack of a file, or calibrated on it for
-    quantization."""
+    """Return True if the model depends on the dataset: without a file it is trained on it, and a quantized model is
+    calibrated on it."""
     return not reader.model_path or bool(reader.take_below("model.settings"))
 
 

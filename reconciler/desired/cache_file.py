@@ -1,8 +1,7 @@
 """Disk cache of the compiled desired state, so that a warm `plan` imports neither a YAML library nor pydantic.
 
 The file consists of lines: a header (the sources it was compiled from, and a row per resource), then the detail of each
-resource, which is located by its offset and decoded on demand. The file is disposable: in any doubt, the spec is
-compiled again.
+resource, which is located by its offset and decoded on demand. If anything does not fit, the spec is compiled again.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from reconciler.resource.resources import Resource
 
 
 class CachedCell(Struct):
-    """``of`` identifies the cell's settings. ``dataset``, ``model``: keys of both; ``commons``: the keys that most
-    cells of its benchmark share. ``resources``: the compiled result, empty until it is compiled."""
+    """``of`` identifies the cell's settings. ``dataset``, ``model``: the keys of both; ``commons``: the keys that most
+    cells of its benchmark use. ``resources``: the compiled result, empty until the cell is compiled."""
 
     of: bytes
     dataset: str = ""
@@ -33,7 +33,7 @@ class CellCache(Struct):
     cells: dict[Cell, CachedCell] = field(default_factory=dict)
 
     def begin(self, world: object) -> None:
-        """Clear the cache if it was filled under different conditions."""
+        """Clear the cache unless it was filled for the same ``world``."""
         if self.world != world:
             self.world, self.cells = world, {}
 

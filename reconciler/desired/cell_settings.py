@@ -27,8 +27,7 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 
 class CellReaders(Struct):
-    """Create a reader for each cell, and cache what cells share. ``noting``: its readers record the names they are
-    asked for."""
+    """Create a reader for each cell, and cache what cells share. ``noting``: its readers record the requested names."""
 
     declared: Declared
     ruleset: Ruleset

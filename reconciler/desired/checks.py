@@ -246,7 +246,8 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
 
 
 def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
-    """Refuse what an image without our package cannot run, or a launcher cannot start without it."""
+    """Refuse runs that need our package in an image without it, and launchers that cannot start a command without
+    it."""
     settings = declared.systems[cell.cell.system].settings
     python, launcher = settings.get(PYTHON), settings.get(LAUNCHER)
     if python is None or python.value != NO_PYTHON:

@@ -1,7 +1,7 @@
 """Inputs of each kind, collected by one pure function per kind. Changing anything else makes nothing stale.
 
-The functions read a cell's settings through a ``SettingsReader``, which records every name it is asked for. The effect
-of a spec field (the kinds it makes stale) is derived from those names, so the printed reference cannot be wrong.
+The functions read a cell's settings through a ``SettingsReader``, which records every requested name. The effect of a
+spec field (the kinds it makes stale) is derived from those names, so the printed reference cannot be wrong.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
-# Reasons unrelated to inputs: missing or corrupt artifacts are made again, forced runs are repeated.
+# Reasons unrelated to inputs: missing or corrupt artifacts are restored, and forced runs are repeated.
 _NO_DIFFERENCE = (Reason.ARTIFACT_MISSING, Reason.ARTIFACT_CORRUPT, Reason.FORCED)
 
 

@@ -59,7 +59,7 @@ class Work(StrEnum):
 
 class InputChange(Struct, frozen=True):
     """An identity input that differs from the last record; None on a side that does not have it. ``upstream``: the
-    upstream resource whose key differs. ``files``: for a command's code, the files that differ, each with how."""
+    upstream resource whose key differs. ``files``: for a command's code, the differing files, and how each differs."""
 
     name: str
     before: Any

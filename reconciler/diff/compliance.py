@@ -2,7 +2,7 @@
 
 A test is repeated only if its own inputs changed, its evidence differs from the published run's, or its verdict fails
 and attempts are left. If it fails by speed only, either run may be the outlier: the test and the performance run are
-repeated in turn. A verdict that was made with other runs is made again from stored logs.
+repeated in turn. A verdict that was made with other runs is computed again from stored logs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Conditions of each cell, derived from the difference: what is built, measured and rendered, and the worst of it.
-Pure.
+"""Conditions of each cell, derived from the difference: what is built, measured and rendered, and a summary. Pure.
 
-A stage that does not match the spec is False. A verdict (Accurate, Valid) over stale or missing runs is Unknown. A
+A stage that does not match the spec is False. A verdict (Accurate, Valid) over stale or missing runs is Unknown. The
 summary is never better than its parts.
 """
 

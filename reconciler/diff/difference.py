@@ -416,8 +416,8 @@ class Comparison(Struct):
         self.compare_rendered_files(resource, str(resource.cell), fingerprint)
 
     def compare_rendered_files(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """Compare rendered files, if the tree exists; since a tree is a pure function of the records, its absence is no
-        difference."""
+        """Compare rendered files, if the tree exists. A missing tree is not a difference, since it can be rendered from
+        the records."""
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")

@@ -33,7 +33,7 @@ class Prunable(Struct, frozen=True):
         return not (self.records or self.files or self.cells)
 
     def shares(self) -> tuple[tuple[str, int, int], ...]:
-        """Return (noun, number to delete, total) for each kind of thing."""
+        """Return (noun, number to delete, total) for records, stored files and rendered cells."""
         return (
             ("record", len(self.records), self.all_records),
             ("stored file", len(self.files), self.all_files),

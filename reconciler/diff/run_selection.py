@@ -19,7 +19,7 @@ def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
 
 
 def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judgement]) -> tuple[Summary, ...]:
-    """Select the runs whose kept logs contain no contradiction, or all runs if there are none."""
+    """Select the runs whose kept logs contain no contradiction, or all runs if each has one."""
     good = tuple(s for s in summaries if s.id not in judgements or not judgements[s.id].findings)
     return (good or summaries) if judgements else summaries
 
@@ -58,8 +58,8 @@ def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_bett
 
 
 def find_differing_evidence(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return evidence that differs between two runs: (name, in a, in b). A fact known of only one run is a difference,
-    unless one of them is imported; a fact unknown for an imported run prevents packing instead."""
+    """Return evidence that differs between two runs: (name, in a, in b). A fact known for only one run is a difference,
+    unless one of them is imported; unknown facts of an imported run prevent packaging instead."""
     if a.evidence == b.evidence:
         return ()
     left, right = dict(a.evidence), dict(b.evidence)

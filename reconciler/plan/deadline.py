@@ -1,8 +1,8 @@
 """Plan up to a deadline: which results fit the time left on each machine, and what to drop first. Pure.
 
-A machine makes one timed run at a time, so its results queue for it. The shortest come first, which completes the most
-results; of those that do not fit, the longest is best dropped first. In the closed division a benchmark counts only
-with all its scenarios, so its cells stay or go together.
+A machine executes one timed run at a time, so its results queue for it. The shortest come first, which completes the
+most results; of those that do not fit, the longest should be dropped first. In the closed division a benchmark counts
+only with all its scenarios, so its cells stay or go together.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _LONG = 60.0  # seconds; for longer runs a changed target predicts better than a
 _PACED = "Server"  # LoadGen sends queries at the configured rate
 _TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
-# Resources of the same benchmark on the same system that take about as long in any scenario, like accuracy runs.
+# Kinds that take about as long in every scenario of a benchmark on a system, as accuracy runs do.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
 _Likeness = tuple[str, str, str]
 

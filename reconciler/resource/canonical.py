@@ -27,7 +27,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def show_decimal(value: Decimal | int | str) -> str:
-    """Return one text for equal numbers: "54" for ``54``, ``54.0`` and ``5.4e1``."""
+    """Return the same text for equal numbers: "54" for ``54``, ``54.0`` and ``5.4e1``."""
     number = Decimal(value)
     text = format(number.normalize(), "f")
     return "0" if number == 0 else text

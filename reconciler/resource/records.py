@@ -104,7 +104,7 @@ class Record(Struct, frozen=True):
 
 
 class LogFinding(Struct, frozen=True, array_like=True):
-    """A problem in a record's kept files: ``rule``: the id of the rule that found it; ``line``: the 1-based line of
+    """A problem in a record's kept files. ``rule``: the id of the rule that found it; ``line``: the 1-based line of
     ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt."""
 
     rule: str
@@ -137,11 +137,11 @@ class Summary(Struct, frozen=True, array_like=True):
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text) pairs.
     ``noted``: the same for facts that may differ and are reported (host, kernel). ``metric``: (value, unit) of a run or
     score. ``pins``: digests and versions of the record, by input name. ``by_speed``: True for a verdict that fails only
-    because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios that the run implies.
-    ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
+    because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios, derived from the
+    run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
 
-    ``array_like``: saves the field names in an index that every pass reads.
+    ``array_like`` omits the field names from the index, which every pass reads.
     """
 
     id: str

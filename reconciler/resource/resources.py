@@ -11,9 +11,9 @@ class Resource(Struct, frozen=True):
     """A resource that the spec requires, reduced to the values needed for comparisons; the rest is in its ``Detail``
     (see ``desired.state``).
 
-    ``upstream``: the addresses it is made from. ``attempts``: how often an INVALID or transient outcome is tried again
-    at most. ``brought``: for a result, the required compliance tests that are imported with runs made elsewhere, and so
-    are no resources here.
+    ``upstream``: the addresses it is made from. ``attempts``: the maximum number of attempts if outcomes are INVALID or
+    transient. ``brought``: for a result, the required compliance tests that are imported with runs made elsewhere, and
+    so are not resources here.
     """
 
     address: Address

@@ -114,8 +114,8 @@ class NetworkRules(Struct, frozen=True):
 class EndpointsRules(Struct, frozen=True):
     """The benchmarks that may be entered with the endpoints harness's output, and its name for each test.
 
-    ``required``: the tests whose file must exist, or the result is refused. ``single``: the benchmarks whose score must
-    be a single number for the checker to compare it. ``metrics``: scenario → {key, unit} of the published metric, if it
+    ``required``: the tests whose file must exist, or the result is refused. ``single``: the benchmarks for which a
+    single plain score counts as the accuracy. ``metrics``: scenario → {key, unit} of the published metric, if it
     differs from LoadGen's; ``benchmark_metrics``: benchmark → scenario → the key that is published instead.
     """
 

@@ -21,14 +21,14 @@ HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
-RESULTS, USUAL = "harness.results", "loadgen"  # output format of a harness; the default is also ours
+RESULTS, USUAL = "harness.results", "loadgen"  # a harness's output format; our own harness uses the default
 
 ORIGINAL = "system.original"  # setting of a system: path of its previously published description
 NAMEPLATE = "system.nameplate"  # setting of a system: path of the document on its power supplies
 CLIENT_CODE = "client.code"  # code of the official Endpoints client
 ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # sources whose content enters keys
-MAXIMUM = "max_supported_concurrency"  # of the system that a curve of points measures
+MAXIMUM = "max_supported_concurrency"  # limit of the system that a curve of points measures
 DEDICATED_OFFLINE = "point.offline"  # marks a point that is a dedicated Offline run instead of a fixed concurrency
 AGENTIC = "point.agentic"  # marks a point of an agentic benchmark, whose client plays multi-turn conversations
 ACCURACY_FROM = "accuracy_from"  # setting of a cell without an accuracy run: the scenario whose run it shares

@@ -269,7 +269,8 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
-    """Suggest a fix for int8, which is a property of the model: other backends follow the model's Q/DQ nodes."""
+    """Suggest a fix for int8, which is a property of the model: a backend that builds engines follows its Q/DQ
+    nodes."""
     if precision != "int8" or not facts.builds_engine:
         return ""
     return (

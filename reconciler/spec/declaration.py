@@ -183,15 +183,15 @@ def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
 
 # Default locations of MLPerf datasets and models, in the scratch space that submitters' guides describe.
 #
-# Locations never enter a key, so on another machine only the places that are searched change.
+# Locations never enter a key, so another machine only changes which places are searched.
 
 PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
     """Set a missing ``dataset.path`` or ``model.path`` to the first place that exists, else to the first place, and
-    record all places searched. ``looked``: is updated with the places that exist or not. Raises UnfitError if the
-    variable does not contain a place."""
+    record all places searched. ``looked``: updated with the existence of each place. Raises UnfitError if the variable
+    is not an absolute path."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
@@ -237,8 +237,8 @@ _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 class Declaring:
     """Conversion of one document to cells, which collects all problems.
 
-    ``complete``: every file could be read, so missing names are really not declared. ``refused``: paths of values that
-    were already refused; if there are none, missing values were not written.
+    ``complete``: every file could be read, so a missing name is not declared anywhere. ``refused``: paths of values
+    that were already refused; if there are none, a missing value was not written.
     """
 
     def __init__(
@@ -296,8 +296,7 @@ class Declaring:
         )
 
     def _round(self) -> Value:
-        """Return the round. For another program it is the program's name and the version of its rules, which is no name
-        of an Inference round."""
+        """Return the round. For another program, it consists of the program's name and the version of its rules."""
         written = self._value(self.spec.round, "spec", "round")
         return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 

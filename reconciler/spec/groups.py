@@ -18,12 +18,12 @@ def _empty_is_a_group(value: Any) -> Any:
 
 
 class RecordedAs(str):
-    """Marks a field whose value has another name among the settings than its path in the spec."""
+    """Mark of a field whose value has another name among the settings than its path in the spec."""
 
     __slots__ = ()
 
 
-UNREAD = "makes nothing stale"  # marks a field that does not enter the keys that its group enters
+UNREAD = "makes nothing stale"  # marks a field that enters no key although its group does
 
 
 def name_field(field: FieldInfo, default: str) -> str:

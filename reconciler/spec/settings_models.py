@@ -194,8 +194,8 @@ class Dataset(Group):
 
 
 class Audit(Group):
-    """Settings of one compliance test. They never affect published runs; by default, a test runs like the performance
-    run."""
+    """Settings of one compliance test. Its runs never affect published ones; by default, they are made like the
+    performance run."""
 
     target_qps: fields.Rate = Field(
         None, description="Target rate of the test alone, where it legitimately needs a lower one than is published."

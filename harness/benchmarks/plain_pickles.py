@@ -91,14 +91,14 @@ def _refuse_objects(found: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """Encoding of bytes in old protocols."""
+    """Placeholder for the function by which old protocols encode bytes."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it has bytes in {str(encoding)[:20]}")
     return text.encode(encoding)
 
 
 def _write_nothing() -> bytes:
-    """Encoding of empty bytes in old protocols."""
+    """Placeholder for the function by which old protocols encode empty bytes."""
     return b""
 
 

@@ -144,7 +144,7 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
 
 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
-    """Such as "of 2 files 1 is cut off: a.npy"."""
+    """Describe problems, as in "of 2 files 1 is cut off: a.npy"."""
     return _describe({_be(state): names}, total)
 
 

@@ -110,7 +110,8 @@ class GeneratedStream:
         return found + self._rng.integers(0, inside, count)
 
     def _train(self, timestamp: int) -> list[int]:
-        """Every user appears before the first timestamp."""
+        """Generate a timestamp, at which some users are active; before the first one, all are. Return the
+        active ones."""
         came = []
         for user in self.users:
             if timestamp < 0 or self._rng.random() < _COMES:

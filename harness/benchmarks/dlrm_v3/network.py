@@ -95,7 +95,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _attend(
         self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Known items attend to earlier ones and themselves; a candidate attends to all known items and itself."""
+        """Attend: known items to earlier ones and themselves; a candidate to all known items and itself."""
         size, heads = self._shape, layers.HEADS
         scale = size.attention**-0.5
         gates, values, queries, keys = zip(

@@ -99,7 +99,7 @@ _PROTOCOL = 2
 
 
 def write_frame(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """All columns are of type object, as those of texts and lists are."""
+    """Write a frame. All columns are of type object, as those of texts and lists are."""
     count = len(next(iter(columns.values())))
     values = np.empty((len(columns), count), object)
     for row, column in enumerate(columns.values()):

@@ -57,7 +57,7 @@ class Blocks:
         self.sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
 
     def __reduce__(self) -> tuple[Callable[[Path], Blocks], tuple[Path]]:
-        """Another process maps the files itself."""
+        """Pickle the paths only: another process maps the files itself."""
         return Blocks, (self._dataset,)
 
     def __call__(self, samples: Arrays) -> Arrays:

@@ -135,7 +135,7 @@ def _recur(
 
 
 def _order_gates(weight: NDArray[np.float32]) -> NDArray[np.float32]:
-    """From PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
+    """Reorder from PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
     i, f, g, o = np.split(weight, 4)
     return np.concatenate([i, o, f, g])
 

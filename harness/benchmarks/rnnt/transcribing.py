@@ -127,7 +127,7 @@ def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _shape_window() -> NDArray[np.float32]:
-    """Hann's window of 20 ms, in the middle of a transform's length."""
+    """Return Hann's window of 20 ms, in the middle of a transform's length."""
     window = np.zeros(_FFT, np.float32)
     start = (_FFT - _WINDOW) // 2
     window[start : start + _WINDOW] = np.hanning(_WINDOW)

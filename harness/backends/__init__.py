@@ -110,8 +110,7 @@ class BuildPlan:
     caches: Mapping[str, Path] = field(default_factory=dict)
 
     def refuse_fixed_batch(self, fixed: Collection[int], fix: str = FREE_BATCH) -> None:
-        """``fixed``: batch sizes of inputs with a fixed one. Raises HarnessError if one differs from the requested
-        size."""
+        """Raise HarnessError if a fixed batch size of an input, in ``fixed``, differs from the requested size."""
         if fixed and set(fixed) != {self.batch_size}:
             problem = f"{self.model.name} has a fixed batch of {sorted(fixed)}, not {self.batch_size}"
             raise HarnessError(problem, "input", fix)

@@ -25,7 +25,7 @@ class _Header(NamedTuple):
 
 
 def _read_header(path: Path, offset: int, shown: str, fix: str) -> _Header:
-    """Raises HarnessError unless the file contains a numeric array of the size in its header."""
+    """Raise HarnessError unless the file contains a numeric array of the size in its header."""
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Python 2's headers are also accepted

@@ -18,7 +18,7 @@ _LATENTS, _AGAINST = "latents.npy", "negative.npz"
 
 
 def save_shared(output: Path, latents: NDArray[np.float32], against: Mapping[str, Any]) -> None:
-    """``against``: tokens of the negative prompt, by the names of the samples' tokens."""
+    """Save the shared data. ``against``: tokens of the negative prompt, by the names of the samples' tokens."""
     np.savez(output / _AGAINST, **against)
     np.save(output / _LATENTS, latents)
 

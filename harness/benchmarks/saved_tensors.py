@@ -15,7 +15,8 @@ _ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of files saved by PyTo
 
 
 def load_saved(path: Path, fix: str) -> Any:
-    """Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains more than tensors."""
+    """Load the tensors. Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains more
+    than tensors."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle may raise any error

@@ -25,7 +25,7 @@ def is_rehearsal(source: Path | None) -> bool:
 
 
 def require_source(source: Path | None, what: str) -> Path:
-    """``what``: description of the folder that a spec should name."""
+    """Return the source's folder. ``what``: description of the folder that a spec should name."""
     if source is None:
         raise HarnessError("no dataset is declared", "input", f"name the folder with {what} as dataset.path")
     return source
@@ -122,8 +122,9 @@ def is_below(name: object) -> bool:
 
 
 def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str | Iterable[str] = ()) -> None:
-    """Raises HarnessError naming the first few files of each problem. ``only``: files of these patterns below the
-    folder must be listed. Others are ignored, except duplicates and unfinished downloads of listed ones."""
+    """Check the files. Raises HarnessError naming the first few files of each problem. ``only``: files of these
+    patterns below the folder must be listed. Others are ignored, except duplicates and unfinished downloads of listed
+    ones."""
     sums = read_sums(folder)
     problems: dict[FileProblem, list[str]] = {}
     # Hashing and reading release the interpreter lock.

@@ -232,7 +232,7 @@ class Lane:
 
 
 def list_batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
-    """``samples``: in the order of the engine's inputs."""
+    """List the shapes of batches. ``samples``: in the order of the engine's inputs."""
     inputs = tuple(tuple(array.shape[1:]) for array in samples)
     return Shapes(
         inputs=inputs,

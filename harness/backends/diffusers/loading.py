@@ -114,7 +114,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
 
 @contextmanager
 def drawing(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Within this context, new networks have weights of this type on this device."""
+    """Give networks created within this context weights of this type on this device."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -61,7 +61,7 @@ def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.devi
 
 
 def keep_exact_parts(network: Any) -> Any:
-    """Keep in fp32 the parts for which the library does so when it reads a checkpoint."""
+    """Keep the parts in fp32 that the library keeps in fp32 when it reads a checkpoint."""
     exact = set(network._keep_in_fp32_modules or ())
     for name, weights in network.named_parameters():
         if exact.intersection(name.split(".")):

@@ -84,7 +84,7 @@ def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: 
 
 
 def render_config(engine: BackendEngine, folder: Path, settings: ModelSettings) -> str:
-    """``folder``: of the engine, from which our code in the server loads it."""
+    """Render config.pbtxt. ``folder``: of the engine, from which our code in the server loads it."""
     return "\n".join(_render_lines(engine, folder, settings)) + "\n"
 
 

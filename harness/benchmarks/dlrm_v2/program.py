@@ -33,7 +33,7 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
     def forward(
         self, dense: torch.Tensor, sparse: torch.Tensor, note: Callable[[str, torch.Tensor], None] = _ignore
     ) -> dict[str, torch.Tensor]:
-        """``note``: called with each layer's output and its name."""
+        """Compute the probabilities. ``note``: called with each layer's output and its name."""
         x = dense
         for layer in range(len(self._shape.bottom)):
             x = self._linear(x, name_bottom(layer)).relu()

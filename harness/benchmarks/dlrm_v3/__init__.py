@@ -122,7 +122,7 @@ Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 
 
 def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
-    """``source``: the checkpoint."""
+    """Open the loop. ``source``: the checkpoint."""
     if source is None:
         raise HarnessError("no model is declared", "input", "name the checkpoint of DLRMv3 as model.path")
     shapes = read_shapes(source)

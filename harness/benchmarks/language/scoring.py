@@ -26,7 +26,7 @@ _BEFORE_ANSWER = "Answer: "
 def score_summaries(
     log: AnswerLog, dataset: Path, output: Path, *, cleans: bool, quoted: bool = False
 ) -> Mapping[str, Any]:
-    """``quoted``: the script prints its scores as text; the other scripts also count tokens."""
+    """Score summaries. ``quoted``: the script prints its scores as text; the other scripts also count tokens."""
     from harness.benchmarks.language.rouge import score_texts
 
     texts = read_texts(log, dataset, cleans=cleans)
@@ -87,7 +87,7 @@ def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str
 
 
 def refuse_answers(found: bool, what: str, why: str) -> None:
-    """Raises HarnessError if there are answers that cannot be judged here."""
+    """Raise HarnessError if there are answers that cannot be judged here."""
     if found:
         fix = "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept"
         raise HarnessError(f"answers to {what} are {why}", "input", fix)

@@ -238,7 +238,7 @@ def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
 
 
 def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
-    """Open a manager of pandas 1.3 and later, or of earlier versions."""
+    """Open a manager of any pandas version; the format changed in 1.3."""
     if not isinstance(manager, _Manager):
         raise ValueError("its columns are of a kind that is not known here")
     if manager.state is not None:

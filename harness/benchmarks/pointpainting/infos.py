@@ -45,7 +45,7 @@ class Frame:
 
 
 def read_frames(path: Path) -> list[Frame]:
-    """Raises HarnessError that says whether the file is missing, truncated, or something else."""
+    """Read the frames. Raises HarnessError that says whether the file is missing, truncated, or something else."""
     try:
         with path.open("rb") as stream:
             found = PlainUnpickler(stream, "a list of frames").load()
@@ -68,7 +68,7 @@ def _read_frame(path: Path, place: int, info: Any) -> Frame:
 
 @np.errstate(over="ignore")  # values too large for float32 become infinite and are rejected
 def _make_frame(info: Any) -> Frame:
-    """Raises KeyError, IndexError, TypeError, ValueError or OverflowError."""
+    """Raise KeyError, IndexError, TypeError, ValueError or OverflowError."""
     image, calibration, annotations = info["image"], info["calib"], info["annos"]
     cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
     boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]

@@ -33,7 +33,7 @@ class Projection(NamedTuple):
 
 
 def project_points(points: NDArray[np.float32], matrices: Matrices, camera: int, shape: Sequence[int]) -> Projection:
-    """``points`` [n, 3 or more]; ``shape``: height and width of the picture."""
+    """Project points to a picture. ``points`` [n, 3 or more]; ``shape``: height and width of the picture."""
     whole = np.ones((4, len(points)), np.float32)
     whole[:3] = points[:, :3].T
     before = matrices[_ROTATION + 1 + camera] @ whole

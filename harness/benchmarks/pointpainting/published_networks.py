@@ -28,7 +28,7 @@ Sizes = Sequence[int | str]
 
 
 def write_segmentation(source: Path, folder: Path, size: tuple[int, int] | None) -> None:
-    """``size``: height and width of all pictures, None for any."""
+    """Write the segmentation network. ``size``: height and width of all pictures, None for any."""
     model = _load(source, 1)
     (given,) = _list_inputs(model)
     _require(source, given.type.tensor_type, TensorProto.FLOAT, 4)
@@ -46,7 +46,7 @@ def write_segmentation(source: Path, folder: Path, size: tuple[int, int] | None)
 
 
 def write_detection(source: Path, folder: Path, *, fixed: bool) -> None:
-    """``fixed``: the number of pillars is always the maximum, otherwise free."""
+    """Write the detection network. ``fixed``: the number of pillars is always the maximum, otherwise free."""
     model = _load(source, len(_TAKEN))
     count: int | str = MOST_PILLARS if fixed else "count"
     inner: dict[str, Sizes] = {"pillars": [MOST_POINTS, PAINTED], "cells": [4], "counts": []}

@@ -50,7 +50,8 @@ def choose_wording(settings: Mapping[str, Any]) -> Wording:
 
 
 def make_messages(wording: Wording, product: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``product``: a row of the catalogue, its picture as bytes. Raises OSError if the picture cannot be decoded."""
+    """Make the messages. ``product``: a row of the catalogue, its picture as bytes. Raises OSError if the picture
+    cannot be decoded."""
     kind, data = encode_again(product["product_image"])
     text = _USER.format(
         title=product["product_title"],

@@ -54,9 +54,10 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         self.requires_grad_(False)
 
     def forward(self, block: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """``block``: named as in ``list_inputs``: features [nodes, 1024] of each kind; positions of neighbours
-        [targets, at most the fan-out], -1 for none, of each relation; for each kind one number per node that is still
-        computed in the second layer; "seeds" [samples], their positions. Returns "classes" [samples, classes], scores.
+        """Compute the scores. ``block``: named as in ``list_inputs``: features [nodes, 1024] of each kind; positions of
+        neighbours [targets, at most the fan-out], -1 for none, of each relation; for each kind one number per node that
+        is still computed in the second layer; "seeds" [samples], their positions. Returns "classes" [samples, classes],
+        scores.
         """
         hidden = {kind: block[kind] for kind in KINDS}
         targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
@@ -161,7 +162,8 @@ Weights = Mapping[str, torch.Tensor]
 
 
 def name_weight(layer: int, relation: str, part: str) -> str:
-    """``part``: fc.weight [heads * width, features], attn_l and attn_r [1, heads, width], bias [heads * width]."""
+    """Name a weight. ``part``: fc.weight [heads * width, features], attn_l and attn_r [1, heads, width], bias [heads *
+    width]."""
     return f"layers.{layer}.mods.{relation}.{part}"
 
 

@@ -17,7 +17,8 @@ _FIX = "`reconcile fetch rnnt` brings the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:
-    """Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains something else."""
+    """Read the weights. Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains
+    something else."""
     state = _find_state(path, load_saved(path, _FIX))
     found = {name: tensor.float().numpy() for name, tensor in state.items() if not name.startswith(_UNUSED)}
     return {name.replace("joint_net", "joint.net"): np.ascontiguousarray(array) for name, array in found.items()}

@@ -107,7 +107,7 @@ class PipelineShape:
     decoded_groups: int
 
     def describe_encoders(self, vocabulary: int) -> list[dict[str, Any]]:
-        """``vocabulary``: number of tokens, of which the last two mark the ends."""
+        """Describe the text encoders. ``vocabulary``: number of tokens, of which the last two mark the ends."""
         projection = self.encoders[-1][0]
         return [
             {

@@ -115,7 +115,8 @@ def _find_folder(source: Path, name: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Raises HarnessError naming the first few files that are missing, empty, truncated or not gzip."""
+    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
+    gzip."""
     folders = dict.fromkeys(_find_folder(source, name) for name in names)
     paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
     volumes = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]

@@ -145,7 +145,8 @@ def find_file(name: str, part: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Raises HarnessError naming the first few files that are missing, empty, truncated or not gzip."""
+    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
+    gzip."""
     paths = [find_file(name, part) for name in dict.fromkeys(names) for part in (*IMAGES, LABELS)]
     volumes = [f"{glob.escape(find_folder(name))}/*.nii.gz" for name in dict.fromkeys(names)]
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)

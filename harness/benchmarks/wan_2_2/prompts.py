@@ -173,7 +173,7 @@ def clean_prompt(prompt: str) -> str:
 
 
 def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
-    """Raises HarnessError if the file is missing, truncated, or without a padding token."""
+    """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")

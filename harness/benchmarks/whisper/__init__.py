@@ -151,7 +151,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def load_normalizer() -> Callable[[str], str]:
-    """Raises HarnessError if the package is not installed."""
+    """Load the normalizer. Raises HarnessError if the package is not installed."""
     if _ALIAS not in sys.modules:
         package = importlib.util.find_spec("whisper")
         folders = [Path(folder) / "normalizers" for folder in (package and package.submodule_search_locations) or []]

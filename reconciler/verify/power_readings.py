@@ -217,9 +217,7 @@ def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
 @functools.lru_cache
 def _shape_sample(channels: int) -> re.Pattern[bytes]:
     """Match a line with this number of channels; the groups are the four values of the total and of each channel."""
-    each = (
-        rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES
-    )  # the first is a faster case of the second
+    each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other
     return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
 
 

@@ -26,14 +26,14 @@ from harness.run.qsl import Arrays, Rows
 DESCRIPTION = "engine.json"
 
 Token = list[int]
-"""The LoadGen ids of a batch, one per row. A session hands it back and does not look inside."""
+"""The LoadGen ids of a batch, one per row. A session returns it unchanged and never reads it."""
 
 Outputs = Sequence[np.ndarray]
 """One array per output of the engine, on the host, one row per sample. Valid until the completion callback returns."""
 
 Collate = Callable[[Arrays], Arrays]
-"""Some samples -> what the engine is given for them, by name, each array as long as it comes out. Output rows are those
-of the samples, in their order; more may follow."""
+"""Maps samples to the engine's inputs by name, each array of any length. Output rows are those of the samples, in their
+order; more may follow."""
 
 Completed = Callable[[Token, Outputs], None]
 Failed = Callable[[Token, BaseException], None]

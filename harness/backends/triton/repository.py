@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # parameter that specifies what our code in the Python backend loads
+SERVED = "served"  # parameter with the engine that our code in the Python backend loads
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 

@@ -1,4 +1,4 @@
-"""`verify-tree` and `objections`: contradictions in a tree that anyone made, and drafts of objections to them."""
+"""`verify-tree` and `objections`: contradictions in any submission tree, and draft objections to them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from reconciler.storage.untrusted_files import LARGEST
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
-# An earlier report of verify-tree, whose findings are known: what is new since its authors changed the tree.
+# An earlier verify-tree report whose findings are known, to show only those that are new since the tree changed.
 
-# Fields that make it the same finding in another report: not its line, which moves.
+# Fields that identify a finding in another report. The line is not one, because it can move.
 _FIELDS = ("rule", "submitter", "cell", "file", "found", "wanted")
 Known = frozenset[tuple[str, ...]]
 
 
 def read_baseline(file: Path) -> Known:
-    """The findings of a report that `verify-tree --json` printed. ReconcilerError when the file is anything else."""
+    """Read the findings from the output of `verify-tree --json`. Raises ReconcilerError for any other file."""
     try:
         document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
@@ -193,7 +193,8 @@ def objections_command(
 
 
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
-    """Join objections: one place is objected to once, and submitters are not blamed for rules that are only ours."""
+    """Join the findings, one objection for each place. Broken rules that are only this project's are not objected to
+    unless they are errors."""
     known = {_name_found(finding) for finding in verified.findings}
     more = (f for f in checked.findings if _name_found(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
@@ -205,7 +206,7 @@ def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
 
 
 def _deny(finding: TreeFinding) -> TreeFinding:
-    """The title of a rule of `check` is what it asks for; an objection says that it is not so."""
+    """The title of a `check` rule states the requirement, so an objection states that it is not met."""
     title = f"a rule is not kept ({finding.rule.title})"
     return replace(finding, rule=replace(finding.rule, title=title))
 

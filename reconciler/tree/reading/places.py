@@ -149,7 +149,7 @@ def _around(path: Path) -> RootPlace | None:
 
 
 def _lone_submitter(path: Path) -> RootPlace | None:
-    """Find a submitter's folder outside any division: its system descriptions state the division."""
+    """Read a submitter's folder that is in no division; its system descriptions state the division."""
     if not _is_submitter(path):
         return None
     division = "closed"

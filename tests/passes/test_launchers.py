@@ -312,7 +312,7 @@ def test_another_driver_names_the_run_to_repeat_and_another_host_does_not(tmp_pa
     due = {str(step.change.address): step.change for step in repository.look().plan.steps}
     accuracy = due[RUN.replace("performance", "accuracy")]
     assert accuracy.reason is Reason.EVIDENCE_DIFFERS
-    assert accuracy.note == "gpu.driver, nodes.drivers is not that of the performance run"
+    assert accuracy.note == "gpu.driver, nodes.drivers differs from the performance run"
     assert RUN not in due
     assert repository.reconcile().after.plan.in_sync
     assert repository.look().plan.drifts == ()

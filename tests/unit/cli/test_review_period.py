@@ -180,7 +180,7 @@ def test_a_corrected_submission_is_packed_only_with_its_amendments(recorded: Pat
 
     submitted = correct(recorded, reconcile)
     assert refused() == []
-    assert refused("--amends", submitted) == ["it differs from what was submitted, and no amendment says why"]
+    assert refused("--amends", submitted) == ["it differs from the submission, without an amendment"]
     assert reconcile(*AMEND, submitted)[0] == 0
     assert refused("--amends", submitted) == ["the amendment is not committed"]
     git(recorded, "add", "state")

@@ -154,7 +154,7 @@ def test_queries_share_nothing_in_the_closed_division(backend: str) -> None:
         judge(f"prefix_caching: {bound}", division, spec=text)
     with pytest.raises(SpecError) as found:
         judge("prefix_caching: true", "closed", spec=text)
-    said = "prefix_caching lets queries share what was computed; in the closed division none may"
+    said = "prefix_caching shares computation between queries, which the closed division forbids"
     assert [problem.message for problem in found.value.problems] == [said]
 
 
@@ -179,7 +179,7 @@ def judge_steps(steps: int, division: str) -> None:
 def test_fewer_steps_are_refused_in_the_closed_division_alone() -> None:
     with pytest.raises(SpecError) as found:
         judge_steps(4, "closed")
-    assert "steps is 4; in the closed division they are the benchmark's" in [p.message for p in found.value.problems]
+    assert "steps is 4; the closed division requires the benchmark's own" in [p.message for p in found.value.problems]
     judge_steps(4, "open")
     judge_steps(0, "closed")
 
@@ -245,6 +245,6 @@ def test_two_benchmarks_of_closed_may_not_be_entered_as_one(tmp_path: Path) -> N
     with pytest.raises(SpecError) as caught:
         check(load_texts(tmp_path, main=text.replace("DIVISION", "closed")), load_ruleset("v6.1"))
     (problem,) = caught.value.problems
-    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both entered as resnet"
+    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both submitted as resnet"
     assert problem.message == message
     assert "open division" in problem.fix

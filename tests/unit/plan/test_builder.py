@@ -92,7 +92,7 @@ def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
     desired = desire([Wish()])
     blocked = {r.address: "another machine" for r in desired.resources if r.kind is Kind.ENGINE}
     plan = World().plan(desired, Policy(only=frozenset({"engine"})), blocked)
-    why = "needed only by what is blocked (another machine)"
+    why = "needed only by blocked steps (another machine)"
     assert {s.change.address.label: s.blocked for s in plan.steps} == {
         "Dataset": why,
         "Model": why,
@@ -149,7 +149,7 @@ def test_what_is_rendered_alone_waits_for_no_run() -> None:
     for policy in (Policy(only=frozenset({"result"})), Policy(select=parse(["kind=Result"]))):
         steps = world.plan(again, policy).steps
         assert [(s.change.address.label, s.blocked) for s in steps] == [
-            ("Result", "Run performance is due, and not selected")
+            ("Result", "Run performance is due but not selected")
         ]
 
 

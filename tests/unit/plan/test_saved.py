@@ -65,7 +65,7 @@ def test_a_plan_of_another_version_is_made_again(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError) as caught:
         load(path)
     assert caught.value.message == f"{path}: plan version 1"
-    assert caught.value.fix == "make it again: reconcile plan -o"
+    assert caught.value.fix == "create a new plan: reconcile plan -o"
 
 
 def test_a_step_is_withheld_where_all_that_it_is_for_is_frozen() -> None:

@@ -148,7 +148,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     name = str(official.value) if official else cell.cell.benchmark
     rules = ruleset.find_rules(cell.cell.division, name)
     if rules is None and name in ruleset.earlier:
-        message = f"round {ruleset.round} has no benchmark {name!r} any more"
+        message = f"round {ruleset.round} no longer has benchmark {name!r}"
         fix = (
             f"move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has {name}"
         )

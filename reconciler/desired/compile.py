@@ -173,7 +173,7 @@ def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     facts = find_benchmark_facts(str(code.value)) if code is not None else None
     count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
     if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
-        message = f"{count.value} samples are not the {facts.dataset.samples:,} that closed results need"
+        message = f"{count.value} samples: the closed division requires {facts.dataset.samples:,}"
         fix = "remove count, move the cell to the open division, or set `rehearsal: true`"
         yield _at(count.origin, f"{path}.{prefix}count", message, fix)
     if facts is not None and unpublished is not None and unpublished.value is True:

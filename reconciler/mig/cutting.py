@@ -204,7 +204,7 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
         gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
         if gpu is None:
             here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
-            problem = f"there is no room for {write_slices(missing.elements())}: {here} is there already"
+            problem = f"there is no room for {write_slices(missing.elements())}: {here} already exists"
             raise ReconcilerError(problem, fix="take away what is in the way, or declare less")
         room[gpu] -= _width(profile)
         found.append(Cut(gpu, profile))

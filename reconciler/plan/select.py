@@ -76,7 +76,7 @@ def parse(words: Sequence[str]) -> Selector:
             raise ReconcilerError(f"selector {word!r}: unknown field {field!r}", fix=hint)
         if "=" in value:
             fix = "separate terms with spaces: kind=Engine benchmark=resnet"
-            raise ReconcilerError(f"selector {word!r}: the value {value!r} holds another '='", fix=fix)
+            raise ReconcilerError(f"selector {word!r}: the value {value!r} contains another '='", fix=fix)
         terms[field] = (*terms.get(field, ()), *(glob.lower() for glob in value.split(",")))
     return Selector(tuple(terms.items()))
 

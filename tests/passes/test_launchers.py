@@ -194,7 +194,7 @@ def test_what_fails_behind_a_launcher_is_reported_with_its_last_words(tmp_path: 
     script.chmod(0o755)
     report = behind(make_repository(tmp_path / "lab"), f'["{script}"]').reconcile()
     failed = next(outcome for outcome in report.outcomes if outcome.status is Status.FAILED)
-    assert failed.message == f"the launcher {script} ended with status 9 and its child left no result: node fell over"
+    assert failed.message == f"the launcher {script} ended with status 9 without a result of its child: node fell over"
 
 
 @contextmanager

@@ -37,13 +37,13 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
     """Return [pairs, 2]. The official script takes the labels from the log, so they must equal the dataset's."""
     if len(data) != 8 * len(labels):
-        problem = f"a response holds {len(data)} bytes, a sample of {len(labels)} pairs makes {8 * len(labels)}"
+        problem = f"a response has {len(data)} bytes, a sample of {len(labels)} pairs needs {8 * len(labels)}"
         raise HarnessError(problem, "input", _FIX)
     pairs = np.frombuffer(data, np.float32).reshape(-1, 2)
     if not np.array_equal(pairs[:, 1], labels):
-        raise HarnessError("a response does not carry the labels of its sample", "input", _FIX)
+        raise HarnessError("a response does not contain the labels of its sample", "input", _FIX)
     if not np.isfinite(pairs[:, 0]).all():
-        raise HarnessError("a response holds a prediction that is not a number", "input", _FIX)
+        raise HarnessError("a response contains a prediction that is not a number", "input", _FIX)
     return pairs
 
 
@@ -56,7 +56,7 @@ def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
     negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
     everything = int(positive.sum()) * int(negative.sum())
     if not everything:
-        raise HarnessError("the labels are all alike: no area under a curve", "input", "score more samples")
+        raise HarnessError("the labels are all equal: AUC is undefined", "input", "score more samples")
     below = np.cumsum(negative) - negative
     return (int((positive * below).sum()) + int((positive * negative).sum()) / 2) / everything
 

@@ -40,7 +40,7 @@ DTYPES = ("float32", "float16")
 _AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, still in cache after they were checked
 _ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
-_FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says; nothing was prepared"
+_FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`; nothing was prepared"
 
 
 class Day(NamedTuple):
@@ -120,13 +120,13 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise HarnessError(f"{path} is cut off, or no npz file: {error}", "input", _FIX) from error
+        raise HarnessError(f"{path} is truncated, or no npz file: {error}", "input", _FIX) from error
     with archive:
         members = {item.filename: item for item in archive.infolist()}
     for number, width in enumerate(MULTI_HOT):
         item = members.get(f"{number}.npy")
         if item is None:
-            raise HarnessError(f"{path} holds no {number}.npy; it has {', '.join(members)}", "input", _FIX)
+            raise HarnessError(f"{path} has no {number}.npy; it has {', '.join(members)}", "input", _FIX)
         if item.compress_type != zipfile.ZIP_STORED:
             raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
         try:
@@ -207,7 +207,7 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
 # A part is checked when it is copied, so that no byte is read twice; rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
-_ROW_FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says, or correct the row; nothing was prepared"
+_ROW_FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`, or fix the row; nothing was prepared"
 
 
 def read_table_rows(source: Path) -> Sequence[int]:
@@ -216,7 +216,7 @@ def read_table_rows(source: Path) -> Sequence[int]:
     path = source / TABLES
     if not is_there(path):
         return TABLE_ROWS
-    fix = f"list the rows of the {len(TABLE_ROWS)} tables, or remove it where they are the reference's"
+    fix = f"list the rows of the {len(TABLE_ROWS)} tables, or remove it to use the reference's"
     rows = read_json(path, fix)
     counts: list[int] = rows if isinstance(rows, list) else []
     whole = len(counts) == len(TABLE_ROWS)
@@ -237,7 +237,9 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: Path) ->
     if not np.isfinite(taken).all():
         row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
         value = f"{given[row, column]} as dense feature {column}"
-        raise HarnessError(f"{path}: row {first + row:,} has {value}, no finite {taken.dtype.name}", "input", _ROW_FIX)
+        raise HarnessError(
+            f"{path}: row {first + row:,} has {value}, not a finite {taken.dtype.name}", "input", _ROW_FIX
+        )
 
 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: Path, table: int) -> None:

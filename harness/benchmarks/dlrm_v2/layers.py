@@ -83,6 +83,6 @@ def find_shape(shapes: Mapping[str, tuple[int, ...]]) -> Shape:
     )
     for name, wanted in list_weights(shape).items():
         if shapes[name] != wanted:
-            problem = f"{name} of the checkpoint is {list(shapes[name])}, by the others it should be {list(wanted)}"
+            problem = f"{name} of the checkpoint is {list(shapes[name])}, expected {list(wanted)}"
             raise HarnessError(problem, "input", "use the reference's checkpoint of DLRM-DCNv2")
     return shape

@@ -13,7 +13,7 @@ from harness.benchmarks.saved_tensors import load_saved
 from harness.errors import HarnessError
 
 _UNUSED = "audio_preprocessor."  # parts that compute features
-_FIX = "`reconcile fetch rnnt` brings the reference's checkpoint"
+_FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:
@@ -31,7 +31,7 @@ def _find_state(path: Path, document: Any) -> dict[str, torch.Tensor]:
     if not isinstance(document, dict):
         message = f"a {type(document).__name__}"
     elif state is None:
-        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
+        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, but no state_dict"
     else:
-        message = "a state_dict that is not one of tensors"
-    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it holds {message}", "input", _FIX)
+        message = "a state_dict without tensors"
+    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it contains {message}", "input", _FIX)

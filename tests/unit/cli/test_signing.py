@@ -165,7 +165,7 @@ def test_a_key_that_git_knows_as_revoked_proves_nothing(signing: Path, key: Path
     assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@lab")
     git(signing, "config", "gpg.ssh.revocationFile", "revoked")
     code, _, said = reconcile("audit")
-    assert (code, "revoked, which is not there" in said) == (1, True)
+    assert (code, "revoked, which does not exist" in said) == (1, True)
     (signing / "revoked").write_text(key.read_text())
     code, found = signatures(reconcile)
     assert code == 2

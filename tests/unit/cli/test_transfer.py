@@ -154,8 +154,8 @@ def test_a_mere_view_of_a_place_is_none(stored: Path, reconcile: Reconcile, tmp_
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("lab", "does not name a store"),
-        ("s3://", "does not name a store"),
+        ("lab", "is not a store url"),
+        ("s3://", "is not a store url"),
         ("https://me:word@host/x", "looks like a secret"),
     ],
 )

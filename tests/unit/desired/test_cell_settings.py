@@ -115,7 +115,7 @@ def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
         judge(bound, "closed")
     (problem,) = found.value.problems
     name, _, value = bound.partition(": ")
-    assert problem.message.startswith(f"{name} is {value}; round v6.1 rules ")
+    assert problem.message.startswith(f"{name} is {value}; round v6.1 requires ")
     assert problem.line == 12
 
 
@@ -140,7 +140,7 @@ def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, div
 def test_lengths_are_those_of_the_round(round_name: str, benchmark: str, bound: str, ruled: str) -> None:
     with pytest.raises(SpecError) as found:
         judge(bound, "closed", round_name=round_name, benchmark=benchmark)
-    said = f"{bound.replace(':', ' is')}; round {round_name} rules {ruled}"
+    said = f"{bound.replace(':', ' is')}; round {round_name} requires {ruled}"
     assert said in [problem.message for problem in found.value.problems]
     judge(f"{bound.partition(':')[0]}: {ruled}", "closed", round_name=round_name, benchmark=benchmark)
 
@@ -220,8 +220,8 @@ def test_a_benchmark_of_the_round_needs_no_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("division", "name", "message", "fix"),
     [
-        ("closed", "retinanet", "round v6.1 has no benchmark 'retinanet' any more", "move it to the open division"),
-        ("closed", "ssd-large", "round v6.1 has no benchmark 'ssd-large' any more", "move it to the open division"),
+        ("closed", "retinanet", "round v6.1 no longer has benchmark 'retinanet'", "move it to the open division"),
+        ("closed", "ssd-large", "round v6.1 no longer has benchmark 'ssd-large'", "move it to the open division"),
         ("open", "retinanett", "round v6.1 has no benchmark 'retinanett'", "did you mean retinanet?"),
     ],
 )

@@ -131,7 +131,7 @@ def test_accuracy_is_measured_where_the_spec_says() -> None:
         ("[1, 17, 256]", "no point with an accuracy run lies in low concurrency (2-"),
         ("[1, 7, 17, 100]", "256 is elected as the Offline point, and has no accuracy run"),
         ("[1, 7, 17, 50, 256]", "50 is not a point of the curve"),
-        ("auto", "points with an accuracy run are named one by one"),
+        ("auto", "accuracy_points must be a list of numbers"),
     ],
 )
 def test_declared_accuracy_points_must_cover_the_regions(declared: str, message: str) -> None:
@@ -209,7 +209,7 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
         (("points: auto", "points: [1, 2, 3, 4, 5, 6, 256]"), 24, "no point lies in med concurrency"),
         (("points: auto", "points: [1, 3, 7, 17, 39, 100, 200]"), 24, "no point is at 256"),
         (("points: auto", "points: [1, 3, 7, 17, 39, 100, 256, 300]"), 24, "point 300 lies beyond 282"),
-        (("points: auto", "points: [one]"), 24, "is not a number of requests at a time"),
+        (("points: auto", "points: [one]"), 24, "is not a concurrency"),
         (("points: auto", "points: auto, seed_set: Z"), 24, "'Z' is not a published seed set"),
         (("points: auto", "points: auto, min_duration: 10 s"), 24, "min_duration is 10 s; the rules ask 600 s"),
         (("        code: client\n", ""), 23, "nothing says where the official client is"),

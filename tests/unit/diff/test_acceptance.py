@@ -112,7 +112,7 @@ def test_other_evidence_within_a_cell_is_never_accepted() -> None:
     world.summaries[at] = replace(world.summaries[at], evidence=(("engine", "other bytes"),))
     assert Reason.EVIDENCE_DIFFERS in {change.reason for change in world.compare(desired).changes}
     _, refused = accepting(world, desired, BEFORE[0].cell)
-    assert "published together only when engine, code and software are the same" in refused[0].why
+    assert "published together only with the same engine, code and software" in refused[0].why
     changed = desire(AFTER[:1])
     keys, _ = accepting(world, changed, AFTER[0].cell)
     forced = Acceptance(AFTER[0].cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", keys)

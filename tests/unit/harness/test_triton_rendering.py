@@ -175,7 +175,7 @@ def test_answer_of_another_protocol_is_refused() -> None:
     ):
         with pytest.raises(HarnessError, match="KServe"):
             read_outputs(document, memoryview(b""), (SCORES,), 1)
-    with pytest.raises(ValueError, match="not an answer in HTTP"):
+    with pytest.raises(ValueError, match="not an HTTP response"):
         read_head(b"SSH-2.0-OpenSSH\r\n\r\n")
     assert read_problem(b'{"error": "no memory"}') == "no memory"
     assert read_problem(b"Bad gateway") == "Bad gateway"

@@ -287,7 +287,7 @@ def test_files_of_signers_and_of_revoked_are_gits(tmp_path: Path, monkeypatch: p
     with pytest.raises(RepositoryError) as caught:
         read_revoked_keys(tmp_path)
     revoked = tmp_path / "home/revoked"
-    assert caught.value.message == f"git names revoked keys in {revoked}, which is not there"
+    assert caught.value.message == f"git names revoked keys in {revoked}, which does not exist"
     assert caught.value.fix == "provide it, or: git config --unset gpg.ssh.revocationFile"
     revoked.parent.mkdir()
     revoked.touch()

@@ -121,7 +121,7 @@ def test_every_operation_reports_what_failed_and_what_to_do(operation: str, prot
         (StatusError(410), ""),
         (AnsweredError("NoSuchKey"), ""),
         (AnsweredError("404"), ""),
-        (AnsweredError("NoSuchBucket"), "s3://store is not there: FileNotFoundError: gone"),
+        (AnsweredError("NoSuchBucket"), "s3://store does not exist: FileNotFoundError: gone"),
         (StatusError(403), "s3://store refuses: StatusError: status 403"),
         (StatusError(500), "s3://store does not answer: StatusError: status 500"),
         (ConnectionError("cut"), "s3://store does not answer: ConnectionError: cut"),

@@ -143,7 +143,7 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
 def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         if point.state("rehearsal"):
-            yield complain(point.point.file, "a rehearsal", "a measured result: this cannot be submitted")
+            yield complain(point.point.file, "a rehearsal", "a measured result: cannot be submitted")
 
 
 def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:

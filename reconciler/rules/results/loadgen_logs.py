@@ -97,7 +97,7 @@ def judge_run(run: RunFiles) -> Verdict:
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
-        return Verdict({}, problem, "backend", "see the child's log")
+        return Verdict({}, problem, "backend", "check the child's log")
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
         # Only a completed run has written all of its files.
@@ -280,7 +280,7 @@ def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "check the child's log")
     return judge_text(text, rules, said)
 
 
@@ -296,7 +296,7 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "check the child's log")
     checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:

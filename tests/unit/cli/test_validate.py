@@ -39,7 +39,7 @@ def test_an_unset_variable_blocks(declared: Path, reconcile: Reconcile, monkeypa
     (declared / "mine.py").write_text("def build_dataset(request): ...\n")
     code, out, _ = reconcile("plan")
     assert code == 2
-    assert "the environment variable NETS, which ${NETS}/net.onnx names, is not set" in out
+    assert "the environment variable NETS for ${NETS}/net.onnx is not set" in out
     assert "export NETS=/path/to/it" in out
 
 

@@ -148,11 +148,11 @@ def test_what_is_behind_a_form_is_reported_with_its_place_and_comes_by_hand(scra
     images = make_file("data/b/*.jpg", count=3, by_hand="register first")
     (ended,) = bring(scratch, images)
     assert (ended.fate, ended.why) == (FetchStatus.BY_HAND, "")
-    assert ended.fix == f"register first; it belongs at {scratch.root}/data/b/*.jpg"
+    assert ended.fix == f"register first; save it as {scratch.root}/data/b/*.jpg"
     (scratch.root / "data/b").mkdir(parents=True)
     for name in ("1.jpg", "2.jpg"):
         (scratch.root / "data/b" / name).write_bytes(b"i")
-    assert [item.why for item in bring(scratch, images)] == ["2 of 3 files are there"]
+    assert [item.why for item in bring(scratch, images)] == ["2 of 3 files exist"]
     (scratch.root / "data/b/3.jpg").write_bytes(b"i")
     assert [item.fate for item in bring(scratch, images)] == [FetchStatus.HERE]
 
@@ -282,8 +282,8 @@ def test_a_mirror_that_has_some_files_leaves_the_others_to_be_brought(scratch: S
     published = make_file("data/c/*.jpg", "https://x.example/c.zip", count=3, unpack="c/")
     ended = bring(scratch, by_hand, published, mirror=Mirror(str(lab)))
     assert [(item.fate, item.why.rpartition("/")[2]) for item in ended] == [
-        (FetchStatus.BY_HAND, "1 of 3 files are there"),
-        (FetchStatus.FAILED, "c: 1 of 3 files are there"),
+        (FetchStatus.BY_HAND, "1 of 3 files exist"),
+        (FetchStatus.FAILED, "c: 1 of 3 files exist"),
     ]
     assert (scratch.root / "data/b/1.jpg").read_bytes() == b"one"
 

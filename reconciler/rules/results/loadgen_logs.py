@@ -53,7 +53,7 @@ from reconciler.storage.untrusted_files import describe_special, read_regular
 NAME = "loadgen"
 USER_CONF = "user.conf"
 LEAVES = "LoadGen's logs"
-DECLARE = "take `harness: {results: …}` out"
+DECLARE = "remove `harness: {results: …}`"
 LOGS = "mlperf_log_*"
 SCORES_ITSELF = False
 TESTS_ITSELF = False
@@ -91,13 +91,13 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
 def judge_run(run: RunFiles) -> Verdict:
     for name in (SUMMARY, ACCURACY_LOG):
         if what := describe_special(run.output / name):
-            return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does")
+            return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "check the command")
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
-        return Verdict({}, problem, "backend", "check the child's log")
+        return Verdict({}, problem, "backend", "see the child's log")
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
         # Only a completed run has written all of its files.
@@ -105,9 +105,9 @@ def judge_run(run: RunFiles) -> Verdict:
     ]
     if differing:
         ended = _ending(run.said) if run.by_command else ""
-        problem = f"LoadGen did not run what was asked for, as {DETAIL} shows: {'; '.join(differing)}{ended}"
-        checked = "what the command does" if run.by_command else "LoadGen's version and the round"
-        fix = f"the logs are kept; check {checked}, then run again"
+        problem = f"LoadGen ran other settings than requested, see {DETAIL}: {'; '.join(differing)}{ended}"
+        checked = "the command" if run.by_command else "LoadGen's version and the round"
+        fix = f"check {checked}, then run again; the logs are kept"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
         return Verdict(run.said)
@@ -280,7 +280,7 @@ def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "check the child's log")
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     return judge_text(text, rules, said)
 
 
@@ -296,7 +296,7 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "check the child's log")
+        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
     checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:

@@ -82,14 +82,14 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     Raises ReconcilerError if there is none.
     """
     if not is_folder(path):
-        raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
+        raise ReconcilerError(f"{path}: no such folder", fix="pass the root of a submission tree, or a part of it")
     below = tuple(_below(str(path), "", _DEPTH))
     if below:
         return below
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
     if found is None:
         problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
-        raise ReconcilerError(problem, fix="name the folder above these, or one division or submitter of it")
+        raise ReconcilerError(problem, fix="pass the parent folder, or one division or submitter")
     return (found,)
 
 

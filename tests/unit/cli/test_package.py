@@ -272,7 +272,7 @@ def test_code_without_a_licence(packable: Path, reconcile: Reconcile) -> None:
     at = next(i for i, line in enumerate(lines) if "engine: {backend: external}" in line)
     lines.insert(at + 1, "      source: mine\n")
     spec.write_text("".join(lines))
-    refused(reconcile, "mine/run.py: it is published, and not committed", "src/digits: no licence for 1 published file")
+    refused(reconcile, "mine/run.py: it is published, but not committed", "src/digits: no licence for 1 published file")
     (packable / "mine/run.py").write_text("# SPDX-License-Identifier: Apache-2.0\nprint()\n")
     commit(packable, "Publish the code")
     reconcile()

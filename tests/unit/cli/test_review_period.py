@@ -30,10 +30,10 @@ def test_objections_name_contradictions_and_breaches(contradicted: Path, tmp_pat
     assert "1 draft" in out
     draft = (tmp_path / "drafts/Acme.md").read_text()
     assert "Tags: `by Other`, `against Acme`" in draft
-    assert "## user.conf does not say what ran" in draft
+    assert "## user.conf does not match the run" in draft
     assert "user.conf:1" in draft
     assert "open/Acme/src/llama3.1-8b" in draft
-    assert "## A rule is not kept (the code is more than a document)" in draft
+    assert "## A rule is not kept (the code is not only documents)" in draft
     assert "(`submitter.code`): no code, documents only in" in draft
     assert "Rule: submission rules: source code. " in draft
 

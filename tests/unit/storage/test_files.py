@@ -271,7 +271,7 @@ def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.
     owner.wait()
     left = int(os.read(owner.stdout.fileno(), 20))
     try:
-        problem = f"mine: process {owner.pid}, a pass, has ended, but a process that it left still holds it"
+        problem = f"mine: process {owner.pid}, a pass, has ended, but a process that it started still uses it"
         with pytest.raises(LockedError, match=problem) as caught:
             Lock(path, purpose="mine").acquire()
         assert f"fuser {path}" in caught.value.fix

@@ -144,7 +144,7 @@ def test_an_absent_object_is_not_a_store_that_does_not_answer(cause: Exception |
 def test_a_share_that_is_not_mounted_has_no_absent_objects(tmp_path: Path) -> None:
     remote = open_remote(f"file://{tmp_path}/store", {})
     assert remote.list_files() == {}
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         remote.get_size(SHA)
     (tmp_path / "store").mkdir()
     assert remote.get_size(SHA) is None

@@ -189,8 +189,8 @@ def judge_run(run: RunFiles) -> Verdict:
         return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
     differing = find_other_results(left, run.inputs)
     if differing:
-        problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
-        fix = "the results are kept; check the command and its configuration, then run again"
+        problem = f"the endpoints harness ran other settings than requested: {'; '.join(differing)}"
+        fix = "check the command and its configuration, then run again; the results are kept"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
     return Verdict({**run.said, **measured})

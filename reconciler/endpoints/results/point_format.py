@@ -96,8 +96,8 @@ def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
 
 
 def _refuse(differing: Sequence[str]) -> Verdict:
-    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
-    fix = "the results are kept; check the client and its version, then run again"
+    problem = f"the client ran other settings than requested: {'; '.join(differing)}"
+    fix = "check the client and its version, then run again; the results are kept"
     return Verdict({"contradictions": differing}, problem, "contradiction", fix)
 
 

@@ -175,7 +175,7 @@ def test_a_lowest_concurrency_without_its_point_leaves_the_curve_out(sent: Path,
         path.write_text(json.dumps({**json.loads(path.read_text()), "c_min_override": 4}))
     code, report = adopt(sent)
     assert code == 1
-    assert "its c_min_override is 4, and there is no such point" in report["error"]
+    assert "its c_min_override is 4, but this point does not exist" in report["error"]
 
 
 def test_accuracy_may_be_measured_at_other_points_than_the_rules_would_choose(sent: Path, adopt: Adopt) -> None:

@@ -137,7 +137,7 @@ def _show(as_json: bool) -> int:
     if not gpus:
         say("NVML reports no NVIDIA GPU here.")
     for gpu in gpus:
-        mode = {True: "cut", False: "undivided, supports MIG", None: "cannot be cut"}[gpu.mig]
+        mode = {True: "cut", False: "undivided, supports MIG", None: "does not support MIG"}[gpu.mig]
         say(f"GPU {gpu.index}  {gpu.name}  {mode}")
         for part in gpu.slices:
             say(f"  {part.profile}  {part.uuid}{'  made by reconcile' if part.uuid in ours else ''}")

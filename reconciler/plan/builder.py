@@ -18,7 +18,7 @@ from reconciler.resource.resources import Resource
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
-_NEEDED, _WAITS = "needed only by blocked steps", "waits for "
+_NEEDED, _WAITS = "needed only by what is blocked", "waits for "
 _WORK = (Work.MAKE, Work.START)  # runs in a child process, and may be blocked
 
 

@@ -92,7 +92,7 @@ def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
     desired = desire([Wish()])
     blocked = {r.address: "another machine" for r in desired.resources if r.kind is Kind.ENGINE}
     plan = World().plan(desired, Policy(only=frozenset({"engine"})), blocked)
-    why = "needed only by blocked steps (another machine)"
+    why = "needed only by what is blocked (another machine)"
     assert {s.change.address.label: s.blocked for s in plan.steps} == {
         "Dataset": why,
         "Model": why,

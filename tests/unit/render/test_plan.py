@@ -151,7 +151,7 @@ def test_what_waits_for_something_blocked_is_reported_with_it() -> None:
     engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(6)]
     absent = [step(e, blocked="8 x H200 (SXM) are declared", fix="run it there") for e in engines[:3]]
     waiting = [step(e, blocked="waits for Run perf (8 x H200 (SXM) are declared)") for e in engines[3:5]]
-    needed = step(engines[5], blocked="needed only by blocked steps (8 x H200 (SXM) are declared)")
+    needed = step(engines[5], blocked="needed only by what is blocked (8 x H200 (SXM) are declared)")
     text = render_plan_text(plan(*absent, *waiting, needed))
     assert "6 blocked: 8 x H200 (SXM) are declared\n      fix: run it there" in text
     assert text.count("H200 (SXM)") == 1

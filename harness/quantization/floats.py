@@ -91,7 +91,7 @@ def require_precision(model: Any, precision: str) -> None:
     halves = {name for name, kind in _HALVES.items() if kind in list_float_types(model) - own}
     found = quantized or ("" if precision in _LOW else min(halves, default=""))
     if found not in ("", precision):
-        problem = f"the model is already {found}; a {precision} engine cannot be built"
+        problem = f"the model is already {found}; cannot build an engine in {precision}"
         raise HarnessError(problem, "input", f"set engine.precision: {found}, or use a float32 model")
 
 

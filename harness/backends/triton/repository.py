@@ -243,7 +243,7 @@ def copy_engine(file: Path, folder: Path) -> None:
     files = [path for path in files_there if not _is_other_engine(path, file)]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
     if size > free:
-        problem = f"the engine needs {size:,} bytes, but {folder} has only {free:,}"
+        problem = f"the engine needs {size:,} bytes, but {folder} has only {free:,} free"
         raise HarnessError(problem, "resources", "free space on that file system (`reconcile gc`) and run again")
     for path in files:
         shutil.copyfile(path, folder / path.name)

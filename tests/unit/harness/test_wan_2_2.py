@@ -173,7 +173,7 @@ def test_a_failed_script_or_missing_dimension_is_no_score(logged: Path, capfd: p
     assert "ended with status 7" in capfd.readouterr().err
     assert evaluate(logged, dimensions=vbench.DIMENSIONS[1:]) == 1
     printed = capfd.readouterr()
-    assert "does not say all of appearance_style" in printed.err
+    assert "does not contain all of appearance_style" in printed.err
     assert not printed.out
 
 

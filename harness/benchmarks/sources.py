@@ -226,7 +226,7 @@ def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> File
             else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
         )
     if rule.end not in tail or (rule.size and size < rule.size):
-        return _be("cut off")
+        return _be("truncated")
     if rule.size and size > rule.size:
         return FileProblem("is too long", "are too long")
     digest = rule.digest or sums.get(rule.name, "")

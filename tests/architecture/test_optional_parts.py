@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -121,7 +122,7 @@ def part(request: pytest.FixtureRequest) -> Part:
 
 
 @pytest.fixture(scope="module")
-def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with both packages, without the part."""
     folder = tmp_path_factory.mktemp("without")
     for name in ("reconciler", "harness", "schemas", "specs"):
@@ -134,7 +135,8 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
             place.with_suffix(".py").unlink()
     for file, table in part.tables:
         (folder / file).write_text(delete_entry((folder / file).read_text(), table, part.entry))
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def delete_entry(text: str, table: str, entry: str) -> str:

@@ -113,8 +113,8 @@ def beats(other: CurvePoint, point: CurvePoint) -> bool:
 
 class Side(Struct, frozen=True):
     """One side of a comparison, of a cell. ``count``: accelerators of all nodes, 0 when not declared; ``headroom``: per
-    cent below the latency bound, "" where there is none or it is unknown. ``entered``: the official benchmark, where
-    that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run of one, its
+    cent below the tightest latency limit, "" where there is none or it is unknown. ``entered``: the official benchmark,
+    where that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run of one, its
     ceiling."""
 
     cell: Cell

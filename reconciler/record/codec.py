@@ -22,7 +22,7 @@ from reconciler.resource.codec import encode_canonical, make_versioned, read_doc
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written
+from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_margin, find_written
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -280,6 +280,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
         lasting=values.get("lasting") is True,
+        margin=find_margin(values),
     )
 
 

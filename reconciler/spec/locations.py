@@ -55,7 +55,7 @@ class Variables(Struct, frozen=True):
         ``sent``: the result leaves this machine, so each variable must be set and must have a permitted name: one that
         reveals nothing about this account, or is listed in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            problem = f"{show_quantity(text)} holds a variable in a notation that is not supported"
+            problem = f"{show_quantity(text)} contains a variable in an unsupported notation"
             raise UnfitError(problem, "write it as ${NAME}")
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")

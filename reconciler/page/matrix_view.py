@@ -22,7 +22,7 @@ from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
-_COLUMNS = ("margin", "percent")  # beside the result, of the systems that have any
+_COLUMNS = ("margin", "percent")  # next to the result, for the systems that have any
 _SLASHES = 3  # in a cell's name
 _FACETS = ("division", "system", "benchmark", "scenario")
 _SHORT = {

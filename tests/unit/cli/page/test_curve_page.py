@@ -55,7 +55,7 @@ def test_a_curve_is_plotted_next_to_itself_at_another_commit(
     assert "  Dedicated Offline run of 192 samples: " in capsys.readouterr().out
     assert main(["plot", CURVE, "-o", str(drawn)]) == 0
     assert f"{CURVE}: 7 points" in capsys.readouterr().out
-    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--beside", "HEAD"]) == 0
+    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--with", "HEAD"]) == 0
     said = capsys.readouterr().out
     now, then = said.partition(f"{CURVE}, now: ")[2].split(f". {CURVE}, HEAD: ")
     assert then.rstrip(".\n") == now

@@ -92,7 +92,7 @@ def _require_ours(folder: Path) -> None:
         raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
     whole = {*STATIC} <= parts and "index.html" in found
     if found and (parts - {*STATIC, VEGA} or not (whole or found == {_BEGUN})):
-        raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")
+        raise ReconcilerError(f"{folder} contains files that are not an export", fix="name a new or an empty folder")
 
 
 def _list_names(folder: Path) -> set[str]:

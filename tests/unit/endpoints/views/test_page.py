@@ -78,7 +78,7 @@ def test_a_curve_without_a_measured_point_has_no_plots() -> None:
 
 
 def test_a_curve_is_ready_where_all_its_points_are() -> None:
-    states = ["ready", "stale", "stale", "never"]
+    states = ["ready", "stale", "stale", "unmeasured"]
     row = sum_up_curve(make_document()["curves"][0], [{"state": state, "steps": 1} for state in states])
     assert (row["state"], row["metric"], row["steps"]) == ("stale", "at most 160 tokens/s", 4)
     assert row["notes"] == "2 of 3 points; nothing measured in Medium"

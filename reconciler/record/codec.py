@@ -138,11 +138,21 @@ _take_all = attrgetter(*_NAMES)
 
 @cache
 def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Make a decoder of a record's fields, with addresses as text. Records with an optional field are not plain."""
+    """Make a decoder of a record's fields, with addresses as text. The fields added later have their defaults."""
     types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
-    plain = msgspec.defstruct(
-        "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True
-    )
+    required = [("format", int), *((name, types[name]) for name in _NAMES if name in _REQUIRED)]
+    later = [
+        (
+            item.name,
+            types[item.name],
+            item.default
+            if item.default_factory is msgspec.NODEFAULT
+            else msgspec.field(default_factory=item.default_factory),
+        )
+        for item in msgspec.structs.fields(Record)
+        if item.name in Record.LEFT_OUT
+    ]
+    plain = msgspec.defstruct("Plain", [*required, *later], forbid_unknown_fields=True)
     return msgspec.json.Decoder(plain)
 
 

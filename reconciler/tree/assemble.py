@@ -466,7 +466,7 @@ def _cell(
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         format=form.NAME,
-        code=_code(settings),
+        code=describe_code(settings),
         power=_power(settings, performance, sources),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
@@ -527,13 +527,18 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
     return found
 
 
-def _code(settings: CellSettings) -> str:
+def describe_code(settings: CellSettings) -> str:
+    """Describe where the code of a cell's benchmark is, for the README of src/<benchmark>."""
     command = settings.command
     if command:
         return f"`{PurePosixPath(settings.harness_code or command[0]).name}`, a command of the submitter's"
-    path, name = settings.benchmark_path, settings.benchmark_code
     # A path outside the repository exists on one machine only; only its file name is useful to others.
-    return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
+    if path := settings.benchmark_path:
+        return f"`{PurePosixPath(path).name}`"
+    benchmark = BENCHMARKS.get(settings.benchmark_code)
+    if benchmark is None or benchmark.elsewhere:
+        return "the submitter's own code, which is not part of mlperf-reconciler"
+    return f"`harness.benchmarks.{benchmark.module}` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.errors import RecordError
+from reconciler.record import codec
 from reconciler.record.codec import check_plausible, decode, encode, record_id, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
@@ -73,6 +74,20 @@ def test_record_is_its_bytes(record: Record) -> None:
     data = encode(record)
     assert decode(data, "here") == record
     assert encode(decode(data, "here")) == data
+
+
+@pytest.mark.parametrize("name", ["tool", "marks", "values"])
+def test_fast_decoder_reads_records_without_a_later_field(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(encode(PLAIN))
+    del document[name]
+    monkeypatch.setattr(Record, "LEFT_OUT", frozenset({name}))
+    monkeypatch.setattr(codec, "_REQUIRED", frozenset(Record.__struct_fields__) - {name})
+    monkeypatch.setattr(codec, "_decode_any", None)  # the slow way
+    codec._make_plain_decoder.cache_clear()
+    try:
+        assert decode(json.dumps(document).encode(), "here") == PLAIN
+    finally:
+        codec._make_plain_decoder.cache_clear()
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(

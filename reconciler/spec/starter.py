@@ -1,4 +1,4 @@
-"""The commented starter spec that ``reconcile init`` writes, filled with what is known of the machine."""
+"""The commented starter spec that ``reconcile init`` writes, filled in with known facts about the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.storage.packaged_files import SCHEMA
 
 MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"  # for editors
 NOTHING_READ = Proposal({}, {}, ())
-# Comments of the starter for fields that no machine gives.
+# Starting values of fields that cannot be read from a machine.
 _SAID = {
     "system_name": "this-machine",
     "system_type_detail": "N/A",
@@ -26,7 +26,7 @@ _COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 
 def render_starter_spec(
     read: Proposal = NOTHING_READ, *, name: str = "my-submission", submitter: str = "Example"
 ) -> str:
-    """A spec that loads as it is. ``read``: what is known of the machine."""
+    """Render a valid spec. ``read``: known facts about the machine."""
     return _TEXT.substitute(
         modeline=MODELINE,
         name=render_value(name),
@@ -37,7 +37,7 @@ def render_starter_spec(
 
 
 def render_hardware(read: Proposal) -> Iterator[str]:
-    """The lines of a system's `hardware`."""
+    """Yield the lines of a system's `hardware`."""
     examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)
@@ -48,7 +48,7 @@ def render_hardware(read: Proposal) -> Iterator[str]:
 
 
 def render_description(read: Proposal) -> Iterator[str]:
-    """Every field that a submission needs, and what else was read."""
+    """Yield every required field of a submission, and all others that were read."""
     for field, meaning in DESCRIPTION_FIELDS.items():
         value = read.description.get(field)
         if value is None and field in REQUIRED:

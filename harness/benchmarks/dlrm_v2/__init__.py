@@ -22,7 +22,7 @@ _FIX = "run accuracy again"
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return auc and accuracy in percent, over the pairs of the answered samples: good of total."""
+    """Return auc and accuracy in percent, over the pairs of all answered samples; also good and total pairs."""
     labels = load_labels(dataset)
     found = [_read(data, labels[int(index)]) for index, data in zip(log.indices, log.data, strict=True)]
     pairs = np.concatenate(found)
@@ -35,7 +35,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
-    """[pairs, 2]. The official script takes the labels of the log, so that they must be those of the dataset."""
+    """Return [pairs, 2]. The official script takes the labels from the log, so they must equal the dataset's."""
     if len(data) != 8 * len(labels):
         problem = f"a response holds {len(data)} bytes, a sample of {len(labels)} pairs makes {8 * len(labels)}"
         raise HarnessError(problem, "input", _FIX)
@@ -48,10 +48,10 @@ def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
 
 
 def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Compute how often a clicked pair is predicted higher than one not clicked; equal predictions count half."""
+    """Compute how often a clicked pair has a higher prediction than one not clicked; ties count half."""
     order = np.argsort(predictions, kind="stable")
     clicked = labels[order] == 1
-    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equals
+    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equal values
     positive = np.diff(np.cumsum(clicked)[last], prepend=0)
     negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
     everything = int(positive.sum()) * int(negative.sum())
@@ -67,7 +67,7 @@ FORMATS = ("onnx", "pt2")
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format of the model: "onnx", or "pt2" for the PyTorch backends."""
+    """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return

@@ -1,8 +1,7 @@
-"""Criteo's day 23 as the reference's preparation leaves it on disk, laid out by pairs, so that a sample lies in one
-piece.
+"""Criteo's day 23 as left on disk by the reference's preparation, rearranged by pairs, so that a sample is contiguous.
 
-The first half of the day is evaluated; calibration takes the first 128,000 rows of the second, as calibration/
-CriteoTerabyte of mlcommons/inference says.
+The first half of the day is evaluated; calibration takes the first 128,000 rows of the second half, as in calibration/
+CriteoTerabyte of mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", 
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
 DTYPES = ("float32", "float16")
-_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, which a cache still holds once they were looked at
+_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, still in cache after they were checked
 _ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says; nothing was prepared"
 
 
 class Day(NamedTuple):
-    """Arrays on disk, mapped: dense [rows, 13], labels [rows], and of each categorical feature [rows, values].
-    ``tables``: how many rows the table of each has."""
+    """Memory-mapped arrays: dense [rows, 13], labels [rows], and for each categorical feature [rows, values].
+    ``tables``: number of rows in each feature's table."""
 
     folder: Path
     dense: np.ndarray
@@ -56,10 +55,11 @@ class Day(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """dense.npy [pairs, 13], sparse.npy int32 [pairs, 214], labels.npy float32 [pairs] and bounds.npy, where samples
-    begin; calibration_dense.npy and calibration_sparse.npy.
+    """Write dense.npy [pairs, 13], sparse.npy int32 [pairs, 214], labels.npy float32 [pairs] and bounds.npy, the start
+    of each sample; also calibration_dense.npy and calibration_sparse.npy.
 
-    ``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples), threads.
+    ``settings``: dtype ("float32" or "float16") of the dense features, count (number of samples, from the first),
+    threads.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "day 23 of Criteo 1 TB")
@@ -85,7 +85,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    """With the labels, which go into the answers as they are."""
+    """Load the samples with their labels, which are copied into the answers."""
     bounds = np.load(dataset / "bounds.npy")
     arrays = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in ("dense", "sparse", "labels")}
     return {name: Ragged(Consecutive(array, bounds)) for name, array in arrays.items()}
@@ -101,7 +101,7 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def read_day(source: Path) -> Day:
-    """Raises HarnessError naming the file that is missing, cut off, or not what it should be."""
+    """Read the day. Raises HarnessError naming the file that is missing, truncated, or invalid."""
     rules = [FileRule(name, kind="npy file", start=NPY) for name in (DENSE_FILE, LABELS_FILE)]
     check_files(source, [*rules, FileRule(SPARSE_FILE, kind="npz file", start=_ZIP)], fix=_FIX)
     labels = map_npy(source / LABELS_FILE, ["int32"], 1, _FIX)
@@ -116,7 +116,7 @@ def read_day(source: Path) -> Day:
 
 
 def _map_members(path: Path) -> Iterator[np.ndarray]:
-    """The arrays of an npz, which keeps them as they are: they need not be unpacked."""
+    """Map the arrays of an npz, which stores them uncompressed, without unpacking it."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -151,8 +151,8 @@ def _take_labels(day: Day, count: int) -> np.ndarray:
 def _copy(
     day: Day, first: int, count: int, dtype: str, output: Path, prefix: str, threads: int, counter: Counter
 ) -> None:
-    """Rows into new files, a chunk at a time on each thread: copying lets go of the interpreter, and so does looking at
-    what is copied. Raises HarnessError for the first value that cannot be."""
+    """Copy rows to new files, a chunk at a time on each thread: both copying and checking release the interpreter lock.
+    Raises HarnessError for the first invalid value."""
     dense = npy.open_memmap(output / f"{prefix}dense.npy", "w+", np.dtype(dtype), (count, DENSE))
     sparse = npy.open_memmap(output / f"{prefix}sparse.npy", "w+", np.dtype("int32"), (count, SPARSE))
     places = np.cumsum((0, *MULTI_HOT)).tolist()
@@ -160,7 +160,7 @@ def _copy(
     def copy(start: int) -> None:
         end = min(start + _AT_ONCE, count)
         rows = slice(first + start, first + end)
-        with np.errstate(over="ignore"):  # what is too large is infinite, and refused
+        with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is rejected
             dense[start:end] = day.dense[rows]
         check_dense(day.dense[rows], dense[start:end], rows.start, day.folder / DENSE_FILE)
         for table, (array, left, right) in enumerate(zip(day.sparse, places, places[1:], strict=False)):
@@ -174,7 +174,7 @@ def _copy(
     sparse.flush()
 
 
-# Which user-item pairs make a sample: 100 to 700 of them in a row, as the reference draws them.
+# Groups of user-item pairs that form samples: 100 to 700 consecutive ones, drawn as in the reference.
 #
 # For the published day 23 this gives dlrm_trace_of_aggregated_samples.txt byte for byte: 330,067 samples.
 
@@ -185,12 +185,12 @@ _DRAWN = 1 << 16
 
 
 def count_evaluated(rows: int) -> int:
-    """The first half of the day is evaluated; calibration takes from the second."""
+    """Return the number of rows in the first half, which is evaluated; calibration uses the second half."""
     return rows // 2 + rows % 2
 
 
 def group_pairs(pairs: int) -> NDArray[np.int64]:
-    """Find where samples begin, and last the end of the last, which is as long as pairs are left."""
+    """Find the starts of samples, and the end of the last one, which takes the remaining pairs."""
     random = np.random.RandomState(SEED)
     sizes = np.array(SIZES)
     ends: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
@@ -202,17 +202,17 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
     return np.append(bounds[:last], pairs)
 
 
-# Possible values of day 23: labels 0 or 1, dense features finite, and each multi-hot value a row of its table.
+# Checks of day 23's values: labels are 0 or 1, dense features finite, and each multi-hot value a row of its table.
 #
-# A part is looked at as it is copied, so that no byte is read twice; rows that are not copied are not looked at.
+# A part is checked when it is copied, so that no byte is read twice; rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
 _ROW_FIX = "bring it again, as `reconcile fetch dlrm-v2-99` says, or correct the row; nothing was prepared"
 
 
 def read_table_rows(source: Path) -> Sequence[int]:
-    """Read the rows of each table: the reference's, or those in ``table_rows.json`` next to the day, where they were
-    cut."""
+    """Read the number of rows of each table: the reference's, or those in ``table_rows.json`` next to a day with
+    smaller tables."""
     path = source / TABLES
     if not is_there(path):
         return TABLE_ROWS
@@ -226,14 +226,14 @@ def read_table_rows(source: Path) -> Sequence[int]:
 
 
 def check_labels(labels: np.ndarray, first: int, path: Path) -> None:
-    """``first``: the row of the day at which they begin."""
+    """Check the labels. ``first``: the first label's row in the day."""
     if _as_unsigned(labels).max(initial=0) > 1:
         row = int(np.flatnonzero((labels != 0) & (labels != 1))[0])
         raise HarnessError(f"{path}: row {first + row:,} has the label {labels[row]}, not 0 or 1", "input", _ROW_FIX)
 
 
 def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: Path) -> None:
-    """``given``: on disk; ``taken``: the same in the type of the samples."""
+    """Check dense features. ``given``: as on disk; ``taken``: the same in the samples' type."""
     if not np.isfinite(taken).all():
         row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
         value = f"{given[row, column]} as dense feature {column}"
@@ -241,8 +241,8 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: Path) ->
 
 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: Path, table: int) -> None:
-    """``rows``: of the table, which is also the number of the array in the file."""
-    if _as_unsigned(values).max(initial=0) >= rows:  # a value below 0 is a large one here
+    """Check a feature's values. ``rows``: number of rows of its table, which also numbers the array in the file."""
+    if _as_unsigned(values).max(initial=0) >= rows:  # as unsigned, a negative value is large
         row, column = np.argwhere((values < 0) | (values >= rows))[0].tolist()
         problem = f"{path}/{table}.npy: row {first + row:,} has the value {values[row, column]:,}"
         raise HarnessError(f"{problem}, and table {table} has rows 0 to {rows - 1:,}", "input", _ROW_FIX)

@@ -1,4 +1,4 @@
-"""The layers of DLRM-DCNv2, by the names of their weights in torchrec's DLRM_DCN, which the checkpoint has too."""
+"""The layers of DLRM-DCNv2, by their weight names in torchrec's DLRM_DCN, which the checkpoint uses as well."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.errors import HarnessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """``width``: of an embedding; ``bottom`` and ``top``: of the layers of both perceptrons; ``crosses``: layers of the
-    cross network, and ``rank`` of their products. By default those of the reference."""
+    """``width``: of an embedding; ``bottom`` and ``top``: of the layers of both perceptrons; ``crosses``: number of
+    cross network layers, and ``rank`` of their products. Defaults are the reference's."""
 
     rows: tuple[int, ...] = TABLE_ROWS
     width: int = 128
@@ -37,7 +37,7 @@ def name_bottom(layer: int) -> str:
 
 
 def name_cross(what: str, layer: int) -> str:
-    """``what``: "V_kernels", "W_kernels" or "bias"."""
+    """Name a weight of the cross network. ``what``: "V_kernels", "W_kernels" or "bias"."""
     return f"inter_arch.crossnet.{what}.{layer}"
 
 
@@ -46,7 +46,7 @@ def name_top(layer: int, layers: int) -> str:
 
 
 def list_weights(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Every weight and its shape."""
+    """List every weight with its shape."""
     return dict(_walk_weights(shape))
 
 
@@ -70,7 +70,8 @@ def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def find_shape(shapes: Mapping[str, tuple[int, ...]]) -> Shape:
-    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
+    """Find a shape with the reference's depth and the checkpoint's widths. Raises HarnessError if weights do
+    not fit."""
     reference = Shape()
     layers = len(reference.top)
     shape = Shape(

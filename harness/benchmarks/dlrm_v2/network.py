@@ -20,7 +20,7 @@ _FLOAT = 4  # bytes
 
 
 def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
-    """model.onnx and tables.bin."""
+    """Write model.onnx and tables.bin."""
     counter.stage("building", len(shape.rows))
     net = NetworkBuilder(np.random.default_rng(1))
     x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
@@ -58,7 +58,7 @@ def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Pa
 
 
 def _cross(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, first: str) -> str:
-    """Each layer: first * (W (V x) + bias) + x."""
+    """Compute each layer as first * (W (V x) + bias) + x."""
     x = first
     for layer in range(shape.crosses):
         inner = net.node("MatMul", [x, net.constant(checkpoint.read(name_cross("V_kernels", layer)).T)])

@@ -18,7 +18,7 @@ from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
 from reconciler.resource.quantities import join_listing, show_count, show_duration, show_rate
-from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
+from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM, MINIMUM
 from reconciler.rules.results.format import RecordValues
 
 _SUGGESTED = 2
@@ -85,7 +85,7 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
     declared = tuple(sorted(points))
     first = points[declared[0]]
     c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number(MAXIMUM)
-    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number("min_concurrency") or None
+    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number(MINIMUM) or None
     regions = derive_regions(declared, c_max, rules, c_min)
     drawn = tuple(_list_measured(points, seen))
     measured = tuple(point.concurrency for point in drawn)

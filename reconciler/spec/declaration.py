@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
-from reconciler.errors import Problem
+from reconciler.errors import Problem, ReconcilerError
 from reconciler.loadgen.keys import TARGET_QPS
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
@@ -22,7 +22,13 @@ from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
+from reconciler.rules.benchmark_files import (
+    SCRATCH_DEFAULTS,
+    SCRATCH_VARIABLE,
+    BenchmarkFiles,
+    choose_scratch,
+    find_benchmark_files,
+)
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
@@ -207,15 +213,14 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
     """Return the scratch space as a location would be written: by its variable if that is set."""
     named = variables.environment.get(SCRATCH_VARIABLE)
+    try:
+        chosen = choose_scratch(named, lambda path: _is_there(path, looked))
+    except ReconcilerError as error:
+        raise UnfitError(error.message, error.fix) from error
     if named:
-        # A commit is read independently of the machine, with unexpanded variables.
-        if not named.startswith(("/", "${")):
-            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
-            raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
         return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
     variables.read[SCRATCH_VARIABLE] = named
-    found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
-    return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
+    return chosen or SCRATCH_DEFAULTS[0], Origin(f"{SCRATCH_VARIABLE} of the guides")
 
 
 def _is_there(path: str, looked: dict[str, bool]) -> bool:

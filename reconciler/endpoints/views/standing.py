@@ -18,7 +18,7 @@ from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
 from reconciler.resource.quantities import join_listing, show_count, show_duration, show_rate
-from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
+from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM, MINIMUM
 from reconciler.rules.results.format import RecordValues
 
 _SUGGESTED = 2
@@ -87,7 +87,7 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
     declared = tuple(sorted(points))
     first = points[declared[0]]
     settings = seen.desired.detail(Address(Kind.RESULT, str(first))).settings
-    c_max, c_min = settings.get_number(MAXIMUM), settings.get_number("min_concurrency") or None
+    c_max, c_min = settings.get_number(MAXIMUM), settings.get_number(MINIMUM) or None
     benchmark = rules.benchmarks.get(settings.official or first.benchmark)
     regions = derive_regions(declared, c_max, rules, c_min)
     drawn = tuple(_list_measured(points, seen))

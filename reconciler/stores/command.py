@@ -127,7 +127,12 @@ def add_transfer_options() -> list[click.Parameter]:
     return [
         click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]..."),
         click.Option(
-            ["--parallel"], type=click.IntRange(1, 64), default=4, show_default=True, help="Concurrent transfers."
+            ["--parallel"],
+            type=click.IntRange(1, 64),
+            default=4,
+            show_default=True,
+            metavar="N",
+            help="Concurrent transfers.",
         ),
         click.Option(["--dry-run"], is_flag=True, help="Only show what would be copied."),
         click.Option(

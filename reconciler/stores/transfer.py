@@ -136,13 +136,11 @@ def list_push_due(
         elif item.sha256 in there:
             rest.append(
                 TransferResult(
-                    item,
-                    TransferStatus.WRONG,
-                    "the store has different bytes under its name, and it is not available locally",
+                    item, TransferStatus.WRONG, "the store has other bytes under its name, and there is no local copy"
                 )
             )
         else:
-            rest.append(TransferResult(item, TransferStatus.ABSENT, "it is neither local nor in the store"))
+            rest.append(TransferResult(item, TransferStatus.ABSENT, "neither this machine nor the store has it"))
     return due, rest, there
 
 

@@ -19,8 +19,8 @@ from harness.catalog import BACKENDS
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.settings import DECLARED
 from reconciler.resource.canonical import is_digest
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -31,6 +31,8 @@ from reconciler.resource.settings import (
     BUILD,
     COMMAND,
     HARNESS,
+    MAXIMUM,
+    MINIMUM,
     SERVICE,
     CellSettings,
     SubmissionSettings,
@@ -154,10 +156,7 @@ _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.pat
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_SHOWN = (
-    *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
-    *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
-)
+_SHOWN = ("engine.", "run.", "compliance.", *DECLARED, MINIMUM, MAXIMUM)
 
 
 def assemble(
@@ -466,7 +465,7 @@ def _cell(
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         format=form.NAME,
-        code=_code(settings),
+        code=describe_code(settings),
         power=_power(settings, performance, sources),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
@@ -527,13 +526,18 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
     return found
 
 
-def _code(settings: CellSettings) -> str:
+def describe_code(settings: CellSettings) -> str:
+    """Describe where the code of a cell's benchmark is, for the README of src/<benchmark>."""
     command = settings.command
     if command:
         return f"`{PurePosixPath(settings.harness_code or command[0]).name}`, a command of the submitter's"
-    path, name = settings.benchmark_path, settings.benchmark_code
     # A path outside the repository exists on one machine only; only its file name is useful to others.
-    return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
+    if path := settings.benchmark_path:
+        return f"`{PurePosixPath(path).name}`"
+    benchmark = BENCHMARKS.get(settings.benchmark_code)
+    if benchmark is None or benchmark.elsewhere:
+        return "the submitter's own code, which is not part of mlperf-reconciler"
+    return f"`harness.benchmarks.{benchmark.module}` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def verify_watts(view: CellView) -> Complaints:
 
 
 def _asks(view: CellView) -> bool:
-    """Return True if the kit of the run's time requests statistics from the daemon."""
+    """Return True if the power kit of that release requests statistics from the daemon."""
     run = view.performance
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
 

@@ -111,7 +111,7 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
     for name, why in _NOT_OF_AGENTS.items():
         given = next((own for own in settings if own == name or (name.endswith(".") and own.startswith(name))), "")
         if given and settings[given][0].value.value:
-            yield given, f"an agentic benchmark has no {given}: {why}", "take it out"
+            yield given, f"an agentic benchmark has no {given}: {why}", "remove it"
     count, size = (settings.get(name) for name in (keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT))
     if size is None:
         fix = "write 'performance_sample_count: 613', the number of conversations"

@@ -217,7 +217,7 @@ def test_an_archive_that_is_here_already_is_only_unpacked(scratch: Scratch) -> N
 @pytest.mark.parametrize("name", ["val/../../escaped", "val//etc/escaped"])
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.tgz").write_bytes(tar_files({name: b"x"}))
-    with pytest.raises(StorageError, match="leads elsewhere"):
+    with pytest.raises(StorageError, match="points outside"):
         unpack_folder(tmp_path / "a.tgz", "val/", tmp_path / "out" / "in", known=1000, moved=lambda _: None)
     assert not list(tmp_path.rglob("escaped"))
 

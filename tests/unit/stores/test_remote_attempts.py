@@ -201,7 +201,7 @@ def test_what_came_back_is_written_into_its_own_folder_alone(lab: Lab, path: str
     )
     lab.queue.ended = True
     executor.poll(handle)
-    assert "not a file that a job leaves" in Result.read(attempt.result).problem
+    assert "not an expected job output" in Result.read(attempt.result).problem
     assert (attempt.folder / "attempt.json").read_bytes() == before
 
 

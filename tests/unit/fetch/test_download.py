@@ -367,7 +367,7 @@ def test_what_comes_with_a_redirect_is_not_read(tmp_path: Path) -> None:
 def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path, count: bytes) -> None:
     reported = {
         b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\n\r\n": "answered 503 Busy",
-        b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "another part",
+        b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "wrong byte range",
     }
     for answer, said in reported.items():
         with serve_endlessly(answer % count, b"") as address, pytest.raises(StoreError, match=said):

@@ -67,9 +67,9 @@ def test_working_folder_cannot_shadow_the_harness() -> None:
     ("number", "words"),
     [
         (signal.SIGKILL, "signal 9 usually means that the kernel ran out of memory: use a smaller batch"),
-        (signal.SIGSEGV, "signal 11 (SIGSEGV) is a fault in the program or a library of it"),
-        (signal.SIGABRT, "signal 6 (SIGABRT) is a fault in the program"),
-        (signal.SIGTERM, "signal 15 (SIGTERM) asks a process to end"),
+        (signal.SIGSEGV, "signal 11 (SIGSEGV) is a crash in the program"),
+        (signal.SIGABRT, "signal 6 (SIGABRT) is a crash in the program"),
+        (signal.SIGTERM, "signal 15 (SIGTERM) is a request to stop"),
         (signal.SIGUSR1, "find the sender of signal 10 (SIGUSR1)"),
         (250, "find the sender of signal 250"),
     ],

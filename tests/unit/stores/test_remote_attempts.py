@@ -214,7 +214,7 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
     lab.store.rename(away)
     found = executor.poll(handle)
     assert found.goes_on
-    assert "waits" in found.note
+    assert "cannot be fetched yet" in found.note
     with pytest.raises(TransportSilentError):
         lab.carrier().bring(attempt.folder)
     away.rename(lab.store)

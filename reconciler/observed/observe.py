@@ -224,7 +224,7 @@ def find_obstacle(
         if path and not (root / path).exists():
             if name := find_variable(path):
                 fix = f"export {name}=/path/to/it, or write the path in the spec"
-                return Obstacle(f"the environment variable {name}for {path} is not set", fix)
+                return Obstacle(f"the environment variable {name} for {path} is not set", fix)
             places = locations.get(f"{kind}.looked_for", "")
             if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
                 return _explain_scratch(address, kind, places, locations)

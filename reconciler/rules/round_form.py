@@ -105,7 +105,7 @@ def check_place(where: str, names: Iterable[str]) -> None:
         raise RoundFileError(
             f"{where}.{misplaced}",
             "it applies to all scenarios and is ignored here",
-            fix="move it to `general`of the benchmark or the round",
+            fix="move it to `general` of the benchmark or the round",
         )
 
 

@@ -71,7 +71,8 @@ _RENAMED: Mapping[str, str] = {
     "use_spin_wait": "'run: {options: {spin: true}}'",
     "workspace_size": "'engine: {options: {workspace_mib: …}}', in MiB instead of bytes",
     **dict.fromkeys(
-        ("bert_opt_seqlen", "graphs_max_seqlen"), "'engine: {options: {sequence_lengths: \"128,384\"}}'to tune for each"
+        ("bert_opt_seqlen", "graphs_max_seqlen"),
+        "'engine: {options: {sequence_lengths: \"128,384\"}}' to tune for each",
     ),
     "input_dtype": "'measurements: {input_data_types: …}'",
     "weight_data_type": "'measurements: {weight_data_types: …}'",

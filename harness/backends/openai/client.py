@@ -180,7 +180,7 @@ class Client:
             if not served and len(listed) == 1:
                 served = listed[0]
             if not served:
-                fix = f"set run.options.model to one of:  {', '.join(listed) or 'it serves none'}"
+                fix = f"set run.options.model to one of: {', '.join(listed) or 'it serves none'}"
                 raise self._server.explain(
                     url, f"the server has {len(listed)} models, but run.options.model is not set", fix, "input"
                 )

@@ -136,7 +136,7 @@ def _name_weights(weights: Weights) -> dict[str, np.ndarray]:
         for kind in ("weight", "bias"):
             named |= {f"{ours}_{kind}": weights[f"{theirs}.{kind}"] for ours, theirs in pairs.items()}
     except KeyError as error:
-        problem = f"the model has no weights {error.args[0]}and is not an export of the reference's BERT"
+        problem = f"the model has no weights {error.args[0]} and is not an export of the reference's BERT"
         fix = "set model.path to the reference's bert_large_v1_1.onnx, or remove model.settings.format"
         raise HarnessError(problem, "input", fix) from error
     return named

@@ -129,7 +129,7 @@ class _Reader(Struct):
 
     def document(self, name: str) -> ResultDocument | None:
         if name not in self.files:
-            self.refuse(name, "it is not there", "result-summary-present" if name == RESULT_SUMMARY else "")
+            self.refuse(name, "it does not exist", "result-summary-present" if name == RESULT_SUMMARY else "")
             return None
         try:
             parse = parse_yaml_mapping if name == CONFIG else parse_json_object

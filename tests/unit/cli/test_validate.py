@@ -180,7 +180,7 @@ def test_a_link_out_of_the_repository_is_refused_and_nothing_of_its_file_is_show
     ):
         code, out, err = reconcile(*words)
         assert (code, SECRET in out + err) == (1, False), words
-        assert "the link leads out of the repository" in err, words
+        assert "the link points outside the repository" in err, words
 
 
 def test_links_within_the_repository_are_followed(declared: Path, reconcile: Reconcile) -> None:

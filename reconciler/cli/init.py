@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -24,6 +25,8 @@ from reconciler.spec.submission_template import (
     render_submission_spec,
 )
 
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
+
 
 def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
     """Describe the written files, and the tasks left to the user."""
@@ -39,7 +42,9 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
         lines.append(f"Starting values from published results ({len(started)} of {cells} cells):")
         lines += [f"  {value.setting} {value.value}: {value.shown}, {value.source}" for value in started]
     if wanted.adapter is not None and wanted.adapter.known.notes:
-        lines.append(f"About {wanted.adapter.name}: {' '.join(wanted.adapter.known.notes.split())}")
+        notes = " ".join(wanted.adapter.known.notes.split())
+        lines.append(f"About {wanted.adapter.name}:")
+        lines += [f"  - {sentence}" for sentence in _SENTENCES.split(notes)]
     lines.append(f"To fill in: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
     return lines
 

@@ -159,6 +159,6 @@ class _GenerationLines:
 
 def _say_check(checked: RehearsalCheck) -> None:
     by_nature = show_count(sum(checked.expected.values()), "finding")
-    say(f"Check: {by_nature} on what is short because it is a rehearsal ({', '.join(checked.expected)}); in addition:")
+    say(f"Check: {by_nature} because a rehearsal is short ({', '.join(checked.expected)}); also:")
     say(render_findings_text(checked.unexpected, by="submitter", limit=LIMIT, paint=choose_paint()))
     say(f"`package` refuses it: {checked.refused[0].reason}." if checked.refused else "`package` would take it!")

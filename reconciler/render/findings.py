@@ -190,7 +190,7 @@ def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     lines = [f"  {head} {escape_line(finding.cell or 'tree')}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
     lines.append(f"    {escape_line(str(complaint.place))}: {escape_line(complaint.found)}")
     where = f" ({escape_line(str(complaint.other))})" if complaint.other else ""
-    lines.append(f"    {'but' if complaint.other else 'wanted'}: {escape_line(complaint.wanted)}{where}")
+    lines.append(f"    {'but' if complaint.other else 'expected'}: {escape_line(complaint.wanted)}{where}")
     lines += [f"    a question: {escape_line(complaint.doubt)}"] if complaint.doubt else []
     lines += [f"    likely: {escape_line(complaint.cause)}"] if complaint.cause else []
     lines += [f"    fix: {escape_line(complaint.fix)}"] if complaint.fix else []

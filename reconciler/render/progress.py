@@ -262,7 +262,7 @@ def render_progress_of(
         "stage": progress.stage,
         "done": done if counted.expected or counted.done else "",
         "pace": f"{show_rate(found.per_second)}/s" if found.per_second is not None else "",
-        "left": _show_left(found.left, counted),
+        "left": _show_left(found.left, counted) or _show_elapsed(counted),
         "text": "" if counted is not progress else progress.text,
     }
     for name in (None, *_LEFT_OUT):
@@ -280,6 +280,11 @@ def _show_left(seconds: float | None, progress: Progress) -> str:
     if seconds > 0:
         return f"{show_duration(max(1.0, seconds))} left"
     return "ending" if progress.expected else "longer than expected"
+
+
+def _show_elapsed(progress: Progress) -> str:
+    """Return how long a step has run that reports only its stage."""
+    return f"for {show_duration(progress.seconds)}" if progress.seconds >= EVERY and not progress.done else ""
 
 
 def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 0.0) -> tuple[str, str]:

@@ -160,5 +160,5 @@ def _check(
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
-    fix = "take it out, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
+    fix = "remove it, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)

@@ -239,7 +239,7 @@ def test_slices_of_others_that_could_be_ours_are_left_alone(machine: Machine, tm
     [
         (Hardware("B200", count=1, slices=("1g.23gb",)), "this machine has 2 x NVIDIA A100 and 1 x NVIDIA T4"),
         (Hardware("T4", count=1, slices=("1g.5gb",)), "cannot be cut"),
-        (Hardware("A100", count=1, slices=("7g.80gb",)), "no room for 1x 7g.80gb: 1x 1g.10gb is there already"),
+        (Hardware("A100", count=1, slices=("7g.80gb",)), "no room for 1x 7g.80gb: 1x 1g.10gb already exists"),
         (Hardware("A100", count=1, slices=("1c.2g.20gb",)), "part of a slice"),
     ],
 )

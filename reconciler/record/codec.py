@@ -290,7 +290,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
         lasting=values.get("lasting") is True,
-        margin=find_margin(values),
+        margin=find_margin(values.get("margins") or ()),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -142,12 +142,12 @@ def is_latency_limit(margin: Mapping[str, object]) -> bool:
     return str(margin["name"]).endswith((" latency", " TTFT", " TPOT"))
 
 
-def find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
+def find_margin(margins: Iterable[Mapping[str, object]]) -> tuple[str, str] | None:
     """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
     tightest of the latency limits."""
-    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    known = [margin for margin in margins if margin["headroom"]]
     asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(m)]
-    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
+    least = min(asked, key=lambda margin: float(str(margin["headroom"])), default=None)
     return (str(least["name"]), str(least["headroom"])) if least else None
 
 

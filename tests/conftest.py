@@ -74,6 +74,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: rank(item.nodeid))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """``-C`` changes this process's folder, and a passed test's folder is removed."""
+    os.chdir(item.config.rootpath)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Sets real environment variables, since children inherit them."""

@@ -26,6 +26,7 @@ from reconciler.resource.settings import (
     DIRECTOR,
     DISCLOSING,
     MAXIMUM,
+    MINIMUM,
     SLICES,
     STATE_EXPECT,
     CellFields,
@@ -273,7 +274,7 @@ def collect_result_inputs(reader: SettingsReader, upstreams: list[Input]) -> lis
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.take_below("measurements"), *reader.take("model.retraining", "infer_from")]
     own += [item for name in DISCLOSING for item in reader.take_below(name)]
-    own += reader.take(ACCURACY_FROM, MAXIMUM, "min_concurrency")
+    own += reader.take(ACCURACY_FROM, MAXIMUM, MINIMUM)
     pin = reader.find_source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.take_pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.kinds import ACCURACY, Address, Cell, Kind
 
 
 class Action(StrEnum):
@@ -100,17 +100,40 @@ class Drift(Struct, frozen=True):
     repair: str
 
 
+class Subject(StrEnum):
+    """What a finding is about: it decides which condition of a cell is False."""
+
+    RUN = "run"
+    ACCURACY = "accuracy"
+    TEST = "test"
+
+
 CONTRADICTED = "LogContradicted"  # kind of a finding: kept logs contain what LoadGen cannot have written in one run
+ACCURACY_BELOW = "AccuracyBelow"  # kind of a finding: a score misses the round's bar
+AUDIT_FAILS = "AuditFails"  # kind of a finding: a compliance test fails
+_SUBJECTS = {ACCURACY_BELOW: Subject.ACCURACY, AUDIT_FAILS: Subject.TEST}
 
 
 class Finding(Struct, frozen=True):
     """A problem that no action fixes: an INVALID run with its margin, accuracy below the bar, a required cell
-    missing."""
+    missing. ``where``: a cell, a file, or an address."""
 
     kind: str
     where: str
     message: str
     fix: str = ""
+
+    @property
+    def subject(self) -> Subject:
+        """Subject declared for its kind, else that of the resource that it is about."""
+        if (declared := _SUBJECTS.get(self.kind)) is not None:
+            return declared
+        if self.where.partition(":")[0] not in tuple(Kind):
+            return Subject.RUN
+        address = Address.parse(self.where)
+        if address.kind is Kind.COMPLIANCE_TEST:
+            return Subject.TEST
+        return Subject.ACCURACY if address.kind is Kind.SCORE or address.mode == ACCURACY else Subject.RUN
 
 
 class MovedSource(Struct, frozen=True):

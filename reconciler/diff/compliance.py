@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
+from reconciler.diff.change import AUDIT_FAILS, Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -21,7 +21,6 @@ from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _DATASET = "dataset."  # prefix of evidence about a dataset file
-AUDIT_FAILS = "AuditFails"  # kind of a finding
 
 
 class ComparisonState(Protocol):

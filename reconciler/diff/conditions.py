@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Change, Chosen, Difference, Finding
-from reconciler.diff.compliance import AUDIT_FAILS
+from reconciler.diff.change import AUDIT_FAILS, Change, Chosen, Difference, Finding, Subject
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
 from reconciler.resource.decisions import find_freeze
@@ -48,6 +47,9 @@ class _Facts(Struct, frozen=True):
                 if found is not None:
                     return found
         return None
+
+    def list_findings(self, subject: Subject) -> list[Finding]:
+        return [finding for finding in self.findings if finding.subject is subject]
 
     def why(self, change: Change) -> str:
         stop = self.blocked.get(change.key, "")
@@ -129,7 +131,7 @@ def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Fi
     cells, timed = _cells(cell, resources), _timed(cell, resources)
     for finding in findings:
         about = {own for own in cells if is_about(finding.where, own)}
-        if about & {cell, timed} or (about and _about_accuracy(finding)):
+        if about & {cell, timed} or (about and finding.subject is Subject.ACCURACY):
             yield finding
 
 
@@ -210,15 +212,6 @@ def _performed(facts: _Facts) -> Condition:
     return _stage("Performed", facts, facts.change(Kind.RUN, mode=PERFORMANCE), "Recorded")
 
 
-def _about_accuracy(finding: Finding) -> bool:
-    where = finding.where
-    return "accura" in finding.kind.lower() or where.startswith(f"{Kind.SCORE}:") or where.endswith(f"/{ACCURACY}")
-
-
-def _about_test(finding: Finding) -> bool:
-    return finding.kind == AUDIT_FAILS or finding.where.startswith(f"{Kind.COMPLIANCE_TEST}:")
-
-
 def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
     first = next(iter(findings), None)
     if first is not None:
@@ -230,13 +223,12 @@ def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterabl
 
 def _accurate(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=ACCURACY) or facts.change(Kind.SCORE)
-    return _verdict("Accurate", facts, change, filter(_about_accuracy, facts.findings), "Scored")
+    return _verdict("Accurate", facts, change, facts.list_findings(Subject.ACCURACY), "Scored")
 
 
 def _valid(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=PERFORMANCE)
-    others = (f for f in facts.findings if not _about_accuracy(f) and not _about_test(f))
-    return _verdict("Valid", facts, change, others, "Valid")
+    return _verdict("Valid", facts, change, facts.list_findings(Subject.RUN), "Valid")
 
 
 def _audited(facts: _Facts) -> Condition:
@@ -247,7 +239,7 @@ def _audited(facts: _Facts) -> Condition:
         return _brought(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
-    failing = [finding for finding in facts.findings if _about_test(finding)]
+    failing = facts.list_findings(Subject.TEST)
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")

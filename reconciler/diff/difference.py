@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
 from reconciler.diff.change import (
+    ACCURACY_BELOW,
     DIFFERS,
     FAILED,
     INVALID,
@@ -396,7 +397,7 @@ class Comparison(Struct):
             self.find_contradictions(resource.address, scored[-1])
             if scored[-1].problem:
                 fix = "raise the precision, calibrate better, or enter the cell in the open division"
-                self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
+                self.findings.append(Finding(ACCURACY_BELOW, str(resource.cell), scored[-1].problem, fix))
         elif remade and self.list_done(resource):
             self.plan_change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
         else:

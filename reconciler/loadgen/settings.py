@@ -129,7 +129,10 @@ SETTINGS = (
 AUDIT_UNREAD = ("4.1.8", "5.0.5")
 # Values that a round fixes and no user.conf states: the model's name in LoadGen's built-in configuration, and the seeds
 # there.
-_BUILT_IN = ("model_key", *keys.SEEDS)
+BUILT_IN = ("model_key", *keys.SEEDS)
+# Names under which a spec states settings of a run, and names of those that the round fixes, in user.conf order.
+DECLARED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.modes))
+RULED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.ruled))
 
 
 def name_loadgen_scenario(scenario: str) -> str:
@@ -162,7 +165,7 @@ def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
 
 def list_ruled(scenario: str) -> tuple[str, ...]:
     """List the names of the settings that the round fixes for this scenario, in either mode."""
-    return (*_BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
+    return (*BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
 
 
 def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.settings import CLIENT_CODE, DIRECTOR, KIT, STATE_SET, SystemSettings
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, choose_scratch, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
@@ -312,7 +312,7 @@ def _advise(seen: PlanResult) -> Iterator[Check]:
     if os.geteuid() == 0:
         fix = "run as an ordinary user: files that root makes cannot be changed by others"
         yield Check(MACHINE, "you are root", fix=fix, advice=True)
-    yield from _check_scratch()
+    yield from check_scratch()
     systems = {name: each for name, each in seen.desired.submission.systems.items() if each.runs_here}
     fitting = {name: each for name, each in systems.items() if find_unlike(each.hardware) is None}
     own = {name: each for name, each in fitting.items() if each.hardware.accelerator}
@@ -323,18 +323,24 @@ def _advise(seen: PlanResult) -> Iterator[Check]:
         yield from _check_power(seen.paths.root, name, system)
 
 
-def _check_scratch() -> Iterator[Check]:
-    named = os.environ.get(SCRATCH_VARIABLE, "")
-    there = [path for path in SCRATCH_DEFAULTS if Path(path).is_dir()]
-    if named and not Path(named).is_dir():
-        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {named}, which is not a folder", fix="correct it", advice=True)
-    elif not named and len(there) > 1:
-        text = f"two scratch spaces exist; {there[0]} is used, not {there[1]}"
+def check_scratch() -> Iterator[Check]:
+    try:
+        place = choose_scratch(named := os.environ.get(SCRATCH_VARIABLE), os.path.isdir)
+    except ReconcilerError as error:
+        yield Check(MACHINE, error.message, True, error.fix)
+        return
+    if not place:
+        return
+    if not Path(place).is_dir():
+        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {place}, which is not a folder", fix="correct it", advice=True)
+        return
+    others = [path for path in SCRATCH_DEFAULTS if path != place and Path(path).is_dir()]
+    if others and not named:
+        text = f"two scratch spaces exist; {place} is used, not {others[0]}"
         yield Check(MACHINE, text, fix=f"choose one: export {SCRATCH_VARIABLE}=DIR", advice=True)
-    for path in [named] if named and Path(named).is_dir() else there[: not named]:
-        if not os.access(path, os.R_OK | os.X_OK):
-            fix = "let this user read it, such as with: sudo chmod -R a+rX"
-            yield Check(MACHINE, f"the scratch space {path} cannot be read", True, f"{fix} {path}")
+    if not os.access(place, os.R_OK | os.X_OK):
+        fix = "let this user read it, such as with: sudo chmod -R a+rX"
+        yield Check(MACHINE, f"the scratch space {place} cannot be read", True, f"{fix} {place}")
 
 
 def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:

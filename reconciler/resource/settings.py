@@ -29,6 +29,7 @@ CLIENT_CODE = "client.code"  # code of the official Endpoints client
 ACCURACY_DATASET = "client.accuracy.dataset"
 CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # sources whose content enters keys
 MAXIMUM = "max_supported_concurrency"  # limit of the system that a curve of points measures
+MINIMUM = "min_concurrency"  # the smallest concurrency of its points
 DEDICATED_OFFLINE = "point.offline"  # marks a point that is a dedicated Offline run instead of a fixed concurrency
 AGENTIC = "point.agentic"  # marks a point of an agentic benchmark, whose client plays multi-turn conversations
 ACCURACY_FROM = "accuracy_from"  # setting of a cell without an accuracy run: the scenario whose run it shares

@@ -12,31 +12,15 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
+from reconciler.loadgen.settings import BUILT_IN, DECLARED, RULED
 
 # policy: the written rules. checker: the newer official checker. old checker: the previous one, which still runs.
 # mlperf.conf: LoadGen's built-in settings. loadgen: LoadGen's behaviour without any setting. audit.config: the files
 # that turn a run into a compliance test. verification: the scripts that judge one.
 SOURCES = ("policy", "checker", "old checker", "mlperf.conf", "loadgen", "audit.config", "verification")
 
-# A run's initial settings, under their names in specs (see ``reconciler.spec.declared``).
-SETTING_FIELDS = (
-    "model_key",
-    keys.QSL_RNG_SEED,
-    keys.SAMPLE_INDEX_RNG_SEED,
-    keys.SCHEDULE_RNG_SEED,
-    keys.MIN_DURATION,
-    keys.MIN_QUERY_COUNT,
-    keys.PERFORMANCE_SAMPLE_COUNT,
-    keys.ACCURACY_SAMPLE_COUNT,
-    keys.TARGET_QPS,
-    keys.TARGET_LATENCY,
-    keys.TARGET_LATENCY_PERCENTILE,
-    keys.SAMPLES_PER_QUERY,
-    "sample_concatenate_permutation",
-    "use_token_latencies",
-    "ttft_latency",
-    "tpot_latency",
-)
+# A run's initial settings, under their names in specs.
+SETTING_FIELDS = (*BUILT_IN, *DECLARED, *RULED)
 
 # Demands on a result. The prefix also determines which of two differing sources is stricter.
 DEMAND_FIELDS = (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
-from reconciler.errors import Problem
+from reconciler.errors import Problem, ReconcilerError
 from reconciler.loadgen.keys import TARGET_QPS
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
@@ -22,7 +22,13 @@ from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
+from reconciler.rules.benchmark_files import (
+    SCRATCH_DEFAULTS,
+    SCRATCH_VARIABLE,
+    BenchmarkFiles,
+    choose_scratch,
+    find_benchmark_files,
+)
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
@@ -43,15 +49,15 @@ from reconciler.spec.validation import find_node, find_position, is_misspelt, sh
 from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths
 
-# Background loads: cells that compute on other GPU slices during a measurement. Their settings are copied to the
-# measured cell, so that its own settings contain all inputs of its runs.
-
 _TAKEN = ("engine.", "run.", "model.", "dataset.", "benchmark.")
 _COUNT = "performance_sample_count"
 
 
 def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell], list[Problem]]:
-    """Return the cells with their backgrounds' settings, and the problems; a cell with a wrong background has none."""
+    """Return the cells with their backgrounds' settings, and the problems; a cell with a wrong background has none.
+
+    A background is a cell that computes on other GPU slices during a measurement. Its settings are copied to the
+    measured cell, so that its own settings contain all inputs of its runs."""
     known = {cell.cell: cell for cell in cells}
     found, problems = [], []
     for cell in cells:
@@ -114,14 +120,12 @@ def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Probl
     return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
-# Presets: included starting blocks for common systems, with published values and their sources.
-
 _FILE = Path(__file__).with_name("presets.yaml")
 PRESET_MARK = "/"  # part of a preset's name; names of a spec's blocks cannot contain it
 
 
 class Preset(Struct, frozen=True):
-    """``source``: where its values were published."""
+    """An included starting block for a common system. ``source``: where its values were published."""
 
     name: str
     source: str
@@ -155,13 +159,12 @@ def _read(name: str, node: MapNode) -> Preset:
     return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
 
 
-# Places where the submission tree may not be rendered, since it would mix with the repository's own files.
-
 _FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
 
 
 def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
-    """Return the problem with a tree at ``written``, and the fix; None if there is no problem."""
+    """Return the problem with a tree at ``written``, which may not mix with the repository's own files, and the fix;
+    None if there is no problem."""
     top, tree = root.resolve(), (root / written).resolve()
     if tree == RepositoryPaths(top).tree:
         return None
@@ -181,17 +184,13 @@ def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     return None
 
 
-# Default locations of MLPerf datasets and models, in the scratch space that submitters' guides describe.
-#
-# Locations never enter a key, so another machine only changes which places are searched.
-
 PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
     """Set a missing ``dataset.path`` or ``model.path`` to the first place that exists, else to the first place, and
-    record all places searched. ``looked``: updated with the existence of each place. Raises UnfitError if the variable
-    is not an absolute path."""
+    record all places searched. Locations never enter a key: another machine only searches other places. ``looked``:
+    updated with the existence of each place. Raises UnfitError if the variable is not an absolute path."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
@@ -207,15 +206,14 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
     """Return the scratch space as a location would be written: by its variable if that is set."""
     named = variables.environment.get(SCRATCH_VARIABLE)
+    try:
+        chosen = choose_scratch(named, lambda path: _is_there(path, looked))
+    except ReconcilerError as error:
+        raise UnfitError(error.message, error.fix) from error
     if named:
-        # A commit is read independently of the machine, with unexpanded variables.
-        if not named.startswith(("/", "${")):
-            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
-            raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
         return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
     variables.read[SCRATCH_VARIABLE] = named
-    found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
-    return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
+    return chosen or SCRATCH_DEFAULTS[0], Origin(f"{SCRATCH_VARIABLE} of the guides")
 
 
 def _is_there(path: str, looked: dict[str, bool]) -> bool:

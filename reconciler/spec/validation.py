@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
+from reconciler.loadgen.settings import RULED, SETTINGS
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, models, settings_models
 from reconciler.spec.fields import MAY_NAME_VARIABLES
@@ -28,15 +30,8 @@ from reconciler.spec.syntax import plain_form
 
 # Settings that only the round or the harness decides: a spec that sets one would be refused at the end.
 _FIXED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed", "accuracy_log_rng_seed"),
-        "is fixed by the round, as are all seeds",
-    ),
-    **dict.fromkeys(
-        ("target_latency_percentile", "samples_per_query", "ttft_latency", "tpot_latency", "use_token_latencies"),
-        "is fixed by the round",
-    ),
-    "sample_concatenate_permutation": "is fixed by the round",
+    **dict.fromkeys((*keys.SEEDS, "accuracy_log_rng_seed"), "is fixed by the round, as are all seeds"),
+    **dict.fromkeys(RULED, "is fixed by the round"),
     "model_key": "follows from the benchmark",
     "mode": "is decided by the pass, which makes an accuracy run and a performance run of each cell",
     "scenario": "is the cell's own name in spec.divisions",
@@ -63,8 +58,7 @@ _RENAMED: Mapping[str, str] = {
         ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
         "'target_qps: …', which each scenario takes as its own",
     ),
-    "performance_sample_count_override": "performance_sample_count",
-    "accuracy_sample_count_override": "accuracy_sample_count",
+    **{setting.conf_name: setting.name for setting in SETTINGS if setting.conf_name},
     **dict.fromkeys(("gpu_batch_size", "max_batch_size"), "'engine: {batch_size: …}'"),
     **dict.fromkeys(
         ("gpu_inference_streams", "num_streams", "inference_streams", "instance_group_count"), "'run: {streams: …}'"

@@ -19,8 +19,8 @@ from harness.catalog import BACKENDS
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.settings import DECLARED
 from reconciler.resource.canonical import is_digest
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -31,6 +31,8 @@ from reconciler.resource.settings import (
     BUILD,
     COMMAND,
     HARNESS,
+    MAXIMUM,
+    MINIMUM,
     SERVICE,
     CellSettings,
     SubmissionSettings,
@@ -154,10 +156,7 @@ _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.pat
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_SHOWN = (
-    *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
-    *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
-)
+_SHOWN = ("engine.", "run.", "compliance.", *DECLARED, MINIMUM, MAXIMUM)
 
 
 def assemble(

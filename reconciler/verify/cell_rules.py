@@ -36,17 +36,14 @@ from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.verify.verdicts import ANSWER_RULES, VERDICT_RULES
 
-# Figures in a verify file of TEST07, TEST08 or TEST09, compared with the verdict at its end. The official scripts and
-# this project's verdicts print the figures that they compare.
-
 Stated = Mapping[str, tuple[int, Decimal]]  # figure → its line, its value
 _N = r"(\d{1,18}(?:\.\d{1,18})?)"
 _ROUNDED = Decimal("0.01")  # means are printed with two digits
 
 
 class _File(Struct, frozen=True):
-    """Format of a test's verify file. ``figures``: pattern of each figure's line; ``needed``: the figure without which
-    nothing was compared, and its description."""
+    """Format of a test's verify file, which states the figures that its verdict compares. ``figures``: pattern of each
+    figure's line; ``needed``: the figure without which nothing was compared, and its description."""
 
     name: str
     figures: Mapping[str, re.Pattern[str]]
@@ -190,12 +187,9 @@ _FILES = {
 STATED_RULES = (verify_stated,)
 
 
-# Gaps in the comparison of a cell: a missing or unreadable file hides contradictions.
-
-
 def find_log_gaps(view: CellView) -> Iterator[Gap]:
-    """Yield a gap for each file that a comparison needs but cannot use; gaps of the same kind have the same
-    ``reason``."""
+    """Yield a gap for each file that a comparison needs but cannot use, which hides contradictions; gaps of the same
+    kind have the same ``reason``."""
     if not view.official and view.ruleset.is_known:
         place = Place(view.files.results.shown)
         yield make_gap(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
@@ -224,8 +218,6 @@ def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
         why = "cannot be read" if run.detail.problem else "is not there"
         yield make_gap(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
 
-
-# Text of a verify file: two verdicts in one file, and a required check that was skipped.
 
 _CHECKED = re.compile(r"(?P<check>[A-Z][A-Za-z ]{1,40} check) pass: (?P<verdict>True|False|Skipped)", re.ASCII)
 _FIRST = "First token check"
@@ -300,10 +292,6 @@ def verify_skipped(view: CellView) -> Complaints:
 VERDICT_WORD_RULES = (verify_one_verdict, verify_skipped)
 
 
-# A trace that LoadGen wrote with a log: one process writes both, and the trace contains each sample's latency.
-#
-# Nearly all published traces are empty, because LoadGen traces only on request.
-
 _PROCESS = re.compile(rb'"pid": ?(\d{1,12}),')
 _LATENCY = re.compile(rb'"name":"Sample",[^\n]{1,200}"complete_ns":(\d{1,18})\}')
 _WHOLE = b'{"name":"LastTrace"}'
@@ -359,8 +347,6 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
 
 TRACE_RULES = (verify_traces,)
 
-
-# The human-readable summary against the detail log of the same run: LoadGen writes both from the same numbers.
 
 _FEW = 3  # with more differences than this, the summary is from another run
 

@@ -61,6 +61,7 @@ def _make_variables(folder: Path) -> dict[str, str]:
         "PATH": f"{make_python(folder / 'bin')}:{os.environ['PATH']}",
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
+        "PIP_NO_COMPILE": "1",  # most of what is installed is not imported here
         "RECONCILE_LOCKS": str(folder / "locks"),
         "RUNNER_TEMP": str(folder / "runner"),
         **{f"GIT_{who}_{part}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")},

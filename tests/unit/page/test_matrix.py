@@ -38,7 +38,7 @@ def squares(matrix: dict[str, Any]) -> list[list[list[str]]]:
         (entry(reason="NotRecorded", metric=None, steps=4), "unmeasured"),
         (entry(reason="PreviousAttemptFailed", metric=None, steps=4), "failed"),
         (entry(reason="PreviousAttemptFailed", steps=1), "failed"),
-        (entry(reason="AccuracyBelowBar"), "failed"),
+        (entry(reason="AccuracyBelow"), "failed"),
         (entry(reason="Invalid", validity="INVALID"), "invalid"),
         (entry(reason="InputChanged", steps=2), "stale"),
     ],

@@ -208,7 +208,8 @@ def test_another_run_of_a_cell_lies_over_the_one_that_counts(recorded: Path) -> 
     runs = site.source.read_cell(CELL)["runs"]
     record = next(run["record"] for run in runs if run["performance"])
     assert site.source.read_run(CELL, record)["series"] == site.source.read_cell(CELL)["performance"]["series"]
-    assert "Another run" not in Page(site.show_cell(CELL, Links(), record)).text, "there is no other"
+    alone = Page(site.show_cell(CELL, Links()))
+    assert not [a for a in alone.all("a") if "other=" in (a["href"] or "")], "there is no other"
     for other in (next(run["record"] for run in runs if not run["performance"]), "Run/none", "../../etc/passwd"):
         with pytest.raises(ReconcilerError, match="no performance run"):
             site.show_cell(CELL, Links(), other)
@@ -276,6 +277,21 @@ def test_an_export_needs_no_server(recorded: Path, reconcile: Reconcile) -> None
         assert not page.all("form") or "data-filters" in page.all("form")[0], "nothing asks a server"
     assert "Merging adds no work" in (out / "plan.html").read_text()
     assert "HEAD against HEAD" in (out / "history.html").read_text()
+
+
+def test_an_export_draws_another_run_over_the_one_that_counts(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert reconcile("--busy")[0] == 0
+    assert reconcile("page", "--export", "out")[0] == 0
+    shown = recorded / f"out/cell/{CELL}.html"
+    runs = [run["record"] for run in open_page(recorded).read_cell(CELL)["runs"] if run["performance"]]
+    (other,) = (a["href"] or "" for a in Page(shown.read_text()).all("a") if "title" in a)
+    assert runs[0].rpartition("/")[2] in other, "the older of two runs"
+    over = Page((shown.parent / other).read_text())
+    assert f"{shown.name}" in {(a["href"] or "").rpartition("/")[2] for a in over.all("a")}, "leads back"
+    if can_draw():
+        names = [json.loads(text)["usermeta"]["tones"] for text in re.findall(r"\{.*usermeta.*\}", over.text)]
+        assert max(map(len, names)) >= 4, "a line and points of each run"
 
 
 def test_an_export_goes_over_an_earlier_one_and_over_nothing_else(recorded: Path, reconcile: Reconcile) -> None:
@@ -433,8 +449,8 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
         "1,200 of 5,000",
         "left",
         "LoadGen's minimum: 10 min",
-        "GPU power watts",
-        "650",
+        "GPU power",
+        "650 W",
     ):
         assert said in shown
     counter.close()

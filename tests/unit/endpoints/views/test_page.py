@@ -35,6 +35,7 @@ def make_document() -> dict[str, Any]:
         "seconds": 600.0,
         "offline": 192,
         "ceiling": None,
+        "agentic": False,
         "points": [make_point(2, "80", "160.5", "30"), make_point(64, "10", "150", None)],
     }
     cells = [
@@ -69,6 +70,12 @@ def test_a_dedicated_offline_run_is_the_ceiling_of_its_curve() -> None:
     ceiling = found["charts"][0].curves[-1]
     assert (ceiling.label, ceiling.points) == ("Offline", ((10, 200), (80, 200)))
     assert sum_up_curve(document["curves"][0], [])["metric"] == "at most 200 tokens/s"
+
+
+def test_the_axis_of_an_agentic_curve_counts_completed_turns() -> None:
+    curve = make_document()["curves"][0]
+    axes = [draw_curve({**curve, "agentic": agentic})[0].across for agentic in (False, True)]
+    assert axes == ["tokens/s per user", "tokens/s across completed turns"]
 
 
 def test_a_curve_without_a_measured_point_has_no_plots() -> None:

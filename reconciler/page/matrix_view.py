@@ -170,9 +170,9 @@ def mark_condition(condition: Document) -> dict[str, Any]:
 def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     state = find_state(entry, under_way)
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
-    accuracy = render_measured(entry["accuracy"])
+    accuracy = show_measured(entry["accuracy"])
     published = compare_published(entry)
-    notes = [STATES[state], said, render_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
+    notes = [STATES[state], said, show_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
     if published["asked"]:
         notes.append("{percent} of {asked} per accelerator: {source}".format(**published).removeprefix(" of "))
     return {
@@ -217,13 +217,13 @@ def compare_published(entry: Document) -> dict[str, str]:
 
 
 def _shorten(measured: Document | None) -> str:
-    return render_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
+    return show_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
 
 
 def _list_notes(entry: Document) -> list[str]:
-    efficiency = [render_measured(entry["efficiency"])] if entry["efficiency"] else []
+    efficiency = [show_measured(entry["efficiency"])] if entry["efficiency"] else []
     return efficiency + ([entry["validity"]] if entry["validity"] == "INVALID" else [])
 
 
-def render_measured(measured: Document | None) -> str:
+def show_measured(measured: Document | None) -> str:
     return render_metric_text((measured["value"], measured["unit"])) if measured else ""

@@ -113,7 +113,8 @@ class BenchmarkCode:
         return _describe_outputs(self.outputs)
 
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
-        """``load``: the backend's, which returns the session unless the benchmark has a loop."""
+        """Open the session of a run. ``load``: the backend's, which returns the session unless the benchmark has a
+        loop."""
         return load(plan)
 
     def respond(self, outputs: Outputs, indices: Sequence[int], /) -> Responses:

@@ -34,8 +34,8 @@ def check_target_latency(run: RunView) -> Complaints:
 
 @rule("run.percentile", "the percentile of the latency", sources=("inference rules", "mlperf.conf"))
 def check_percentile(run: RunView) -> Complaints:
-    """The percentile of the latency is the round's. It is ignored in Offline. In open, another percentile is a warning,
-    because the model may need one."""
+    """The log states the round's percentile of the latency. It has no effect in Offline. In open, another percentile is
+    a warning, because the model may need one."""
     key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
     ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:

@@ -117,7 +117,7 @@ def check_seeds(run: RunView) -> Complaints:
 @rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD))
 def check_least_duration(run: RunView) -> Complaints:
     """The minimum duration configured in LoadGen is at least the round's."""
-    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms")
+    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms", "minimum duration ")
 
 
 @rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD))
@@ -207,12 +207,12 @@ def check_network_name(run: RunView) -> Complaints:
         )
 
 
-def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
+def _least(run: RunView, key: str, limit: str, unit: str, what: str = "") -> Complaints:
     least, found = read_demand(run, limit), number(run.log, key)
     if least is not None and (found is None or found < least):
         amount = show_value(read_value(run.log, key))
         yield Complaint(
-            find_at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
+            find_at(run.log, key), f"{what}{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
         )
 
 

@@ -98,7 +98,7 @@ def check_names(view: SystemView) -> Complaints:
 
 @rule("system.network", "the network division's fields", sources=(_CHECK, OLD))
 def check_network(view: SystemView) -> Complaints:
-    """Network systems declare it and describe the network; closed ones leave is_network out. From v6.0 on, a
+    """Systems in the network division set is_network and describe the network; closed systems omit it. From v6.0 on, a
     description with this field must describe the network, whatever its value."""
     document = view.system.read.value
     if document is None:

@@ -315,7 +315,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         if known and test in rules.list_stated_tests():
             continue
         named = ", ".join(rules.compliance_tests) or "no test"
-        fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
+        fix = f"remove it; round {rules.round} asks {named} of {rules.name}"
         if known:
             others = [other.name for other in ruleset.benchmarks.values() if test in other.compliance_tests]
             fix += f", and {test} of {join_listing(others, most=12) or 'none'}"
@@ -353,7 +353,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
     form = find_declared_format(found.settings)
     if form.TESTS_ITSELF:
         message = f"{source} has {form.LEAVES}, from which no other scenario can be inferred"
-        return [make_cell_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
+        return [make_cell_problem(cell, value, message, "remove infer_from: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
@@ -364,9 +364,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             if other
             else f"round {ruleset.round} has no {source.benchmark}"
         )
-    return (
-        [make_cell_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
-    )
+    return [make_cell_problem(cell, value, why, "remove infer_from: the cell then has runs of its own")] if why else []
 
 
 class _Demand(NamedTuple):

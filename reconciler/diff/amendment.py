@@ -110,7 +110,7 @@ def judge_amendment(
     if not after.find_result(cell):
         due = [c.address.label for c in after.difference.changes if c.address.cell == cell and c.how is Work.MAKE]
         why = f"it is not complete: {', '.join(due)} must be repeated" if due else "it is not published any more"
-        fix = f"make it (reconcile cell={cell}), or withdraw it: take it out of the spec, which needs no amendment"
+        fix = f"make it (reconcile cell={cell}), or withdraw it: remove it from the spec, which needs no amendment"
         return (Refused(why, fix),)
     was, now = compare_results(cell, before, after)
     if was == now:

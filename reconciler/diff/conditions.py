@@ -189,6 +189,7 @@ def _make_status(
         marks=tuple(sorted(marks)),
         efficiency=performance.efficiency if performance and performance.address.cell == cell else None,
         notes=notes,
+        margin=performance.margin if performance and performance.address.cell == cell else None,
     )
 
 

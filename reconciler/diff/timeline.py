@@ -113,8 +113,8 @@ def beats(other: CurvePoint, point: CurvePoint) -> bool:
 
 class Side(Struct, frozen=True):
     """One side of a comparison of cells. ``count``: accelerators of all nodes, 0 if not declared; ``headroom``: per
-    cent below the latency bound, "" if there is none or it is unknown. ``entered``: the official benchmark, if its name
-    is known to differ; ``point``: a point of a curve; ``offline``: the curve's dedicated Offline run, its ceiling."""
+    cent below the tightest latency limit, "" if there is none or it is unknown. ``entered``: the official benchmark, if
+    its name is known to differ; ``point``: a point of a curve; ``offline``: the curve's Offline run, its ceiling."""
 
     cell: Cell
     value: str

@@ -494,6 +494,6 @@ def _files(
             match = pattern.search(data)
             if match:
                 line = data.count(b"\n", 0, match.start()) + 1
-                fix = "take it out of this branch's history and revoke it; specs refer to secrets, they never hold them"
+                fix = "remove it from this branch's history and revoke it; specs refer to secrets, they never hold them"
                 yield Remark("error", path, line, f"this looks like {what}", fix)
                 break

@@ -162,7 +162,7 @@ def observe_pins_here(
     recorded: Recorded,
     stamps: DigestCache,
 ) -> Pins:
-    """Observe the pins on the machines of these systems, on this disk and in the records."""
+    """Look up pinned inputs on the systems' machines, on this disk and in the records."""
     reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
     return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))

@@ -22,7 +22,7 @@ from reconciler.resource.codec import encode_canonical, make_versioned, read_doc
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written
+from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written, is_latency_limit
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -290,6 +290,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
         lasting=values.get("lasting") is True,
+        margin=_find_margin(values),
     )
 
 
@@ -341,3 +342,12 @@ def _invalid(values: Mapping[str, Any]) -> str:
         wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()
         found.append(f"try {suggestion['setting']}: {wanted}")
     return "; ".join(found)
+
+
+def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
+    tightest of the latency limits."""
+    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(m)]
+    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
+    return (str(least["name"]), str(least["headroom"])) if least else None

@@ -41,7 +41,8 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
 
 class CellStatus(Struct, frozen=True):
     """Status summary of a cell. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal,
-    synthetic. ``notes``: doubts about its kept logs, without effect on the status."""
+    synthetic. ``notes``: doubts about its kept logs, without effect on the status.
+    ``margin``: (name, headroom in percent) of the limit that decides."""
 
     cell: Cell
     conditions: tuple[Condition, ...]
@@ -51,6 +52,7 @@ class CellStatus(Struct, frozen=True):
     marks: tuple[str, ...] = ()
     efficiency: tuple[str, str] | None = None
     notes: tuple[str, ...] = ()
+    margin: tuple[str, str] | None = None
 
     @property
     def ready(self) -> ConditionStatus:

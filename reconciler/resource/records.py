@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -131,6 +132,16 @@ def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
 
 
+def is_thin(headroom: float | Decimal) -> bool:
+    """Return True for a latency limit that is met with less than two per cent of headroom: the next run may miss it."""
+    return 0 <= headroom < 2
+
+
+def is_latency_limit(margin: Mapping[str, object]) -> bool:
+    """Return True for the margin of a latency or, for language models, of TTFT or TPOT."""
+    return str(margin["name"]).endswith((" latency", " TTFT", " TPOT"))
+
+
 class Summary(Struct, frozen=True, array_like=True):
     """Summary of a record for comparing, selecting and reporting, so that a warm pass opens no record file.
 
@@ -140,6 +151,7 @@ class Summary(Struct, frozen=True, array_like=True):
     because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios, derived from the
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
+    ``margin``: (name, headroom in percent) of the margin that decides.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """
@@ -166,6 +178,7 @@ class Summary(Struct, frozen=True, array_like=True):
     efficiency: tuple[str, str] | None = None
     written: tuple[str, tuple[str, ...]] | None = None
     lasting: bool = False
+    margin: tuple[str, str] | None = None
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""

@@ -137,7 +137,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
         for number, line in find_lines(text, *_WORDS[name]):
             if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
-    # Some files state the log's digest in another algorithm first.
+    # Some files first state a digest of the log by another algorithm.
     stated = _list_hashes(text)
     digest, digest_line = next((item for item in stated if is_digest(item[0])), stated[0] if stated else ("", 0))
     return {name: tuple(values) for name, values in found.items()}, digest, digest_line
@@ -157,7 +157,7 @@ def hash_results(text: str) -> frozenset[str]:
 
 
 def _list_hash_lines(text: str) -> list[tuple[str, int]]:
-    """Return each with its line. The lines between are only counted."""
+    """Return each hash with its line number. The lines in between are only counted."""
     stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):

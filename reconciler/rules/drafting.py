@@ -283,7 +283,7 @@ def _read_endpoints(checker: CheckerTables, round_name: str, base: Ruleset) -> I
 
 
 def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
-    """Its code, not its tables, requires one of two scenarios that are both optional."""
+    """The checker's code, not its tables, requires one of two scenarios that are both optional."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
         found = {

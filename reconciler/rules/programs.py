@@ -1,4 +1,4 @@
-"""Protocol of a program other than MLPerf Inference, and the loading of its package.
+"""Protocol of a program other than MLPerf Inference, and functions that load its package.
 
 ``reconciler.resource.programs`` lists the programs and what belongs to them, without loading any.
 """

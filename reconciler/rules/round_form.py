@@ -1,6 +1,6 @@
 """The form of a round file: its sections and their allowed content. The newest round explains it.
 
-A name that nothing reads would have no effect without warning, so it is refused with its location.
+An unknown name would be ignored without warning, so it is refused with its location.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 problem in one raises a RoundFileError with its file, line and fix.
 
 A round that ``extends`` another takes its values, except those that it states itself; ``removed`` lists those that are
-gone. A round may also extend a later one: its ``removed`` values did not exist yet.
+gone. A round may also extend a later one; ``removed`` then lists what did not exist yet.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
 
 def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """If this round states a benchmark that is earlier for the later round, use this round's."""
+    """Drop the later round's earlier benchmarks that this round states itself."""
     earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
     return {**base, "earlier": earlier} if "earlier" in base else base
 

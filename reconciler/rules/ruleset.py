@@ -242,7 +242,7 @@ class Ruleset(Struct, frozen=True):
         return self.earlier.get(official_name)
 
     def find_official_name(self, name: str) -> str | None:
-        """Return the official name for a name or an alias; None if the round does not know it."""
+        """Return the official name for a name or an alias; None if the round does not have it."""
         official = self.aliases.get(name, name)
         return official if official in self.benchmarks else None
 
@@ -268,8 +268,8 @@ class Ruleset(Struct, frozen=True):
 
 
 def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ...]) -> Ruleset:
-    """Create a ruleset for a round without rules here. ``inferences``: those of any round. Truncation is the same in
-    every known round."""
+    """Create a ruleset for a round whose rules are not available. ``inferences``: those of any round. Truncation is the
+    same in every known round."""
     return Ruleset(
         round=name,
         layout=layout,

@@ -158,7 +158,7 @@ def _check_source(settings: Block, kind: str, facts: SourceFacts, usual: Mapping
         if own in known:
             yield from _check_source_value(layers[0], own, known[own])
         else:
-            fix = give_advice(own, known) if known else "take it out: it has none"
+            fix = give_advice(own, known) if known else "remove it: it has none"
             yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
 
 
@@ -167,7 +167,7 @@ def _check_source_value(setting: LayeredSetting, name: str, wanted: Any) -> Iter
     shown_value = show_quantity(value)
     if wanted == _NUMBER and not (is_whole(value) and value >= 0):
         yield make_problem(
-            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or take it out"
+            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or remove it"
         )
     elif wanted == _FLAG and not isinstance(value, bool):
         yield make_problem(setting, f"expected true or false, not {shown_value}", f"write '{name}: true' or false")
@@ -274,7 +274,7 @@ def _quantized(facts: BackendFacts, precision: str) -> str:
     if precision != "int8" or not facts.builds_engine:
         return ""
     return (
-        "take it out and set 'model: {settings: {precision: int8}}', which quantizes the model, "
+        "remove it and set 'model: {settings: {precision: int8}}', which quantizes the model, "
         "or use a model with Q/DQ nodes"
     )
 
@@ -306,7 +306,7 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
         fix = give_advice(name, known)
     else:
         able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
-        fix = f"take it out{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
+        fix = f"remove it{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
     yield make_problem(setting, message, fix)
 
 

@@ -139,7 +139,7 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
             continue
         for part in found:
             if isinstance(part, Placeholder) and part.name not in known:
-                fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for the braces themselves"
+                fix = f"{give_advice(part.name, known)}; for literal braces, write {{{{{part.name}}}}}"
                 yield make_problem(setting, f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
             if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):

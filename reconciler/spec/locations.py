@@ -55,7 +55,7 @@ class Variables(Struct, frozen=True):
         ``sent``: the result leaves this machine, so each variable must be set and must have a permitted name: one that
         reveals nothing about this account, or is listed in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            problem = f"{show_quantity(text)} holds a variable in a notation that is not supported"
+            problem = f"{show_quantity(text)} contains a variable in an unsupported notation"
             raise UnfitError(problem, "write it as ${NAME}")
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
@@ -160,5 +160,5 @@ def _check(
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
-    fix = "take it out, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
+    fix = "remove it, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)

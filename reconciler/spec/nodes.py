@@ -294,6 +294,4 @@ def _begins_template(outer: Node, inner: Node) -> bool:
 
 
 _WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or fill the template in first"
-_WRITE_SPEC = (
-    "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or take the file off the list"
-)
+_WRITE_SPEC = "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or remove the file"

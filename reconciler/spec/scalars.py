@@ -169,7 +169,7 @@ def parse_description_name(value: Any) -> str:
     written = parse_text(value)
     if written in _SET_ELSEWHERE:
         problem = f"{written} is not described here"
-        raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: take it out here")
+        raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: remove it here")
     return written
 
 
@@ -186,7 +186,7 @@ def parse_locations(value: Any, variables: Variables) -> tuple[str, ...]:
     """Parse one path, or a list of paths."""
     items = value if isinstance(value, list) else [value]
     if not items:
-        raise UnfitError("the list of paths is empty", "name a file or folder, or take it out")
+        raise UnfitError("the list of paths is empty", "name a file or folder, or remove it")
     return tuple(parse_location(item, variables) for item in items)
 
 

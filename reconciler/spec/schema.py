@@ -30,7 +30,7 @@ WIDTH = 100
 
 def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines = [f"PATH:  {found.path or '(the whole document)'}"]
-    lines += [f"TYPE:  {_show_type(found.node)}"] if found.node.get("type") or _choices(found.node) else []
+    lines.append(f"TYPE:  {_show_type(found.node)}")
     if text := str(found.node.get("description", "")):
         lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
     lines += list(_facts(found.node))

@@ -20,7 +20,7 @@ _SAID = {
     "accelerators_per_node": "0",
     "framework": "ONNX Runtime",
 }
-_COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
+_COMMENTS = {"accelerators_per_node": "   # in quotes: a checker reads a bare 0 as empty"}
 
 
 def render_starter_spec(
@@ -63,7 +63,7 @@ $modeline
 #
 #     reconcile validate      is the spec right?
 #     reconcile plan          what would be done, and why
-#     reconcile               do it; a second time there is nothing left to do
+#     reconcile               do it; a second pass has nothing to do
 #
 # Several files of this form in one folder merge (one per system, say); setting a value twice is an error.
 
@@ -75,7 +75,7 @@ metadata:
 spec:
   round: v6.1
   submitter: $submitter # your organisation's folder in the submission tree: letters, digits, . _ + -
-  rehearsal: true            # marks every record for ever; take it out for the real submission
+  rehearsal: true            # marks every record permanently; remove it for the real submission
 
   # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings next to 'use' win.
   defaults:
@@ -105,7 +105,7 @@ $description
       engine: {backend: onnxruntime, precision: fp32, batch_size: 1}
       measurements: {input_data_types: fp32, weight_data_types: fp32}
 
-    # Those of MLPerf are built in, too: 'reconcile benchmarks' lists them, and says what one needs on disk.
+    # The MLPerf benchmarks are built in, too: 'reconcile benchmarks' lists them with the data that they need.
     # resnet50: {dataset: {path: …}, model: {path: …}}
 
     # Your own: one Python file, and a model and data that stay where they are. Environment variables expand in these

@@ -187,7 +187,7 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from ("", "spec:", f"  round: {wanted.ruleset.round}")
     fill = f"   {FILL_IN}: your organisation's folder in the tree" if wanted.submitter == EXAMPLE_SUBMITTER else ""
     yield f"  submitter: {render_value(wanted.submitter)}{fill}"
-    yield "  # rehearsal: true   # marks every record for ever: nothing of it can be submitted"
+    yield "  # rehearsal: true   # marks every record permanently; none can be submitted"
     if wanted.writes_calibration:
         yield "  documents: {calibration: documents/calibration.md}   # published; how the models were quantized"
     yield from ("", "  systems:", f"    {wanted.system}:")

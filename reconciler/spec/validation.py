@@ -38,7 +38,7 @@ _FIXED: Mapping[str, str] = {
     "performance_issue_unique": "is set by the compliance tests alone",
     "performance_issue_same": "is set by the compliance tests alone",
 }
-_FIXED_FIX = "take it out; `reconcile rounds show` prints what the round rules"
+_FIXED_FIX = "remove it; `reconcile rounds show` prints what the round rules"
 
 # Foreign name → what to write instead.
 _RENAMED: Mapping[str, str] = {
@@ -104,7 +104,7 @@ _UNNEEDED: Mapping[str, str] = {
 def explain_foreign(name: str) -> tuple[str, str] | None:
     """Return (message, fix) for a foreign name; None for any other."""
     if name in _UNNEEDED:
-        return f"{name} has no counterpart here", f"take it out: {_UNNEEDED[name]}"
+        return f"{name} has no counterpart here", f"remove it: {_UNNEEDED[name]}"
     if name in _FIXED:
         return f"{name} {_FIXED[name]}", _FIXED_FIX
     if name in _RENAMED:

@@ -104,7 +104,8 @@ class Gap(Struct, frozen=True):
 
 
 class TreeReport(Struct, frozen=True):
-    """``root``: as the user typed it; ``rounds`` and ``layouts`` found; all findings in a fixed order."""
+    """Report on a tree. ``root``: as the user typed it; ``rounds`` and ``layouts`` found; all findings in a fixed
+    order."""
 
     root: str
     rounds: tuple[str, ...]

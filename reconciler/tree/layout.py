@@ -14,7 +14,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.rules.ruleset import Ruleset
 
 CHECKER_LOG = "submission_checker_log.txt"  # in results/: the output of the official checker
-# Valid folder names: no separators, spaces or leading dots (the submission rules forbid both).
+# Valid folder names: no separators, spaces or leading dots (the submission rules forbid the last two).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 
 

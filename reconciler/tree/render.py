@@ -57,7 +57,7 @@ class _Version(Struct, frozen=True):
 
 
 def join_declared_code(benchmarks: Collection[str], submission: SubmissionContent) -> dict[str, Content]:
-    """Join the files of a folder as which several benchmarks of the spec, on different systems, are entered."""
+    """Join the code of several benchmarks of the spec that are entered as one, on different systems."""
     code: dict[str, Content] = {}
     for benchmark in sorted(benchmarks):
         for name, content in submission.code.get(benchmark, {}).items():

@@ -111,10 +111,10 @@ def verify_tree_command(
     as_json: bool,
     show_all: bool,
 ) -> int:
-    """Find what contradicts itself in the submission tree at PATH.
+    """Find contradictions in the submission tree at PATH.
 
     PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v0.7 to v6.1. The
-    detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
+    detail logs show what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
     are compared with them. In a submission of MLPerf Endpoints, each point.yaml is compared with the client's files.
     """
     with show_progress(quiet=as_json) as report:
@@ -172,7 +172,7 @@ def objections_command(
     """Draft objections to the results in TREE: per submitter a paragraph for each cause, then each file, line and rule.
 
     TREE is a tree, a repository of results, or a part of one. Includes errors and warnings of `verify-tree` and broken
-    rules of `check`, no notes. Read a draft and ask the submitter before you file it. Exits with 2 when there is
+    rules of `check`, but no notes. Read a draft and ask the submitter before you file it. Exits with 2 if there is
     anything to object to.
     """
     with show_progress(quiet=as_json) as report:

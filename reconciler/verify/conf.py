@@ -40,7 +40,7 @@ _EVERYWHERE = tuple(
 def read_conf(view: CellView) -> ConfReading | None:
     """Read the file as LoadGen would for the published run; None if either is missing or refused.
 
-    If several model keys are possible, use the one with the fewest contradictions of the log, because the submitter
+    If several model keys are possible, use the one under which the file contradicts the log least: the submitter
     evidently used it.
     """
     return view.compute_once(_read_conf)

@@ -77,7 +77,7 @@ def verify_watts(view: CellView) -> Complaints:
     """Before the kit stops a phase, it requests the mean, minimum and maximum of the samples so far from the analyzer's
     daemon, and the director records the answer. All 165 answers of the 55 sessions of v4.1 and v5.1 match the published
     ``spl.txt`` to the last digit, if samples at or below 0 W are left out, as the daemon does. A different number of
-    samples is a warning, and so is a session without any answer from v4.0 on: earlier kits did not request them, and
+    samples is a warning, and so, from v4.0 on, is a session without any answer: earlier kits did not request them, and
     none of the 2,475 sessions of v2.1 has one. The daemon's own log has no answer that the director did not receive;
     its last lines may be missing, as in four sessions.
     """
@@ -122,7 +122,7 @@ def verify_watts(view: CellView) -> Complaints:
 
 
 def _asks(view: CellView) -> bool:
-    """Return True if the kit of the run's time requests statistics from the daemon."""
+    """Return True if the power kit of that release requests statistics from the daemon."""
     run = view.performance
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
 
@@ -217,9 +217,7 @@ def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
 @functools.lru_cache
 def _shape_sample(channels: int) -> re.Pattern[bytes]:
     """Match a line with this number of channels; the groups are the four values of the total and of each channel."""
-    each = (
-        rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES
-    )  # the first is a faster case of the second
+    each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other
     return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
 
 

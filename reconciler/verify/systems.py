@@ -68,7 +68,7 @@ def verify_names(view: SystemView) -> Complaints:
         yield replace(item, doubt="the two may be spellings of one name" if spelt else "")
 
 
-@question("system.accelerators", "why does the name count otherwise?", sources=(OURS,))
+@question("system.accelerators", "why does the system's name give another count?", sources=(OURS,))
 def verify_accelerators(view: SystemView) -> Complaints:
     """A name contains "4x" or "H100x4", but the description has another count. A question. In v4.1, v5.1 and v6.0, all
     125 descriptions match whose name counts in the second way, and all 147 whose ``system_name`` or
@@ -155,7 +155,7 @@ def verify_measurements_once(view: CellView) -> Complaints:
     yield from ask_repeated(view.files.measurements)
 
 
-@question("tree.round", "which round is it, whose rules are not here?", sources=(OURS,))
+@question("tree.round", "which round is it? Its rules are unknown here", sources=(OURS,))
 def ask_round(tree: Survey) -> Complaints:
     """The round was recognised but its rules are not available, so only rules that apply to any round were checked. A
     question.

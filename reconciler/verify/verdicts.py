@@ -118,7 +118,8 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
-    """The answers found and not found in the accuracy run add up to all, and only repeated answers can differ."""
+    """The answers found and not found in the accuracy run add up to the test's answers, and only repeated ones can
+    differ."""
     (line, logged), (other, matched), (_, missing) = (_first(found, names) for names in (_LOGGED, _MATCHED, _MISSING))
     if line and other and logged != matched + missing:
         yield _sum_complaint(

@@ -171,7 +171,7 @@ class Loop(Struct):
         before, self.head = self.head, git.resolve_commit(self.paths.root, "HEAD")
         if before and self.head and before != self.head:
             follows = git.is_ancestor(self.paths.root, before, self.head)
-            text = "" if follows else ", which does not follow it: everything is read again"
+            text = "" if follows else ", which is not a descendant: reading everything again"
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def note_own_commits(self) -> None:
@@ -219,7 +219,7 @@ class Follower:
         """Fetch, and fast-forward. Raises RepositoryError if the remote or git refuses."""
         name = git.find_branch(self._root)
         if not name:
-            self._once("no branch is checked out: nothing is taken from the remote")
+            self._once("no branch is checked out: not following the remote")
             return
         before = self._tips.get(name) or git.resolve_commit(self._root, f"refs/remotes/{self._remote}/{name}")
         tip = self._tips[name] = git.fetch(self._root, self._remote, name)
@@ -229,7 +229,9 @@ class Follower:
         if git.is_ancestor(self._root, tip, here):
             return
         if not git.is_ancestor(self._root, here, tip):
-            self._once(f"{self._remote}/{name} is at {tip[:7]}, which does not follow {here[:7]}: merge or reset it")
+            self._once(
+                f"{self._remote}/{name} is at {tip[:7]}, which is not a descendant of {here[:7]}: merge or reset it"
+            )
             return
         git.fast_forward(self._root, tip)
         self._say("fetched", f"{name}: {here[:7]} → {tip[:7]} from {self._remote}")

@@ -138,7 +138,8 @@ def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) ->
 
 
 def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
-    """Raises HarnessError if the pieces do not fill the shape: no tensor is larger than its data on disk."""
+    """Return the joined shape. Raises HarnessError if the pieces do not fill the shape: no tensor is larger than its
+    data on disk."""
     if len({len(piece.shape) for piece in pieces}) != 1:
         raise HarnessError(f"{name} has parts of different axes", "input", _FIX)
     ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)

@@ -37,7 +37,7 @@ def name_bottom(layer: int) -> str:
 
 
 def name_cross(what: str, layer: int) -> str:
-    """``what``: "V_kernels", "W_kernels" or "bias"."""
+    """Name a weight of the cross network. ``what``: "V_kernels", "W_kernels" or "bias"."""
     return f"inter_arch.crossnet.{what}.{layer}"
 
 

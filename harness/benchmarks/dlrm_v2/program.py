@@ -16,7 +16,7 @@ from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
 from harness.contract import Counter
 
 MODEL = "model.pt2"
-_LARGEST = 1 << 20  # pairs of a batch
+_LARGEST = 1 << 20  # pairs per batch
 
 
 def _ignore(_name: str, _value: torch.Tensor) -> None:
@@ -33,7 +33,7 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
     def forward(
         self, dense: torch.Tensor, sparse: torch.Tensor, note: Callable[[str, torch.Tensor], None] = _ignore
     ) -> dict[str, torch.Tensor]:
-        """``note``: is shown what each layer gives, by its name."""
+        """Compute the probabilities. ``note``: called with each layer's output and its name."""
         x = dense
         for layer in range(len(self._shape.bottom)):
             x = self._linear(x, name_bottom(layer)).relu()
@@ -69,7 +69,7 @@ def as_attribute(name: str) -> str:
 
 
 def write_program(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
-    """model.pt2. Weights lie in a file until then, so that no more than a tensor of them need fit into memory."""
+    """Write model.pt2. Until then weights are in a file, so that memory only has to hold one tensor at a time."""
     wanted = list_weights(shape)
     counter.stage("building", len(wanted))
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:

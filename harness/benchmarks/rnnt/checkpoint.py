@@ -1,4 +1,4 @@
-"""The reference's checkpoint: weights that PyTorch saved while it trained."""
+"""The reference's checkpoint: weights saved by PyTorch during training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from harness.benchmarks.rnnt.network import Weights
 from harness.benchmarks.saved_tensors import load_saved
 from harness.errors import HarnessError
 
-_UNUSED = "audio_preprocessor."  # what features are computed with
+_UNUSED = "audio_preprocessor."  # parts that compute features
 _FIX = "`reconcile fetch rnnt` brings the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:
-    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds something else."""
+    """Read the weights. Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains
+    something else."""
     state = _find_state(path, load_saved(path, _FIX))
     found = {name: tensor.float().numpy() for name, tensor in state.items() if not name.startswith(_UNUSED)}
     return {name.replace("joint_net", "joint.net"): np.ascontiguousarray(array) for name, array in found.items()}

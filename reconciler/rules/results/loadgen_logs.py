@@ -107,8 +107,9 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
     ]
     if differing:
         ended = _ending(run.said) if run.by_command else ""
-        problem = f"LoadGen did not run what was asked for, as {DETAIL} shows: {'; '.join(differing)}{ended}"
-        checked = "what the command does" if run.by_command else "LoadGen's version and the round"
+        problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
+        passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
+        checked = passes if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:

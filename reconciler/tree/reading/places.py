@@ -89,14 +89,17 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
     if found is None:
         problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
-        raise ReconcilerError(problem, fix="name the folder above these, or one division or submitter of it")
+        rendered = path / ".reconcile" / "tree"
+        fix = f"the tree that was rendered here: {rendered}" if is_folder(rendered) else ""
+        raise ReconcilerError(problem, fix=fix or "name the folder above these, or one division or submitter of it")
     return (found,)
 
 
 def _below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
-    if divisions and any(_is_division(Path(path, name)) for name in divisions):
+    is_named = depth == _DEPTH  # only the user's own path may have no submitter yet
+    if divisions and any(_is_division(Path(path, name), may_be_empty=is_named) for name in divisions):
         yield RootPlace(Path(path), shown, tuple(_submitters(Path(path), shown, divisions)))
         return
     for name in names:
@@ -114,9 +117,9 @@ def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[Submit
                 yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", layout)
 
 
-def _is_division(path: Path) -> bool:
+def _is_division(path: Path, *, may_be_empty: bool = True) -> bool:
     names = list_if_open(list_folders, path)
-    return not names or any(read_if_open(True, _is_submitter, path / name) for name in names)
+    return (may_be_empty and not names) or any(read_if_open(True, _is_submitter, path / name) for name in names)
 
 
 def _is_submitter(path: Path) -> bool:
@@ -149,7 +152,7 @@ def _around(path: Path) -> RootPlace | None:
 
 
 def _lone_submitter(path: Path) -> RootPlace | None:
-    """Find a submitter's folder outside any division: its system descriptions state the division."""
+    """Read a submitter's folder that is in no division; its system descriptions state the division."""
     if not _is_submitter(path):
         return None
     division = "closed"

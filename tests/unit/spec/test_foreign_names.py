@@ -37,7 +37,7 @@ def test_a_field_of_the_guides_stubs_is_answered(tmp_path: Path, name: str, wher
     }[where]
     (problem,) = problems_in(tmp_path, main=text)
     assert problem.path.endswith(f".{name}")
-    if problem.fix.startswith("take it out: "):
+    if problem.fix.startswith("remove it: "):
         return
     written = re.search(r"'([a-z_]+: .*?)'(?!\w)", problem.fix)
     if written is None:

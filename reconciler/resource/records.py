@@ -137,16 +137,16 @@ def is_thin(headroom: float | Decimal) -> bool:
     return 0 <= headroom < 2
 
 
-def is_latency_limit(margin: Mapping[str, object]) -> bool:
+def is_latency_limit(name: str) -> bool:
     """Return True for the margin of a latency or, for language models, of TTFT or TPOT."""
-    return str(margin["name"]).endswith((" latency", " TTFT", " TPOT"))
+    return name.endswith((" latency", " TTFT", " TPOT"))
 
 
 def find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
     """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
     tightest of the latency limits."""
     known = [margin for margin in values.get("margins") or () if margin["headroom"]]
-    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(m)]
+    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
     least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
     return (str(least["name"]), str(least["headroom"])) if least else None
 

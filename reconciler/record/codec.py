@@ -22,7 +22,7 @@ from reconciler.resource.codec import encode_canonical, make_versioned, read_doc
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_margin, find_written
+from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written, is_latency_limit
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -280,7 +280,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
         lasting=values.get("lasting") is True,
-        margin=find_margin(values),
+        margin=_find_margin(values),
     )
 
 
@@ -292,6 +292,15 @@ def _is_command_pin(name: str) -> bool:
 def _find_efficiency(power: Any) -> tuple[str, str] | None:
     found = power.get("efficiency") if power else None
     return (str(found["value"]), str(found["unit"])) if found else None
+
+
+def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
+    tightest of the latency limits."""
+    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
+    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
+    return (str(least["name"]), str(least["headroom"])) if least else None
 
 
 @lru_cache(maxsize=4096)

@@ -142,15 +142,6 @@ def is_latency_limit(name: str) -> bool:
     return name.endswith((" latency", " TTFT", " TPOT"))
 
 
-def find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
-    tightest of the latency limits."""
-    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
-    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
-    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
-    return (str(least["name"]), str(least["headroom"])) if least else None
-
-
 class Summary(Struct, frozen=True, array_like=True):
     """Summary of a record for comparing, selecting and reporting, so that a warm pass opens no record file.
 
@@ -160,7 +151,8 @@ class Summary(Struct, frozen=True, array_like=True):
     because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios, derived from the
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
-    ``margin``: that of ``find_margin``.
+    ``margin``: (name, headroom in percent) of the one that decides: the worst that is not met, else the tightest of the
+    latency limits.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """

@@ -118,6 +118,7 @@ LATE: dict[str, str] = {
     "harness.cuda.nvml": "NVML, where it is installed",
     "harness.benchmarks": "only the benchmark that was asked for, and PyTorch only where its program is rewritten",
     "harness.benchmarks.digits": "onnx, only in the child that makes the model",
+    "harness.benchmarks.dlrm": "PyTorch, only in the child that reads its checkpoint",
     "harness.benchmarks.dlrm_v2": "onnx or PyTorch, only in the child that writes a checkpoint as a model",
     "harness.benchmarks.dlrm_v3": "PyTorch, only in the child that writes a checkpoint as a program",
     "harness.benchmarks.language.published": "OpenVINO, only where a rehearsal is generated",

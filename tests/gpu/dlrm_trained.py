@@ -86,7 +86,7 @@ def compare_precisions(seconds: float, device: str) -> dict[str, Any]:
     dense, sparse, _ = clicks.draw(CALIBRATED)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt2"
-        export_network(exact, path)
+        export_network(exact, SHAPE, path)
         samples = {"dense": dense, "sparse": sparse}
         made = lower_program(path, {"precision": "fp8"}, samples, Counter(Path(folder) / "counter"), compare=2048)
         lowered = torch.export.load(path).module().to(device)

@@ -12,7 +12,7 @@ from harness.benchmarks import LoopBenchmark, copy_model
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_labels, load_samples
-from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
+from harness.benchmarks.dlrm_v2.layers import Shape, Weights, find_shape, list_weights
 from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -71,20 +71,24 @@ def build_model(
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return
+    checkpoint = open_checkpoint(source, list(list_weights(Shape())))
+    write_model(checkpoint, find_shape(checkpoint.shapes), settings, output, counter)
+
+
+def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """In the format of the settings."""
     wanted = str(settings.get("format", FORMATS[0]))
     if wanted not in FORMATS:
         problem = f"model.settings.format is {wanted!r}"
         raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
-    checkpoint = open_checkpoint(source, list(list_weights(Shape())))
-    shape = find_shape(checkpoint.shapes)
     if wanted == "onnx":
         from harness.benchmarks.dlrm_v2.network import write_network
 
-        write_network(checkpoint, shape, output, counter)
+        write_network(weights, shape, output, counter)
     else:
         from harness.benchmarks.dlrm_v2.program import write_program
 
-        write_program(checkpoint, shape, output, counter)
+        write_program(weights, shape, output, counter)
 
 
 def lower_program(

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from harness.benchmarks.dlrm_v2 import compute_auc
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights
+from harness.benchmarks.dlrm_v2.criteo import compute_auc
 from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.lowered import lower_program
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS

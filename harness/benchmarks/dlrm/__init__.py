@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks import LoopBenchmark, copy_model
-from harness.benchmarks.dlrm_v2 import score, write_model
+from harness.benchmarks.dlrm_v2.checkpoint import write_model
 from harness.benchmarks.dlrm_v2.criteo import (
     ZIP,
     Day,
@@ -25,6 +25,7 @@ from harness.benchmarks.dlrm_v2.criteo import (
     load_samples,
     prepare_day,
     read_table_rows,
+    score,
 )
 from harness.benchmarks.dlrm_v2.layers import (
     Shape,
@@ -122,10 +123,7 @@ def _reduce(sparse: np.ndarray) -> np.ndarray:
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """Write what ``dlrm_v2`` does; sparse.npy is int32 [pairs, 26].
-
-    ``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples).
-    """
+    """``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples)."""
     source = require_source(source, "day 23 of Criteo 1 TB")
     check_files(source, [FileRule(DAY_FILE, kind="npz file", start=ZIP)], fix=_FIX)
     try:

@@ -7,7 +7,6 @@ CriteoTerabyte of mlcommons/inference says.
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.mapped_arrays import NPY, map_npy
 from harness.benchmarks.sources import (
@@ -25,10 +25,8 @@ from harness.benchmarks.sources import (
     check_files,
     choose_count,
     choose_dtype,
-    is_rehearsal,
     is_there,
     read_json,
-    require_source,
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -67,21 +65,11 @@ class Day(NamedTuple):
     files: Sequence[str]
 
 
-def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """dense.npy [pairs, 13], sparse.npy int32 [pairs, 214], labels.npy float32 [pairs] and bounds.npy, where samples
-    begin; calibration_dense.npy and calibration_sparse.npy.
-
-    ``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples), threads.
-    """
-    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
-    source = require_source(source, "day 23 of Criteo 1 TB")
-    prepare_day(read_day(source), settings, output, counter, threads=threads, whole=not is_rehearsal(source))
-
-
 def prepare_day(
     day: Day, settings: Mapping[str, Any], output: Path, counter: Counter, *, threads: int, whole: bool
 ) -> None:
-    """Write what ``build_dataset`` does. ``whole``: it is the published day, of as many rows."""
+    """dense.npy [pairs, 13], sparse.npy int32 [pairs, values], labels.npy float32 [pairs] and bounds.npy, where samples
+    begin; calibration_dense.npy and calibration_sparse.npy. ``whole``: it is the published day, of as many rows."""
     dtype = choose_dtype(settings, DTYPES)
     rows = len(day.labels)
     if rows != ROWS and whole:
@@ -271,3 +259,48 @@ def check_sparse(values: np.ndarray, rows: int, first: int, path: str, table: in
 
 def _as_unsigned(values: np.ndarray) -> np.ndarray:
     return values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+
+
+# What an accuracy log says of the samples.
+
+_AGAIN = "run accuracy again"
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """Return auc and accuracy in percent, over the pairs of the answered samples: good of total."""
+    labels = load_labels(dataset)
+    found = [_read(data, labels[int(index)]) for index, data in zip(log.indices, log.data, strict=True)]
+    pairs = np.concatenate(found)
+    auc = compute_auc(pairs[:, 0], pairs[:, 1])
+    good, total = int((pairs[:, 0].round() == pairs[:, 1]).sum()), len(pairs)
+    metrics = {"auc": 100.0 * auc, "accuracy": 100.0 * (good / total), "good": good, "total": total}
+    text = "AUC={auc:.3f}%, accuracy={accuracy:.3f}%, good={good}, total={total}, queries={queries}\n"
+    (output / "accuracy.txt").write_text(text.format(**metrics, queries=len(found)), encoding="ascii")
+    return metrics
+
+
+def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
+    """[pairs, 2]. The official script takes the labels of the log, so that they must be those of the dataset."""
+    if len(data) != 8 * len(labels):
+        problem = f"a response holds {len(data)} bytes, a sample of {len(labels)} pairs makes {8 * len(labels)}"
+        raise HarnessError(problem, "input", _AGAIN)
+    pairs = np.frombuffer(data, np.float32).reshape(-1, 2)
+    if not np.array_equal(pairs[:, 1], labels):
+        raise HarnessError("a response does not carry the labels of its sample", "input", _AGAIN)
+    if not np.isfinite(pairs[:, 0]).all():
+        raise HarnessError("a response holds a prediction that is not a number", "input", _AGAIN)
+    return pairs
+
+
+def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Compute how often a clicked pair is predicted higher than one not clicked; equal predictions count half."""
+    order = np.argsort(predictions, kind="stable")
+    clicked = labels[order] == 1
+    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equals
+    positive = np.diff(np.cumsum(clicked)[last], prepend=0)
+    negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
+    everything = int(positive.sum()) * int(negative.sum())
+    if not everything:
+        raise HarnessError("the labels are all alike: no area under a curve", "input", "score more samples")
+    below = np.cumsum(negative) - negative
+    return (int((positive * below).sum()) + int((positive * negative).sum()) / 2) / everything

@@ -6,8 +6,10 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -23,13 +25,26 @@ settings.load_profile("loaded")
 _PERSON = {"NAME": "A Tester", "EMAIL": "tester@example.com"}
 _PROCESSES_PER_CORE = 2.5  # many tests wait: for a run's least duration, for a process to end
 _MOST_PROCESSES = 16
+_MEMORY = Path("/dev/shm")  # files there take half the kernel's time
+_ROOM = 8 << 30  # bytes; temporary files of the suite take less than half
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
+        if _has_room(_MEMORY):
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
         compile_project()
         if config.option.tx:  # there will be others
             compile_tests(config)
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether all temporary files of the suite fit into memory there, and programs among them may start."""
+    if not os.access(folder, os.W_OK):
+        return False
+    found = os.statvfs(folder)
+    room = min(found.f_bavail * found.f_frsize, psutil.virtual_memory().available)
+    return room >= _ROOM and not found.f_flag & os.ST_NOEXEC
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -50,12 +65,19 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()  # nor ever again
+    gc.set_threshold(50_000)
     gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # a process among others
         items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """``-C`` changes this process's folder, and a passed test's folder is removed."""
+    os.chdir(item.config.rootpath)
 
 
 @pytest.fixture(scope="session", autouse=True)

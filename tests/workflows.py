@@ -39,8 +39,9 @@ def make_python(folder: Path) -> Path:
 
 
 def make_environment(venv: Path) -> None:
-    """An environment of its own that sees the suite's packages, but neither its commands nor the checkout."""
-    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    """An environment of its own, for a step to put pip into, that sees the suite's packages, but neither its commands
+    nor the checkout."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     (folder,) = venv.glob("lib/python3*/site-packages")
     (folder / "suite.pth").write_text("".join(f"{path}\n" for path in PACKAGES))
 

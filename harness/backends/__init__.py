@@ -26,14 +26,14 @@ from harness.run.qsl import Arrays, Rows
 DESCRIPTION = "engine.json"
 
 Token = list[int]
-"""The LoadGen ids of a batch, one per row. A session hands it back and does not look inside."""
+"""The LoadGen ids of a batch, one per row. A session returns it unchanged and never reads it."""
 
 Outputs = Sequence[np.ndarray]
 """One array per output of the engine, on the host, one row per sample. Valid until the completion callback returns."""
 
 Collate = Callable[[Arrays], Arrays]
-"""Some samples -> what the engine is given for them, by name, each array as long as it comes out. Output rows are those
-of the samples, in their order; more may follow."""
+"""Maps samples to the engine's inputs by name, each array of any length. Output rows are those of the samples, in their
+order; more may follow."""
 
 Completed = Callable[[Token, Outputs], None]
 Failed = Callable[[Token, BaseException], None]
@@ -110,8 +110,7 @@ class BuildPlan:
     caches: Mapping[str, Path] = field(default_factory=dict)
 
     def refuse_fixed_batch(self, fixed: Collection[int], fix: str = FREE_BATCH) -> None:
-        """``fixed``: batch sizes of inputs with a fixed one. Raises HarnessError if one differs from the requested
-        size."""
+        """Raise HarnessError if a fixed batch size of an input, in ``fixed``, differs from the requested size."""
         if fixed and set(fixed) != {self.batch_size}:
             problem = f"{self.model.name} has a fixed batch of {sorted(fixed)}, not {self.batch_size}"
             raise HarnessError(problem, "input", fix)

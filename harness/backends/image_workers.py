@@ -50,7 +50,7 @@ class ImageSession:
         *,
         padded: bool,
     ) -> None:
-        """``padded``: a painter computes only full batches, filled by repeating the last sample."""
+        """Create the session. ``padded``: a painter computes only full batches, filled by repeating the last sample."""
         self.batch_size = plan.batch_size
         self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
         self.notes = notes

@@ -89,7 +89,7 @@ class OnnxRuntimeSession(StreamSession):
         for place in self._places:
             session = shared.get(place.node)
             if session is None:
-                # Its threads stay where they are created, and its weights where they are first written.
+                # A session's threads stay where they are created, and its weights where they are first written.
                 with pinned_near(place.node, place.processors):
                     session = _open(path, self._session_options(place.threads))
                 if place.threads == 1:

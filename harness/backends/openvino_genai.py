@@ -241,7 +241,8 @@ def explaining_load(folder: Path) -> Iterator[None]:
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
-    """In fp32 nothing is rounded, not even the cache; otherwise the device's defaults apply to the cache."""
+    """Describe properties. In fp32 nothing is rounded, not even the cache; otherwise the device's defaults
+    apply to it."""
     found: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision]}
     if plan.precision == "fp32":
         found["KV_CACHE_PRECISION"] = "f32"

@@ -35,7 +35,7 @@ Settings = Mapping[str, Any]
 Metrics = Mapping[str, Any]
 ShowAnswers = Callable[[Sequence[tuple[int, bytes]], Path], None]
 Responses = np.ndarray | Sequence[np.ndarray]
-"""A row per sample, or an array per sample where they are of different sizes."""
+"""One row per sample, or one array per sample if their sizes differ."""
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -113,7 +113,8 @@ class BenchmarkCode:
         return _describe_outputs(self.outputs)
 
     def open_session(self, load: Callable[[LoadPlan], Session], plan: LoadPlan) -> Session:
-        """``load``: the backend's, which returns the session unless the benchmark has a loop."""
+        """Open the session of a run. ``load``: the backend's, which returns the session unless the benchmark has a
+        loop."""
         return load(plan)
 
     def respond(self, outputs: Outputs, indices: Sequence[int], /) -> Responses:
@@ -161,10 +162,10 @@ class LoopBenchmark(BenchmarkCode):
     or model.pt2 for each, ``outputs`` is by part, and the loop yields (name, inputs). ``at_once``: maximum samples in
     progress, if they are large. ``step_threads``: maximum loops that compute at the same time between engine calls, if
     that is slow. ``one_call``: for samples with a single request of many rows, its inputs and the conversion of outputs
-    to responses; large batches are then processed as a whole. ``list_in_order(samples, expected)``: for rules that
-    define an order of samples, their endless sequence of numbers, regardless of LoadGen's. ``samples``: the loaded
-    ones; ``expected``: the estimated number of queries. Responses then contain the numbers of their samples, which
-    ``score`` uses.
+    to responses; large batches are then processed at once. ``list_in_order(samples, expected)``: for rules that define
+    an order of samples, their endless sequence of numbers, regardless of LoadGen's. ``samples``: the loaded ones;
+    ``expected``: the estimated number of queries. Responses then contain the numbers of their samples, which ``score``
+    uses.
     """
 
     parts: Sequence[str] = ()

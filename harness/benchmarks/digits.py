@@ -1,8 +1,8 @@
 """Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, from scikit-learn.
 
-1797 images of 8 x 8 pixels with 17 grey levels, ten classes, real data written by people. LoadGen runs on 1024 of them,
-which are scored; the other 773 train a small convolutional net. The split is drawn from a fixed seed. Training is plain
-numpy, deterministic in its seed on one kind of machine, and takes seconds.
+1797 images of 8 x 8 pixels with 17 grey levels in ten classes: real data written by people. LoadGen runs on 1024 of
+them, which are scored; the other 773 train a small convolutional net. The split is drawn from a fixed seed. Training is
+plain numpy, deterministic for a seed on one kind of machine, and takes seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Parameters = dict[str, Floats]
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """samples.npy float32 [1024, 1, 8, 8] in -1..1 and labels.npy int64 [1024]; train_*.npy likewise, 773 each.
+    """Write samples.npy float32 [1024, 1, 8, 8] in -1..1 and labels.npy int64 [1024]; likewise train_*.npy, 773 each.
 
     ``settings``: seed (of the split).
     """
@@ -44,8 +44,8 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
 
 
 def _find_digits() -> Path:
-    """The file within scikit-learn: 64 grey levels of 0..16 and the label in each line. Loading the library would take
-    longer than all that is done with the file."""
+    """Find the file inside scikit-learn: each line has 64 grey levels of 0..16 and the label. Loading the library would
+    take longer than all processing of the file."""
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:
         raise ModuleNotFoundError("No module named 'sklearn'", name="sklearn")
@@ -60,7 +60,7 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Train on the training part, and export. ``settings``: seed (of weights and order), epochs."""
+    """Train on the training part, and export the model. ``settings``: seed (of weights and order), epochs."""
     samples = np.load(inputs["dataset"] / "train_samples.npy")
     labels = np.load(inputs["dataset"] / "train_labels.npy")
     epochs = int(settings.get("epochs", 40))
@@ -70,7 +70,7 @@ def build_model(
 
 
 def train(samples: Floats, labels: NDArray[np.int64], *, seed: int, epochs: int, counter: Counter) -> Parameters:
-    """Adam on shifted copies of the images, with a step size that falls to zero; cross-entropy loss."""
+    """Train by Adam on shifted copies of the images, with a step size that falls to zero and cross-entropy loss."""
     rng = np.random.default_rng(seed)
     parameters = initial(rng)
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -91,7 +91,7 @@ def train(samples: Floats, labels: NDArray[np.int64], *, seed: int, epochs: int,
 
 
 def initial(rng: np.random.Generator) -> Parameters:
-    """Weights drawn for rectified layers (He et al. 2015), biases zero."""
+    """Draw initial weights for rectified layers (He et al. 2015); biases are zero."""
     shapes = {
         "conv1": (CHANNELS[0], 1, 3, 3),
         "conv2": (CHANNELS[1], CHANNELS[0], 3, 3),
@@ -106,7 +106,7 @@ def initial(rng: np.random.Generator) -> Parameters:
 
 
 def shifted(images: Floats, rng: np.random.Generator) -> Floats:
-    """Every image moved by at most one pixel each way, the border filled with background."""
+    """Move every image by at most one pixel each way, and fill the border with background."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-1.0)
     down, right = rng.integers(0, 3, (2, len(images)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (SIDE, SIDE), axis=(2, 3))
@@ -115,7 +115,7 @@ def shifted(images: Floats, rng: np.random.Generator) -> Floats:
 
 
 def patches(images: Floats) -> Floats:
-    """The 3 x 3 neighbourhood of every pixel: [n, 8, 8, channels] -> [n, 8, 8, channels * 9]."""
+    """Return the 3 x 3 neighbourhood of every pixel: [n, 8, 8, channels] -> [n, 8, 8, channels * 9]."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     found = np.empty((*images.shape, 3, 3), images.dtype)
     for row in range(3):
@@ -125,7 +125,7 @@ def patches(images: Floats) -> Floats:
 
 
 def unpatches(columns: Floats, channels: int) -> Floats:
-    """The adjoint of ``patches``: every pixel sums what its neighbourhoods hold of it."""
+    """The adjoint of ``patches``: sum each pixel's values over all neighbourhoods."""
     blocks = columns.reshape(-1, SIDE, SIDE, channels, 3, 3)
     padded = np.zeros((len(blocks), SIDE + 2, SIDE + 2, channels), np.float32)
     for row in range(3):
@@ -144,7 +144,7 @@ def convolve(parameters: Parameters, name: str, columns: Floats) -> Floats:
 
 
 def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:
-    """Gradients of the mean cross-entropy by every parameter."""
+    """Return the gradients of the mean cross-entropy for every parameter."""
     count, half = len(images), SIDE // 2
     columns1 = patches(images.reshape(count, SIDE, SIDE, 1))
     active1 = convolve(parameters, "conv1", columns1)
@@ -152,7 +152,7 @@ def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) 
     active2 = convolve(parameters, "conv2", columns2)
     cells = active2.reshape(count, half, 2, half, 2, CHANNELS[1])
     pooled = cells.max(axis=(2, 4))
-    flat = pooled.transpose(0, 3, 1, 2).reshape(count, -1)  # as the dense layer of the exported net has it
+    flat = pooled.transpose(0, 3, 1, 2).reshape(count, -1)  # in the order of the exported net's dense layer
     scores = flat @ parameters["dense"].T + parameters["dense_bias"]
     slope = np.exp(scores - scores.max(axis=1, keepdims=True))
     slope /= slope.sum(axis=1, keepdims=True)
@@ -171,13 +171,13 @@ def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) 
 
 
 def differentiate(parameters: Parameters, name: str, columns: Floats, rows: Floats, gradients: Parameters) -> None:
-    """Add a convolution's gradients to the others. ``rows``: the slope by its sums, [n * 64, channels]."""
+    """Add a convolution's gradients to the others. ``rows``: the gradient of its sums, [n * 64, channels]."""
     gradients[name] = (rows.T @ columns.reshape(len(rows), -1)).reshape(parameters[name].shape)
     gradients[name + "_bias"] = rows.sum(axis=0)
 
 
 def export(parameters: Parameters, path: Path) -> None:
-    """The trained net as ONNX: input "image" float32 [batch, 1, 8, 8], output "scores" float32 [batch, 10]."""
+    """Export the trained net as ONNX: input "image" float32 [batch, 1, 8, 8], output "scores" float32 [batch, 10]."""
     from onnx import TensorProto, checker, helper, numpy_helper, save  # the Dataset child needs no onnx
 
     nodes = [

@@ -66,7 +66,7 @@ def prepare_images(
     threads = threads or len(os.sched_getaffinity(0))
     array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(paths), *shape))
     own = cv2.getNumThreads()
-    cv2.setNumThreads(1)  # one image a thread is faster than many threads an image
+    cv2.setNumThreads(1)  # one image per thread is faster than many threads per image
     try:
         for position, image in enumerate(_preprocess_all(paths, preprocess, threads)):
             array[position] = image
@@ -84,7 +84,8 @@ def _preprocess_all(paths: Sequence[Path], preprocess: Preprocess, threads: int)
 
 
 def draw_image(rng: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:
-    """Smooth colours with some grain, uint8 [height, width, 3]: what JPEG keeps, and no two alike."""
+    """Draw smooth colours with some grain, uint8 [height, width, 3]: JPEG preserves them, and no two images are
+    alike."""
     coarse = rng.integers(0, 256, (4, 5, 3)).astype(np.float32)
     smooth = cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
     image: NDArray[np.uint8] = np.clip(smooth + rng.normal(0, 8, (height, width, 3)), 0, 255).astype(np.uint8)

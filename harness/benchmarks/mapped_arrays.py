@@ -1,4 +1,4 @@
-"""Arrays that lie in published files, mapped where they are and checked to be whole."""
+"""Arrays in published files, memory-mapped in place and checked for completeness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
     """Raises HarnessError for anything but a whole array of numbers that is as large as its header says."""
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # what Python 2 wrote is read all the same
+            warnings.simplefilter("ignore", UserWarning)  # Python 2's headers are also accepted
             stream.seek(offset)
             found = parse_header(stream)
     except OSError as error:
@@ -52,7 +52,7 @@ def parse_header(stream: IO[bytes]) -> Header:
 
 
 def load_npy(path: Path, fix: str) -> np.ndarray:
-    """The whole array, of any type and shape. Raises HarnessError where it is cut off, or anything else."""
+    """Load the array, of any type and shape. Raises HarnessError if it is truncated, or anything else."""
     header = _read_header(path, 0, str(path), fix)
     if not prod(header.shape):
         return np.empty(header.shape, header.dtype)
@@ -61,9 +61,9 @@ def load_npy(path: Path, fix: str) -> np.ndarray:
 
 
 def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: int = 0, name: str = "") -> np.ndarray:
-    """The array [rows, width] that begins at ``offset``, of one of ``dtypes``; ``width`` 0: [rows]. ``name``: for
-    messages, of a part of the file. Raises HarnessError where it is cut off, or anything else; where the array is all
-    of the file, also for what follows it."""
+    """Map the array [rows, width] that begins at ``offset``, of one of ``dtypes``; ``width`` 0: [rows]. ``name``: for
+    messages, of a part of the file. Raises HarnessError if it is truncated or anything else; if the array is the entire
+    file, also for trailing data."""
     shown = f"{path}{name}"
     shape, columns_first, found, start = _read_header(path, offset, shown, fix)
     wanted = (width,) if width else ()
@@ -79,7 +79,7 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
 
 
 def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
-    """The whole file as rows of ``width`` values, without a header. ``width`` 0: [rows]."""
+    """Map the file as rows of ``width`` values, without a header. ``width`` 0: [rows]."""
     kind = np.dtype(dtype)
     row = kind.itemsize * max(width, 1)
     size = path.stat().st_size
@@ -90,7 +90,7 @@ def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
 
 
 def map_array(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
-    """An npy file, or its values alone where it has no header."""
+    """Map an npy file, or a file of bare values if it has no header."""
     try:
         with path.open("rb") as stream:
             begins = stream.read(len(NPY))

@@ -1,4 +1,5 @@
-"""ONNX graphs in the making: networks of rehearsals, whose weights are drawn from a seed, and published weights."""
+"""Builders of ONNX graphs: networks for rehearsals, with weights drawn from a seed, and networks with published
+weights."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
-"""Name -> (dtype, whole shape; a word stands for a free axis)."""
+"""Name -> (dtype, complete shape; a word means a free axis)."""
 
 
 class NetworkBuilder:
-    """A graph in the making. Values are known by the names that its methods return."""
+    """A graph under construction. Methods return the names of values."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -25,23 +26,23 @@ class NetworkBuilder:
         self._weights: list[Any] = []
 
     def node(self, kind: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """An operator with one output; ``output`` names it, "" leaves that to us."""
+        """Add an operator with one output; ``output`` is its name, "" generates one."""
         name = output or f"value{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
     def nodes(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """An operator with several outputs."""
+        """Add an operator with several outputs."""
         names = [f"value{len(self._nodes)}_{part}" for part in range(outputs)]
         self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
     def split(self, source: str, sizes: Sequence[int], *, axis: int) -> list[str]:
-        """The parts of a value along an axis, so many of it each."""
+        """Split a value along an axis into parts of these sizes."""
         return self.nodes("Split", [source, self.constant(sizes, "int64")], len(sizes), axis=axis)
 
     def stored(self, shape: Sequence[int], location: str, start: int) -> str:
-        """float32 in a file next to the graph, from its byte ``start`` on."""
+        """Add float32 values from a file next to the graph, from byte ``start`` on."""
         name = f"weight{len(self._weights)}"
         tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)
         tensor.data_location = onnx.TensorProto.EXTERNAL
@@ -57,13 +58,13 @@ class NetworkBuilder:
         return name
 
     def weight(self, shape: Sequence[int], deviation: float) -> str:
-        """Drawn from a normal distribution around zero."""
+        """Draw a weight from a normal distribution around zero."""
         return self.constant(self._rng.standard_normal(tuple(shape), np.float32) * np.float32(deviation))
 
     def convolution(
         self, source: str, channels: int, width: int, size: int, stride: int = 1, *, axes: int = 2, active: bool = True
     ) -> str:
-        """Its deviation keeps the scale of values from layer to layer."""
+        """Add a convolution whose deviation preserves the scale of values from layer to layer."""
         kernel = self.weight((width, channels, *[size] * axes), (2 / (channels * size**axes)) ** 0.5)
         shift = self.weight((width,), 0.1)
         made = self.node(
@@ -76,12 +77,13 @@ class NetworkBuilder:
         return self.node("Relu", [made]) if active else made
 
     def dense(self, source: str, width: int, out: int, output: str = "") -> str:
-        """[..., width] -> [..., out]."""
+        """Map [..., width] to [..., out]."""
         product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
         return self.node("Add", [product, self.weight((out,), 0.1)], output)
 
     def attention(self, source: str, hidden: str, width: int, heads: int) -> str:
-        """[N, length, width]; each token looks at all but those where ``hidden`` [N, 1, 1, length] is very negative."""
+        """Add attention over [N, length, width]. Tokens are ignored where ``hidden`` [N, 1, 1, length] is very
+        negative."""
         split = self.constant([0, -1, heads, width // heads], "int64")
         query, key, value = (self.node("Reshape", [self.dense(source, width, width), split]) for _ in range(3))
         query = self.node("Transpose", [query], perm=[0, 2, 1, 3])
@@ -94,7 +96,7 @@ class NetworkBuilder:
         return self.residual(source, self.dense(flat, width, width))
 
     def residual(self, source: str, added: str) -> str:
-        """Their sum, normalised over the last axis."""
+        """Add both, and normalise over the last axis."""
         total = self.node("Add", [source, added])
         centred = self.node("Sub", [total, self.node("ReduceMean", [total], axes=[-1])])
         variance = self.node("ReduceMean", [self.node("Mul", [centred, centred])], axes=[-1])
@@ -102,7 +104,7 @@ class NetworkBuilder:
         return self.node("Div", [centred, spread])
 
     def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
-        """An old opset and format version: every runtime in the supported range reads them."""
+        """Save with an old opset and format version, which every runtime in the supported range reads."""
         graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
         onnx.save_model(model, path)
@@ -117,7 +119,7 @@ def _declare(tensors: Tensors) -> list[Any]:
 
 
 class NetworkSession:
-    """A network's own answers in fp32, which a rehearsal takes for the truth."""
+    """A network's own answers in fp32, which are the ground truth of a rehearsal."""
 
     def __init__(self, path: Path) -> None:
         self._session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

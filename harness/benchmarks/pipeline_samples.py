@@ -1,6 +1,6 @@
-"""Samples of the pipelines that paint: tokens of each, and what all of them share.
+"""Samples for image and video pipelines: tokens of each, and the data shared by all.
 
-Every picture or video begins with the same latents, and is drawn against the same words.
+All images or videos start from the same latents and have the same negative prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LATENTS, _AGAINST = "latents.npy", "negative.npz"
 
 
 def save_shared(output: Path, latents: NDArray[np.float32], against: Mapping[str, Any]) -> None:
-    """``against``: tokens of the words to draw against, by the names of those of samples."""
+    """Save the shared data. ``against``: tokens of the negative prompt, by the names of the samples' tokens."""
     np.savez(output / _AGAINST, **against)
     np.save(output / _LATENTS, latents)
 
@@ -28,13 +28,13 @@ def load_tokens(dataset: Path, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def load_shared(dataset: Path, names: Sequence[str]) -> Mapping[str, np.ndarray]:
-    """ "latents", and "negative_…" for each of the names of tokens."""
+    """Load "latents", and "negative_…" for each token name."""
     against = np.load(dataset / _AGAINST)
     return {"latents": np.load(dataset / _LATENTS), **{f"negative_{name}": against[name] for name in names}}
 
 
 def find_file(folder: Path, names: Sequence[str], fix: str) -> Path:
-    """The first that is there. Raises HarnessError naming the usual one."""
+    """Find the first existing file. Raises HarnessError naming the usual one."""
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is None:
         raise HarnessError(f"{folder} has no {names[0]}", "missing", fix)

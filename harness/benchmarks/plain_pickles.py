@@ -1,8 +1,8 @@
-"""Pickles that other people made, read as plain values and arrays.
+"""Pickles from other people, read as plain values and arrays.
 
-A pickle is a program, and refusing what it names is not enough: with NumPy's own functions it describes an array of
-numbers that are taken for addresses, and a look at one runs what the sender wrote there. So types and arrays are put
-together here, of numbers, texts and plain objects alone, and nothing of NumPy's is handed out.
+A pickle is a program, and restricting its names is not enough: through NumPy's own functions it can describe an array
+of numbers that are treated as addresses, and reading one runs the sender's code. So types and arrays are constructed
+here, only from numbers, texts and plain objects, and no NumPy function is exposed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOLDING = (list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class _PlainType:
-    """Placeholder for numpy.dtype. Fields, other types and objects in disguise are refused."""
+    """Placeholder for numpy.dtype. Fields, other types and disguised objects are rejected."""
 
     def __init__(self, name: str, *_: Any) -> None:
         if not isinstance(name, str) or not _PLAIN_TYPE.fullmatch(name):
@@ -45,11 +45,11 @@ class _PlainType:
 
 
 class _ArrayName:
-    """Placeholder for numpy.ndarray, where a pickle says that it wants one."""
+    """Placeholder for numpy.ndarray as an argument in a pickle."""
 
 
 class _PlainArray(np.ndarray):
-    """An array that is filled only with as many values as it has room for."""
+    """An array that accepts only as many values as it has room for."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, columns_first, data = state
@@ -58,7 +58,7 @@ class _PlainArray(np.ndarray):
 
 
 def _fill(kind: Any, shape: Any, data: Any) -> np.dtype[Any]:
-    """The type of the array. Raises UnpicklingError where its values are more or fewer than its shape says."""
+    """Set the array's type. Raises UnpicklingError if the number of values does not match its shape."""
     if not isinstance(kind, _PlainType) or not isinstance(shape, tuple):
         raise pickle.UnpicklingError("it has an array without a type or shape")
     whole = all(type(size) is int and size >= 0 for size in shape)
@@ -70,7 +70,7 @@ def _fill(kind: Any, shape: Any, data: Any) -> np.dtype[Any]:
 
 
 def _reconstruct(*_: Any) -> _PlainArray:
-    """An empty array; what it is comes with its state."""
+    """Create an empty array; its content comes with its state."""
     return np.ndarray.__new__(_PlainArray, (0,), "b")
 
 
@@ -91,14 +91,14 @@ def _refuse_objects(found: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """How old protocols write bytes."""
+    """Placeholder for the function by which old protocols encode bytes."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"it has bytes in {str(encoding)[:20]}")
     return text.encode(encoding)
 
 
 def _write_nothing() -> bytes:
-    """How old protocols write no bytes at all."""
+    """Placeholder for the function by which old protocols encode empty bytes."""
     return b""
 
 
@@ -121,8 +121,8 @@ _KNOWN: Mapping[tuple[str, str], Any] = {
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """``also``: what else a pickle may name, by module and name; ``what``: it is, for messages. ``stream`` can go back
-    to its beginning."""
+    """``also``: other names that a pickle may contain, by module and name; ``what``: its description, for messages.
+    ``stream`` must be seekable to its beginning."""
 
     def __init__(
         self, stream: IO[bytes], what: str, also: Mapping[tuple[str, str], Any] = MappingProxyType({})
@@ -142,8 +142,8 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def _refuse_large_memo(stream: IO[bytes]) -> None:
-    """UnpicklingError where it numbers what it remembers beyond what so many bytes can hold: the table of those numbers
-    is made as long as the highest one, 16 bytes each, and one of four bytes asks for 64 GB."""
+    """Raise UnpicklingError if memo numbers are higher than this many bytes can justify. The memo table is as long as
+    its highest number, at 16 bytes each, so a number of four bytes would allocate 64 GB."""
     size = stream.seek(0, SEEK_END)
     stream.seek(0)
     try:
@@ -158,10 +158,10 @@ def _refuse_large_memo(stream: IO[bytes]) -> None:
 
 
 def refuse_repeated(value: Any, size: int) -> None:
-    """ValueError where it holds itself, or more, written out, than a pickle of so many bytes may: a list may hold
-    another one a thousand times over, and no memory is enough to copy or print it. Rows that honestly share content,
-    such as questions that are asked several times, are far below ``MOST_VALUES``."""
-    most, counts = max(size, MOST_VALUES), dict[int, int]()  # a part of what has been counted
+    """Raise ValueError if a value contains itself, or, fully expanded, more than a pickle of this size may. A list may
+    contain another one a thousand times, and no memory suffices to copy or print the result. Rows that legitimately
+    share content, such as repeated questions, are far below ``MOST_VALUES``."""
+    most, counts = max(size, MOST_VALUES), dict[int, int]()  # a part that was already counted
     opened: set[int] = set()
     waiting = [value]
     while waiting:

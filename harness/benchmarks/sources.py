@@ -1,4 +1,4 @@
-"""The files that a benchmark is made from, as people have them on disk; generated ones say so forever."""
+"""A benchmark's source files in their usual layout on disk; generated ones are marked permanently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import HarnessError
 
-# In the folder of every generated dataset: what is made from it is marked synthetic.
+# In the folder of every generated dataset: anything made from it is marked synthetic.
 REHEARSAL = "rehearsal.json"
 
 
@@ -25,14 +25,14 @@ def is_rehearsal(source: Path | None) -> bool:
 
 
 def require_source(source: Path | None, what: str) -> Path:
-    """``what``: the folder that a spec should name, for people."""
+    """Return the source's folder. ``what``: description of the folder that a spec should name."""
     if source is None:
         raise HarnessError("no dataset is declared", "input", f"name the folder with {what} as dataset.path")
     return source
 
 
 def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Choose the dtype of the samples, as the dataset's settings have it; by default the first of those known."""
+    """Choose the samples' dtype by the dataset's settings; the default is the first of the known ones."""
     dtype = str(settings.get("dtype", known[0]))
     if dtype not in known:
         raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(known)}")
@@ -40,8 +40,8 @@ def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
 
 
 def choose_count(settings: Mapping[str, Any], there: int) -> int:
-    """How many samples are prepared: the first ``count``, all where the spec has none. Raises HarnessError where that
-    is more than there are."""
+    """Return the number of samples to prepare: the first ``count``, or all if the spec has none. Raises HarnessError if
+    there are fewer."""
     count = int(settings.get("count", 0)) or there
     if count > there:
         fix = "complete the dataset, or lower dataset.settings.count"
@@ -50,12 +50,12 @@ def choose_count(settings: Mapping[str, Any], there: int) -> int:
 
 
 def read_list(benchmark: str, name: str) -> list[str]:
-    """The words of a list that comes with the code of a benchmark."""
+    """Return the words of a list included with a benchmark's code."""
     return files(f"harness.benchmarks.{benchmark}").joinpath(name).read_text(encoding="ascii").split()
 
 
 def read_case_names(benchmark: str, count: int) -> list[str]:
-    """The first of a benchmark's cases. Raises HarnessError where it has fewer."""
+    """Return the first of a benchmark's cases. Raises HarnessError if it has fewer."""
     names = read_list(benchmark, "cases.txt")[:count]
     if count > len(names):
         raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
@@ -63,7 +63,7 @@ def read_case_names(benchmark: str, count: int) -> list[str]:
 
 
 def read_json(path: Path, fix: str) -> Any:
-    """Raises HarnessError naming the file and where it is broken."""
+    """Read JSON. Raises HarnessError naming the file and the position of the error."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -72,11 +72,11 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path} is cut off or not JSON: {error}", "input", fix) from error
 
 
-# Checks of a dataset's folder as a whole, before the first sample is prepared.
+# Checks of a dataset's entire folder, before the first sample is prepared.
 #
-# A benchmark lists its files; everything that is missing, empty, cut off, of another kind or size, has another
-# digest, or belongs to nothing is reported at once, by name and with the fix. Digests are those of the list, or of a
-# file such as `sha256sum` writes, which many people keep with their data.
+# A benchmark lists its files; everything that is missing, empty, truncated, of another kind or size, has another
+# digest, or is not listed is reported at once, by name and with the fix. Digests are those of the list, or of a file
+# like those of `sha256sum`, which many people store with their data.
 
 SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
 
@@ -89,10 +89,10 @@ class FileProblem(NamedTuple):
 
 
 _LISTED = 5  # names in a message
-_TAIL = 4096  # some programs write a few bytes behind the end of their format
-_LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; what file systems take, with room for the folder
+_TAIL = 4096  # some programs write a few bytes after the end of their format
+_LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; the limit of file systems, with room for the folder
 _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
-# Names of second copies by browsers, file managers and wget; and of the leavings of a file that is not whole.
+# Names of duplicates made by browsers, file managers and wget, and of incomplete files.
 _COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
 _PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
 _DIGEST = FileProblem("has another digest than it should", "have another digest than they should")
@@ -102,7 +102,7 @@ _EXTRA = FileProblem("belongs to nothing", "belong to nothing")
 @dataclass(frozen=True, slots=True)
 class FileRule:
     """A file below the folder. ``kind``: what it is, for messages; ``start``: its first bytes; ``end``: bytes within
-    its last ones; ``size``: in bytes, where it is known; ``digest``: "sha256:…" or "md5:…"."""
+    its last ones; ``size``: in bytes, if it is known; ``digest``: "sha256:…" or "md5:…"."""
 
     name: str
     kind: str = "file"
@@ -113,7 +113,7 @@ class FileRule:
 
 
 def is_below(name: object) -> bool:
-    """True where a name that a file gives is that of a file below its folder."""
+    """Return True if a name in a file refers to a file below its folder."""
     if not isinstance(name, str) or "\0" in name or len(name) > _LONGEST_PATH:
         return False
     path = PurePosixPath(name)
@@ -122,11 +122,12 @@ def is_below(name: object) -> bool:
 
 
 def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str | Iterable[str] = ()) -> None:
-    """Raises HarnessError naming the first few files of each problem. ``only``: files of these patterns below the
-    folder must be listed. Others are left alone, but for second copies and unfinished downloads of those listed."""
+    """Check the files. Raises HarnessError naming the first few files of each problem. ``only``: files of these
+    patterns below the folder must be listed. Others are ignored, except duplicates and unfinished downloads of listed
+    ones."""
     sums = read_sums(folder)
     problems: dict[FileProblem, list[str]] = {}
-    # Hashing and reading let go of the interpreter.
+    # Hashing and reading release the interpreter lock.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = pool.map(lambda rule: _find_problem(folder, rule, sums), rules)
         for rule, problem in zip(rules, found, strict=True):
@@ -144,7 +145,7 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
 
 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
-    """Such as "of 2 files 1 is cut off: a.npy"."""
+    """Describe problems, as in "of 2 files 1 is cut off: a.npy"."""
     return _describe({_be(state): names}, total)
 
 
@@ -158,7 +159,7 @@ def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
 
 
 def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
-    """Find files below the folder that fit the pattern and are not among the names."""
+    """Find files below the folder that match the pattern and are not among the names."""
     return sorted(
         {path.relative_to(folder).as_posix() for path in folder.glob(pattern)}.difference(
             str(PurePosixPath(name)) for name in names
@@ -167,7 +168,7 @@ def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
 
 
 def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
-    """Find second copies and unfinished downloads of the files of these names: one may be the file that was meant."""
+    """Find duplicates and unfinished downloads of the files with these names: one may be the intended file."""
     listed = set(names)
     found = set()
     for parent in {PurePosixPath(name).parent for name in listed}:
@@ -181,8 +182,7 @@ def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
 
 
 def is_there(path: Path) -> bool:
-    """Say whether an optional file is there. Raises HarnessError for a link to nothing: somebody meant a file to be
-    there."""
+    """Return True if an optional file exists. Raises HarnessError for a dangling link, since a file was intended."""
     if path.is_symlink() and not path.exists():
         fix = "bring the file that it names, or remove the link"
         raise HarnessError(f"{path} is a link to {path.readlink()}, which is missing", "missing", fix)
@@ -190,7 +190,7 @@ def is_there(path: Path) -> bool:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """File → "sha256:…" or "md5:…" of what the folder says of itself. Raises HarnessError for a line that is none."""
+    """Map files to "sha256:…" or "md5:…" from the folder's own lists. Raises HarnessError for an invalid line."""
     found: dict[str, str] = {}
     for name, algorithm in SUMS.items():
         path = folder / name
@@ -238,7 +238,7 @@ def _be(state: str) -> FileProblem:
 
 
 def hash_like(path: Path, digest: str) -> str:
-    """The file's digest in the manner of another one."""
+    """Return the file's digest by the algorithm of another one."""
     algorithm = digest.partition(":")[0]
     with path.open("rb") as stream:
         value = hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()

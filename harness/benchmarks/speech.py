@@ -1,4 +1,4 @@
-"""Utterances on disk and as a prepared dataset holds them, words that differ, and made-up sounds for rehearsals."""
+"""Utterances on disk and in a prepared dataset, differences between words, and generated sounds for rehearsals."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def make_rule(file: str) -> FileRule:
 
 
 def find_pattern(files: Sequence[str]) -> str:
-    """Find the pattern that all of a set's files fit, and in their folders nothing else does; "" where they are of
-    several kinds."""
+    """Find the pattern that all of a set's files match, and no other files in their folders; "" if they are of several
+    kinds."""
     paths = [PurePosixPath(file) for file in files]
     parents, endings = {path.parent for path in paths}, {path.suffix for path in paths}
     depths = {len(path.parts) for path in paths}
@@ -45,13 +45,13 @@ def find_pattern(files: Sequence[str]) -> str:
 
 
 def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:
-    """Decoding lets go of the interpreter. ``settings``: threads."""
+    """Open threads; decoding releases the interpreter lock. ``settings``: threads."""
     return ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0)))
 
 
 def count_samples(path: Path, fix: str) -> int:
-    """As its header says. Raises HarnessError where it is not one channel of 16 kHz, longer than an hour, or
-    cut off."""
+    """Return the number of samples in the header. Raises HarnessError unless the sound is one channel of 16 kHz,
+    complete, and at most an hour long."""
     import soundfile
 
     try:
@@ -63,7 +63,7 @@ def count_samples(path: Path, fix: str) -> int:
 
 
 def _check_sound(path: Path, info: Any, fix: str) -> None:
-    """Check a sound to its end: a file that is cut off is reported before any other has been prepared."""
+    """Check a sound to its end, so that a truncated file is reported before any other has been prepared."""
     if info.samplerate != RATE or info.channels != 1:
         what = f"{info.channels} channel{'' if info.channels == 1 else 's'} of {info.samplerate} Hz"
         raise HarnessError(f"{path} has {what}, not 1 of {RATE}", "input", fix)
@@ -73,7 +73,7 @@ def _check_sound(path: Path, info: Any, fix: str) -> None:
         try:
             info.seek(info.frames - 1)
             found = len(info.read(1))
-        except RuntimeError as error:  # what soundfile's own errors are, too
+        except RuntimeError as error:  # soundfile's own errors are a subclass
             raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
         if not found:
             what = f"is cut off: it has not the {info.frames:,} samples of its header"
@@ -81,11 +81,11 @@ def _check_sound(path: Path, info: Any, fix: str) -> None:
 
 
 def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
-    """In -1..1. Raises HarnessError where it has not so many samples."""
+    """Read the waveform, in -1..1. Raises HarnessError if its number of samples differs."""
     import soundfile
 
     try:
-        # One more than there should be: a header may claim any number.
+        # One more than expected: a header may claim any number.
         waveform: np.ndarray = soundfile.read(path, frames=samples + 1, dtype="float32")[0]
     except soundfile.LibsndfileError as error:
         raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
@@ -98,7 +98,7 @@ def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
 def write_waveforms(
     files: Sequence[Path], sizes: Sequence[int], output: Path, pool: ThreadPoolExecutor, counter: Counter, fix: str
 ) -> None:
-    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin."""
+    """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts."""
     bounds = np.cumsum([0, *sizes], dtype=np.int64)
     counter.stage("building", len(files))
     samples = npy.open_memmap(output / _SAMPLES, "w+", np.dtype("float32"), (int(bounds[-1]),))
@@ -113,14 +113,14 @@ def write_waveforms(
 
 
 def load_waveforms(dataset: Path) -> Ragged:
-    """Views of a memory map."""
+    """Load the waveforms, as views of a memory map."""
     whole = np.load(dataset / _SAMPLES, mmap_mode="r")
     return Ragged(Consecutive(whole, np.load(dataset / _BOUNDS)))
 
 
 def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, float]:
-    """wer and accuracy, percent, of words in all, in the line of the official scripts; accuracy is below 0 where more
-    words are wrong than were said."""
+    """Write wer and accuracy, in percent of all words, in the official scripts' format; accuracy is below 0 if more
+    words are wrong than were spoken."""
     if not said:
         raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
     rate = wrong / said
@@ -131,7 +131,7 @@ def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, floa
 
 
 def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Words to insert, delete or replace (Levenshtein)."""
+    """Count the words to insert, delete or replace (Levenshtein)."""
     line = list(range(len(theirs) + 1))
     for row, word in enumerate(ours, 1):
         diagonal, line[0] = line[0], row
@@ -143,7 +143,7 @@ def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
 
 
 def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
-    """One to four seconds of tones that come and go over noise."""
+    """Draw one to four seconds of tones that fade in and out over noise."""
     seconds = float(rng.uniform(1, 4))
     time = np.arange(int(seconds * RATE)) / RATE
     sound = rng.normal(0, 0.01, len(time))
@@ -156,8 +156,8 @@ def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
 
 @cache
 def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
-    """[length / 2 + 1, count] for transforms of that length: triangles on Slaney's mel scale up to half the rate, each
-    of the same area."""
+    """Return [length / 2 + 1, count] for transforms of that length: triangles on Slaney's mel scale up to half the
+    rate, with equal areas."""
     frequencies = np.linspace(0, RATE / 2, length // 2 + 1)
     edges = _from_mels(np.linspace(0, _to_mels(RATE / 2), count + 2))
     rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
@@ -167,7 +167,7 @@ def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
     return weights
 
 
-_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz of a mel, up to where the scale becomes logarithmic
+_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel on the linear part, and Hz where it ends
 _STEP = np.log(6.4) / 27
 
 

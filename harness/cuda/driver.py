@@ -160,7 +160,7 @@ class Device:
         return check_call(cu.cuEventCreate(int(flags)))
 
     def load_kernel(self, image: bytes, name: str) -> Any:
-        """``image``: PTX, which the driver compiles once per loaded kernel."""
+        """Load a kernel. ``image``: PTX, which the driver compiles once per loaded kernel."""
         found = self._kernels.get((hash(image), name))
         if found is None:
             module = check_call(cu.cuModuleLoadData(image))
@@ -204,7 +204,7 @@ def fill(memory: DeviceMemory, byte: int, stream: Stream) -> None:
 
 
 def launch(kernel: Any, grid: tuple[int, int], threads: int, arguments: int, stream: Stream) -> None:
-    """``arguments``: address of an array of pointers to the arguments."""
+    """Launch a kernel. ``arguments``: address of an array of pointers to the arguments."""
     check_call(cu.cuLaunchKernel(kernel, grid[0], grid[1], 1, threads, 1, 1, 0, stream, arguments, 0))
 
 

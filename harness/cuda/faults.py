@@ -29,7 +29,7 @@ _SOFTWARE_FIX = "build the engine again; if it stays, compute-sanitizer names th
 
 
 def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
-    """``device``: its name for the message, such as "GPU 0 (NVIDIA H200)"."""
+    """Explain an error. ``device``: its name for the message, such as "GPU 0 (NVIDIA H200)"."""
     if isinstance(error, DeviceMemoryError):
         return HarnessError(f"{device} is out of memory: {error}", "resources", "lower batch_size or streams")
     if error.name in _HARDWARE:

@@ -22,7 +22,7 @@ from harness.machine.numa import list_processors, run_on
 from harness.run.qsl import Rows, count_rows, find_runs
 
 _MANY_ROWS, _LONG_RUN = 1024, 32
-"""A batch of so many rows is looked at for runs of neighbours, which are copied as such where they are so long."""
+"""Batches with this many rows are searched for runs of neighbours; runs are copied at once if their mean is so long."""
 _SMALL = 1 << 18  # bytes of outputs up to which a kernel is faster than a copy
 
 
@@ -186,7 +186,7 @@ class Lane:
             driver.copy(to.address, source.address, count * size, stream)
 
     def _pass_through(self, gathers: Sequence[Gather], enqueue: Enqueue, answers: Sequence[Gather], count: int) -> None:
-        """Enqueue a whole batch. Inputs are gathered in parallel. Kernels copy the outputs, since they end before a
+        """Enqueue a complete batch. Inputs are gathered in parallel. Kernels copy the outputs, since they end before a
         copy engine would start."""
         compute, copying = self._streams.compute, self._streams.copy_in
         first, *others = gathers
@@ -232,7 +232,7 @@ class Lane:
 
 
 def list_batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
-    """``samples``: in the order of the engine's inputs."""
+    """List the shapes of batches. ``samples``: in the order of the engine's inputs."""
     inputs = tuple(tuple(array.shape[1:]) for array in samples)
     return Shapes(
         inputs=inputs,

@@ -26,7 +26,7 @@ def place_workers(workers: int, threads: int) -> list[WorkerPlace]:
 
 
 def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int, threads: int) -> list[WorkerPlace]:
-    """One place per worker, in the order of the workers.
+    """Return one place per worker, in the order of the workers.
 
     A worker stays on one node, and each node has workers in proportion to its processors, but at least one. With fewer
     workers than nodes, or more threads per worker than processors on the smallest node, binding would leave processors

@@ -92,7 +92,7 @@ class Telemetry:
         self._throttled = max(0, _sum(self._throttle_files) - self._throttled)
 
     def facts(self, samples: int = 0) -> dict[str, Fact]:
-        """``samples``: number of completed samples, for the energy per sample."""
+        """Return the facts. ``samples``: number of completed samples, for the energy per sample."""
         summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
         found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
         found["processor_seconds"] = round(self._processor_seconds, 3)

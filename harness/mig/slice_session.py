@@ -65,7 +65,8 @@ class SliceWorker:
         self._thread.start()
 
     def ask(self, *message: Any, hand: int = -1) -> Any:
-        """``hand``: a descriptor to send along. Raises the process's error, or HarnessError if it ended."""
+        """Send a request and return the answer. ``hand``: a descriptor to send along. Raises the process's error, or
+        HarnessError if it ended."""
         with suppress(OSError):  # it has ended, which the thread that follows it reports
             self._pipe.send(message)
             if hand >= 0:
@@ -89,7 +90,7 @@ class SliceWorker:
             self._pipe.send(("submit", rows, token))
 
     def end(self, patience: float = 0.0) -> None:
-        """``patience``: seconds for it to end by itself."""
+        """End the process. ``patience``: seconds for it to end by itself."""
         end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()

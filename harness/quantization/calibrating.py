@@ -53,7 +53,7 @@ class WantedPrecision:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> WantedPrecision:
-        """Read from model.settings. Raises HarnessError at an unknown value."""
+        """Read from model.settings. Raises HarnessError for an unknown value."""
         precision = str(settings["precision"])
         default = "distribution" if precision == "fp8" else "minmax"
         method = str(settings.get("calibration_method", default))

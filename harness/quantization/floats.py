@@ -96,7 +96,7 @@ def require_precision(model: Any, precision: str) -> None:
 
 
 def find_quantized_type(model: Any) -> str:
-    """ "int8" or "fp8" where the model holds Q/DQ pairs, "int4" where its weights are of four bits, else ""."""
+    """Return "int8" or "fp8" if the model contains Q/DQ pairs, "int4" if its weights have four bits, else ""."""
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         return ""
     if any(tensor.data_type in (TensorProto.INT4, TensorProto.UINT4) for tensor in model.graph.initializer):

@@ -9,7 +9,7 @@ from harness.errors import HarnessError
 
 
 def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """Read a non-negative number. Raises HarnessError at anything else."""
+    """Read a non-negative number. Raises HarnessError for anything else."""
     value = settings.get(name, default)
     try:
         count = int(value)
@@ -30,7 +30,7 @@ def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool
 
 
 def scale_of(value: Any) -> float:
-    """Read the step of a quantized input; 0 for none. Raises HarnessError at anything else."""
+    """Read the step of a quantized input; 0 for none. Raises HarnessError for anything else."""
     try:
         scale = float(value)
     except (TypeError, ValueError):

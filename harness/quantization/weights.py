@@ -44,7 +44,7 @@ class Weight:
 
 
 def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changes requested in model.settings, by setting. Raises HarnessError at an unknown one."""
+    """Return the changes requested in model.settings, by setting. Raises HarnessError for an unknown one."""
     found = {}
     for name, known in ((BITS, INT4), (SPARSITY, PATTERN)):
         if name in settings:
@@ -128,8 +128,8 @@ def _cut(weights: Weights, axis: int) -> Weights:
 
 
 def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
-    """``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not divide has one scale per
-    channel. Raises HarnessError if there are no weights of products."""
+    """Store weights in four bits. ``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not
+    divide has one scale per channel. Raises HarnessError if there are no weights of products."""
     if next((item.version for item in model.opset_import if item.domain == ""), 0) < _OPSET:
         model = version_converter.convert_version(model, _OPSET)
     model.ir_version = max(model.ir_version, _IR)

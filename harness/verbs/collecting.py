@@ -148,7 +148,7 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
         asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
         return Collected(None, f"start: expected a run at or after {asked}, LoadGen logged {began}")
-    return Collected(None, f"log sets: expected one, the command left none: there is no {DETAIL} in its folder of logs")
+    return Collected(None, f"log sets: expected one, the command left none: no {DETAIL} in its log folder")
 
 
 def _drop_copies(sets: list[LogSet]) -> list[LogSet]:

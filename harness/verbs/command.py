@@ -99,7 +99,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         problem = _problem(request, ended, values, output, int(began * 1e9), stamps)
     counter.stage("done")
     if problem:
-        return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output)
+        return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output, request.cwd)
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
 
@@ -163,7 +163,7 @@ def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) 
 
 
 def _refused(
-    purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput
+    purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput, cwd: str
 ) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     message = f"{problem} (the command ended with {ending})"
@@ -178,7 +178,7 @@ def _refused(
         facts=facts,
         problem=message,
         problem_class="backend" if purpose == "build" else "contradiction",
-        fix="see the log of the command" if purpose == "build" else "what it left is kept; see the log of the command",
+        fix=f"see its output: `reconcile logs CELL`; the command starts in {cwd}",
     )
 
 

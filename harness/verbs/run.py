@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gzip
+import io
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +20,7 @@ import numpy as np
 from harness.backends import LoadPlan, Session, load_backend
 from harness.benchmarks import BenchmarkCode, LoopBenchmark, TokenBenchmark, load_benchmark
 from harness.catalog import CpuRunOptions, EngineSettings, TokenOptions, WeightOptions, list_options
-from harness.child.digests import hash_code, hash_folder
+from harness.child.digests import CODE_ROOT, hash_code, hash_folder
 from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.errors import HarnessError, require
@@ -100,8 +103,6 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
-        from harness.child.harness_code import pack_own_code
-
         pack_own_code(Path(request.counter).with_name(OWN_CODE))
     counter.stage("done")
     return Result(
@@ -397,3 +398,20 @@ def _warm_up(generator: Generator, arrays: Arrays, relay: TokenRelay) -> None:
     for row in range(count):
         generator.submit(row, row)
     warm.wait(count)
+
+
+def pack_own_code(path: Path) -> None:
+    """Pack the Python files of this package as a gzipped tar, atomically."""
+    stream = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as tar,
+    ):
+        for source in sorted(CODE_ROOT.rglob("*.py")):
+            content = source.read_bytes()
+            member = tarfile.TarInfo(f"{CODE_ROOT.name}/{source.relative_to(CODE_ROOT).as_posix()}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(stream.getvalue())
+    partial.replace(path)

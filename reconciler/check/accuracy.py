@@ -1,4 +1,4 @@
-"""Rules of the accuracy run, accuracy.txt and the truncated accuracy log (submission checker: accuracy check)."""
+"""Rules for the accuracy run, accuracy.txt and the truncated accuracy log (submission checker: accuracy check)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from reconciler.tree.reading.view import CellView, RunView
 
 _CHECK = f"{NEW}: accuracy check"
 
-_WHOLE = 32 << 20  # bytes of a log that was never truncated, up to which its hash is computed
+_WHOLE = 32 << 20  # bytes; a complete log up to this size is hashed
 _RESCORE = "score the accuracy run again"
 
 
 @rule("accuracy.mode", "the run is an accuracy run", sources=(OURS,))
 def check_mode(view: CellView) -> Complaints:
-    """The log in accuracy/ says that LoadGen ran in AccuracyOnly mode, or in both modes."""
+    """The log in accuracy/ states AccuracyOnly mode, or both modes."""
     run = view.accuracy
     if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
         cause = (
@@ -50,7 +50,7 @@ def check_mode(view: CellView) -> Complaints:
 
 @rule("accuracy.ended", "the run came to its end", sources=(OURS,))
 def check_ended(view: CellView) -> Complaints:
-    """The log of an accuracy run ends with its result. A shorter one is of a run that was stopped."""
+    """The log of an accuracy run ends with the result. A shorter log is from a run that was stopped."""
     run = view.accuracy
     if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
         place = Place(run.log.file, run.log.length)
@@ -59,7 +59,7 @@ def check_ended(view: CellView) -> Complaints:
 
 @rule("accuracy.errors", "the log has no ERROR", sources=(_CHECK, OLD))
 def check_errors(view: CellView) -> Complaints:
-    """LoadGen logs an ERROR when it cannot trust a run."""
+    """LoadGen logs an ERROR if a run cannot be trusted."""
     run = view.accuracy
     if run is not None and run.log.errors:
         first = run.log.errors[0]
@@ -68,15 +68,15 @@ def check_errors(view: CellView) -> Complaints:
 
 @rule("accuracy.audit", "no audit.config took part", sources=(OURS,))
 def audit(view: CellView) -> Complaints:
-    """A run with settings of an audit.config is a compliance run."""
+    """A run with settings from an audit.config is a compliance run."""
     if view.accuracy is not None:
         yield from check_audit_absent(view.accuracy)
 
 
 @rule("accuracy.samples", "the whole validation set", sources=(_CHECK,))
 def check_samples(view: CellView) -> Complaints:
-    """Every sample of the validation set, once: in open, checkers up to v5.1 accept fewer. LoadGen before 6 logs only
-    the size of the QSL."""
+    """The run answers every sample of the validation set once. In open, checkers up to v5.1 accept fewer. LoadGen
+    before 6 logs only the size of the QSL."""
     run = view.accuracy
     wanted = (
         parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
@@ -102,7 +102,7 @@ def count_key(run: RunView) -> str:
 
 @rule("accuracy.bars", "the accuracy bars", sources=(_CHECK, OLD))
 def check_accuracy_bars(view: CellView) -> Complaints:
-    """Each metric in accuracy.txt reaches the bar of the round. In open, where there is none, one of them is stated."""
+    """Each metric in accuracy.txt reaches the round's bar. In open, which has no bar, at least one metric is stated."""
     if view.binds("accuracy"):
         yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
     elif (content := view.files.accuracy_text).value is not None and view.rules is not None:
@@ -116,7 +116,7 @@ def check_accuracy_bars(view: CellView) -> Complaints:
 
 @rule("accuracy.lengths", "the lengths of answers in all", sources=(_CHECK, OLD))
 def check_lengths(view: CellView) -> Complaints:
-    """The number of tokens or the length of all answers is within the bounds of the round."""
+    """The number of tokens or the total length of the answers is within the round's bounds."""
     if view.binds("accuracy"):
         yield from _check_bars(view, WHOLE_SET)
 
@@ -142,7 +142,7 @@ def _bar(bar: Bar) -> str:
 
 @rule("accuracy.number", "numbers that the official checkers read", sources=(_CHECK, OLD))
 def check_number_form(view: CellView) -> Complaints:
-    """Scorers under NumPy 2 print np.float64(80.2), which is read here and by no official checker."""
+    """Scorers that use NumPy 2 print np.float64(80.2). This check can read it; the official checkers cannot."""
     content = view.files.accuracy_text
     if content.value is None or view.rules is None or not view.binds("accuracy"):
         return
@@ -158,7 +158,7 @@ def check_number_form(view: CellView) -> Complaints:
 
 @rule("accuracy.hash", "accuracy.txt has a hash line", sources=(_CHECK, OLD))
 def check_hash_line(view: CellView) -> Complaints:
-    """The truncation script writes the SHA-256 of the whole accuracy log to accuracy.txt."""
+    """The truncation script writes the SHA-256 of the complete accuracy log to accuracy.txt."""
     content = view.files.accuracy_text
     if content.value is None or not view.binds("accuracy"):
         return
@@ -175,7 +175,7 @@ def check_hash_line(view: CellView) -> Complaints:
 
 @rule("accuracy.size", "the accuracy log is truncated", sources=(_CHECK, OLD))
 def check_log_size(view: CellView) -> Complaints:
-    """Accuracy logs above the limit of the round are published truncated."""
+    """Accuracy logs larger than the round's limit are published truncated."""
     folder, limit = view.files.accuracy.folder, view.ruleset.accuracy_log.limit
     size = folder.get_size(ACCURACY_LOG)
     if size is not None and size > limit:
@@ -186,7 +186,8 @@ def check_log_size(view: CellView) -> Complaints:
 
 @rule("accuracy.hash-of-log", "the hash is that of the log", sources=("submission rules: truncation", OURS))
 def hash_of_log(view: CellView) -> Complaints:
-    """Against the log itself where it is whole, against the archived original where there is an archive."""
+    """Compare the hash with the published log if that is complete, or with the archived original if there is an
+    archive."""
     content = view.files.accuracy_text
     report = parse_accuracy(content.value or "", (), content.file)
     answers = _answers(view, view.files.accuracy.folder)
@@ -201,7 +202,8 @@ def hash_of_log(view: CellView) -> Complaints:
             )
     elif report.hash.lower() == own:
         cause = "the hash was taken after the log was truncated, as by a second truncation"
-        # The official script truncates again what has no hash that it sees, and adds one: the first is still there.
+        # If the official script finds no hash, it truncates the log again and adds one. The first hash is still in the
+        # file.
         mild = Severity.WARNING if names_another_log(content.value or "", own) else None
         wanted = "that of the whole log"
         yield Complaint(place, "the hash of the truncated log", wanted, cause=cause, other=log, severity=mild)
@@ -238,14 +240,15 @@ def _short(digest: str) -> str:
 
 @rule("accuracy.extra", "images or videos that the round asks for", sources=(_CHECK,))
 def check_extra_files(view: CellView) -> Complaints:
-    """Images or videos of some samples, where the round asks for them. In open, checkers up to v5.1 accept a result
-    without them."""
+    """The round requires images or videos of some samples. In open, checkers up to v5.1 accept a result without
+    them."""
     yield from _complain_of_files(view, beyond=False)
 
 
 @rule("accuracy.extra-samples", "the samples that they are of", sources=(_CHECK,))
 def check_extra_samples(view: CellView) -> Complaints:
-    """Check samples that the accuracy run did not have: a cut dataset, or a rehearsal."""
+    """Report required samples that the accuracy run did not include: the dataset is incomplete, or it was a
+    rehearsal."""
     yield from _complain_of_files(view, beyond=True)
 
 
@@ -271,8 +274,8 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
 
 @rule("accuracy.test-hash", "a compliance run has its own hash", sources=(OURS,))
 def check_test_hashes(view: CellView) -> Complaints:
-    """The accuracy run and a compliance run each have a log of their own, and its hash. One of the test's log with the
-    line ends of Windows, where it has others, is not looked for: tests of long answers leave megabytes."""
+    """The accuracy run and each compliance run have separate logs and hashes. A hash of the test's log after conversion
+    to Windows line ends is not detected, because the logs of tests with long answers take megabytes."""
     accuracy = view.files.accuracy.folder
     digest, line = _hash_in(view, accuracy)
     log = _answers(view, accuracy)
@@ -281,7 +284,7 @@ def check_test_hashes(view: CellView) -> Complaints:
         folder = test / "accuracy"
         theirs, their_line = _hash_in(view, folder)
         their_log = _answers(view, folder)
-        # The rest of a log of long answers may be all of one sample: there the hashes decide.
+        # The published parts of two logs of long answers may both be from one sample, so the hashes decide.
         differ = bool(cut and digest and theirs and digest != theirs)
         if log and their_log and log.data and log.data == their_log.data and not differ:
             yield Complaint(
@@ -312,7 +315,7 @@ def check_test_hashes(view: CellView) -> Complaints:
 
 
 def _names_another(view: CellView, folder: Folder, digest: str) -> bool:
-    """After the accuracy run's own output and hash may follow the hash of the test's log."""
+    """The hash of the test's log may follow the accuracy run's output and hash."""
     stated = list_digests(view.files.read_text(folder, ACCURACY_TEXT).value or "")
     return any(each != digest.lower() for each in stated)
 
@@ -323,7 +326,7 @@ def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
 
 
 def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
-    """The last value that each metric is given, as the checker reads the files of a fallback."""
+    """Return the last value stated for each metric, as the checker reads the files of a fallback."""
     known = [name for name in metrics if name in METRIC_LINES]
     report = parse_accuracy(content, known)
     return {name: found[-1].value for name, found in report.metrics.items() if found}

@@ -1,6 +1,6 @@
-"""Causes of findings: what most likely happened, which rule it breaks, and what would settle it.
+"""Causes of findings: what most likely happened, which rule it violates, and what evidence would settle it.
 
-One mistake shows in many cells and files; a reviewer wants to read of it once. No cause says that it was intended.
+One mistake can appear in many cells and files, but a reviewer wants to read about it once. No cause claims intent.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from reconciler.tree.findings import Facts, TreeFinding
 
 
 class Cause(Struct, frozen=True):
-    """``title``: what happened, as one clause. ``rule``: what it breaks, with the document that says so.
-    ``settled_by``: what the submitter would have to show."""
+    """Cause of findings. ``title``: what happened, as one clause. ``rule``: the violated rule and the document that
+    states it. ``settled_by``: the evidence that the submitter would have to show."""
 
     id: str
     title: str
@@ -30,7 +30,8 @@ _TEST = "compliance rules: the verification compares the published run with the 
 _ACCURACY = "submission rules: accuracy.txt is made from the accuracy run that is published"
 _LOADGEN = "LoadGen writes both numbers itself, in one run"
 
-# Worst first: what makes the published number unproven, then what denies a verdict, then what only misdescribes a run.
+# Worst first: causes that leave the published number unproven, then those that contradict a verdict, then those that
+# only misdescribe a run.
 CAUSES: tuple[Cause, ...] = (
     Cause(
         "accuracy-of-another-run",
@@ -273,38 +274,39 @@ _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
 
 
 def find_cause(finding: TreeFinding) -> Cause:
-    """The cause that a finding names, else that of its rule; a rule without one, as those of notes, is its own."""
+    """Return the cause that a finding names, or its rule's cause. A rule without one, such as a note's, is its own
+    cause."""
     rule = finding.rule
     named = _BY_ID.get(finding.complaint.mechanism or rule.cause)
     return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")
 
 
 def _name_sources(finding: TreeFinding) -> str:
-    """Our own word is no rule of anybody's round."""
+    """This project's own statements are not rules of any round."""
     none = "none, a question" if finding.severity is Severity.NOTE else "the files of one result fit each other"
     return ", ".join(source for source in finding.rule.sources if source != _OURS) or none
 
 
 def rank_cause(cause: Cause) -> int:
-    """0 for the worst consequence; causes that are no more than their rule come last."""
+    """Return 0 for the worst consequence; causes that only repeat their rule come last."""
     return _RANKS.get(cause.id, len(CAUSES))
 
 
-# Findings grouped by what most likely happened: a cause, a submitter, and the cells that share it.
+# Findings grouped by their most likely explanation: a cause, a submitter, and the affected cells.
 
 _SEVERITIES = tuple(Severity)
 
 
 class FoldedCell(Struct, frozen=True):
-    """Cells whose findings are one and the same: accuracy variants of a benchmark, and one set of logs that is
-    published under several systems' names. ``shown``: llama2-70b-{99,99.9} for the former, = for the latter."""
+    """Cells with identical findings: accuracy variants of a benchmark, or one set of logs published under several
+    system names. ``shown``: llama2-70b-{99,99.9} for variants; shared logs are joined with =."""
 
     shown: str
     cells: tuple[str, ...]
 
 
 class CauseGroup(Struct, frozen=True):
-    """``findings`` in their order; ``severity`` is the worst among them."""
+    """Findings of one submitter with the same cause, in their original order. ``severity``: the worst among them."""
 
     cause: Cause
     submitter: str
@@ -313,7 +315,7 @@ class CauseGroup(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Title of the cause; for findings that are no accusation, a question."""
+        """Title of the cause, phrased as a question if the findings are not accusations."""
         asked = self.severity is not Severity.NOTE or self.cause.title.endswith("?")
         return self.cause.title if asked else f"is it so that {self.cause.title}?"
 
@@ -323,7 +325,8 @@ class CauseGroup(Struct, frozen=True):
 
 
 def group_by_cause(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tuple[CauseGroup, ...]:
-    """By severity, then the cause's consequence, then how many cells share it. Errors and questions stay apart."""
+    """Group findings and sort the groups by severity, consequence of the cause, and number of cells. Errors and
+    questions stay separate."""
     grouped: dict[tuple[str, bool, str], list[TreeFinding]] = {}
     for finding in findings:
         note = finding.severity is Severity.NOTE
@@ -348,7 +351,8 @@ def _order(group: CauseGroup) -> tuple[int, int, str, int, str]:
 
 
 def fold_cells(submitter: str, cells: Iterable[str], logs: Mapping[tuple[str, str], str]) -> tuple[FoldedCell, ...]:
-    """``logs``: (submitter, cell) → digest of its performance log. Sorted by what is shown."""
+    """Fold cells with identical findings, sorted by the shown text. ``logs``: (submitter, cell) → digest of its
+    performance log."""
     twins: dict[tuple[str, ...], list[str]] = {}
     for cell in sorted(set(cells)):
         parts = cell.split("/")
@@ -366,7 +370,7 @@ def fold_cells(submitter: str, cells: Iterable[str], logs: Mapping[tuple[str, st
 
 
 def _show_twins(cells: Sequence[str]) -> str:
-    """closed/sys/bert-{99,99.9}/Offline of two cells that differ in their accuracy variant alone."""
+    """Return closed/sys/bert-{99,99.9}/Offline for two cells that differ only in their accuracy variant."""
     if len(cells) == 1:
         return cells[0]
     parts = cells[0].split("/")

@@ -1,4 +1,5 @@
-"""Which files a scenario folder must and may hold, and what measurements.json must say (submission rules: layout)."""
+"""Rules for the files that a scenario folder must or may contain, and for measurements.json (submission rules:
+layout)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
-# Which files a folder of logs must hold, and which it may.
+# Files that a folder of logs must or may contain.
 
 # Files that may accompany LoadGen's logs.
 TOLERATED = frozenset({ACCURACY_LOG, TRACE, "results.json", ".gitkeep"})
@@ -32,7 +33,7 @@ def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:
 
 
 def list_unlisted(folder: Folder, allowed: Collection[str], wanted: str) -> Complaints:
-    """``wanted``: in words, what alone may be there."""
+    """Report files that are not in ``allowed``. ``wanted``: the allowed content, in words."""
     for name in folder.list_files():
         if name not in allowed:
             yield Complaint(Place(f"{folder.shown}/{name}"), f"a file {name}", wanted, fix="remove it")
@@ -44,7 +45,7 @@ _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.lo
 
 @rule("files.missing", "the logs are there", sources=(f"{NEW}: loader", f"{OLD}: file lists"))
 def check_run_files(view: CellView) -> Complaints:
-    """run_1 and accuracy/ hold their logs."""
+    """run_1 and accuracy/ contain their logs."""
     files = view.files
     yield from list_missing(files.performance.folder, (SUMMARY, DETAIL))
     yield from list_missing(files.accuracy.folder, (SUMMARY, DETAIL, ACCURACY_LOG, ACCURACY_TEXT))
@@ -52,7 +53,7 @@ def check_run_files(view: CellView) -> Complaints:
 
 @rule("files.extra", "no other files next to the logs", sources=(f"{OLD}: file lists",))
 def check_extra_files(view: CellView) -> Complaints:
-    """Rounds whose checker did not look accepted what tools left."""
+    """Files left by other tools are accepted in rounds whose checker did not look for them."""
     files, mild = view.files, soften(view, "listed_files")
     power = {"spl.txt"} if is_power(view) else set()
     for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
@@ -62,12 +63,12 @@ def check_extra_files(view: CellView) -> Complaints:
 
 @rule("files.document", "user.conf and README.md", sources=(f"{NEW}: measurements check", OLD))
 def check_documents(view: CellView) -> Complaints:
-    """Check the documents that the round asks for."""
+    """The documents that the round requires are present."""
     yield from find_empty(view, view.ruleset.cell_documents)
 
 
 def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
-    """Documents of a scenario folder that are missing or have no bytes."""
+    """Yield documents of a scenario folder that are missing or empty."""
     folder = view.files.measurements_folder
     for name in names:
         size = folder.get_size(name)
@@ -80,7 +81,7 @@ def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
 
 @rule("measurements.missing", "the measurements file", sources=(f"{NEW}: measurements check", OLD))
 def check_measurements(view: CellView) -> Complaints:
-    """Each result has its measurements file."""
+    """Each result has a measurements file."""
     found = view.files.measurements
     if found.absent:
         wanted = f"{view.cell.system}*.json" if view.files.legacy else "measurements.json"
@@ -89,7 +90,7 @@ def check_measurements(view: CellView) -> Complaints:
 
 @rule("measurements.fields", "the mandatory fields", sources=(f"{NEW}: measurements check", OLD))
 def check_measurements_fields(view: CellView) -> Complaints:
-    """Each mandatory field of the measurements file is there and has a value."""
+    """Each mandatory field of the measurements file is present and has a value."""
     found = view.files.measurements
     if found.value is None:
         return
@@ -105,14 +106,14 @@ def check_measurements_fields(view: CellView) -> Complaints:
 
 @rule("files.readable", "every file can be read", sources=(NEW, OURS))
 def check_readable_logs(view: CellView) -> Complaints:
-    """Every file that is there can be read."""
+    """Every existing file can be read."""
     files = view.files
     logs = (log for run in files.list_runs() for log in (run.detail, run.summary))
     yield from find_broken((*logs, files.user_conf, files.measurements, files.accuracy_text))
 
 
 def find_broken(reads: Iterable[Read[object]]) -> Complaints:
-    """Files that are there and cannot be read."""
+    """Yield files that exist but cannot be read."""
     for found in reads:
         if found.problem:
             yield Complaint(
@@ -126,7 +127,7 @@ def _broken(found: Read[object]) -> str:
 
 @rule("files.empty-log", "summaries are LoadGen's", sources=(OURS,))
 def check_empty_logs(view: CellView) -> Complaints:
-    """A summary without a single result line, and an accuracy log without bytes, are as good as missing."""
+    """A summary without any result line and an empty accuracy log count as missing."""
     for run in view.files.list_runs():
         if run.summary.value is not None and not run.summary.value.values and run.summary.value.errors is None:
             yield Complaint(Place(run.summary.file), "no line of LoadGen's summary", "a summary that LoadGen wrote")
@@ -143,7 +144,7 @@ def check_further_runs(view: CellView) -> Complaints:
 
 @rule("files.power", "the files of a power submission", sources=(f"{NEW}: power check", OLD))
 def check_power_files(view: CellView) -> Complaints:
-    """A power submission has the power folder, and logs of the ranging run in addition to those of the testing run."""
+    """A power submission has the power folder, and logs of both the ranging run and the testing run."""
     if not is_power(view):
         return
     performance = view.files.results / "performance"
@@ -162,7 +163,7 @@ def _has_power(view: CellView) -> bool:
 
 @rule("files.scenario-name", "the scenario folder's name", sources=(OURS,), severity=Severity.WARNING)
 def check_scenario_name(view: CellView) -> Complaints:
-    """The checker reads the name of a scenario folder with its capitals."""
+    """The scenario folder's name has the usual capitals. The checker compares the name including its case."""
     folder, proper = view.files.place.folder, view.cell.scenario
     if folder != proper:
         yield Complaint(

@@ -1,4 +1,4 @@
-"""The protocol of the formats of results that a scenario folder may show."""
+"""Protocol for the result formats that a scenario folder may contain."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from reconciler.tree.reading.values import make_finite, number, read_start
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, Table, apply_rules
 
-# The facts of a result that reports and comparisons across cells need, small enough to keep for a whole round.
+# Facts about a result for reports and comparisons across cells, small enough to keep for a whole round.
 
 
 def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
-    """Reads the performance log and hashes the logs; ``conf_target`` in the unit of the log's target."""
+    """Read the performance log and hash the logs. ``conf_target`` is in the unit of the log's target."""
     metric, unit = choose_cell_format(view).read_metric(view)
     run = view.performance
     aim = find_target(run.log.scenario) if run else None
@@ -51,24 +51,25 @@ def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
 
 
 class CellFormat(Protocol):
-    """Each format lists all rules that are applied to its cells, also those that every format has."""
+    """Rules for one result format. Each format lists all rules applied to its cells, including those common to all
+    formats."""
 
     @property
     def CHECK_TABLES(self) -> tuple[Table[Any], ...]:  # noqa: N802 - a constant
-        """All rules that are applied to cells of this format."""
+        """All rules applied to cells of this format."""
 
     def check(self, view: CellView, about: About) -> Iterator[TreeFinding]:
-        """Yield what the submission rules forbid in one scenario folder."""
+        """Yield violations of the submission rules in one scenario folder."""
 
     def read_metric(self, view: CellView) -> tuple[float | None, str]:
-        """Read the published result and its unit; None when the results do not say."""
+        """Read the published result and its unit; None if the results do not state it."""
 
 
 _FILES = (*LOADGEN_READING_RULES, *FILE_RULES, *LOADGEN_FILE_RULES)
 
 
 class LoadGenCells:
-    """Cells with LoadGen's logs."""
+    """Cells with LoadGen logs."""
 
     CHECK_TABLES = (_FILES, PERFORMANCE_RULES, ACCURACY_RULES, COMPLIANCE_RULES)
 
@@ -95,8 +96,8 @@ class LoadGenCells:
 
 
 def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
-    """Infer the metric from another scenario's log: MultiStream, as rounds say, is eight times SingleStream's
-    estimate."""
+    """Infer the metric from another scenario's log: by the rounds' definition, MultiStream is eight times
+    SingleStream's estimate."""
     rules, folder, category = view.rules, view.cell.scenario, view.system.category
     inference = view.ruleset.find_inference(folder, run.log.scenario, category) if category else None
     found = number(run.log, inference.key) if inference is not None else None

@@ -1,4 +1,4 @@
-"""Rules of the compliance tests: which there must be, their files, their verdicts (submission checker: compliance)."""
+"""Rules for compliance tests: required tests, their files, their verdicts (submission checker: compliance)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _CHECK = f"{NEW}: compliance check"
 
 _LISTED_ALONE = "the listed files only"
 _RUN = "performance/run_1"
-# The limit of a test that may fail its accuracy verdict when its score is that of the accuracy run.
+# The limit for a test that may fail its accuracy verdict if its score matches the accuracy run's.
 _CHANGE = "most_accuracy_change"
 
 
 @rule("compliance.missing", "every test that the benchmark needs", sources=(_CHECK, OLD))
 def check_missing(view: CellView) -> Complaints:
-    """The round lists the compliance tests of each benchmark. The submission has all of them."""
+    """The submission includes every compliance test that the round requires for the benchmark."""
     for test in view.tests:
         if test not in view.files.tests:
             place = Place(f"{view.files.compliance_folder.shown}/{test}")
@@ -52,7 +52,7 @@ def check_files(view: CellView) -> Complaints:
 
 @rule("compliance.extra", "no other files next to a test's logs", sources=(_CHECK, f"{OLD}: file lists"))
 def check_extra(view: CellView) -> Complaints:
-    """The checkers refuse files that are not listed next to the logs of a test."""
+    """The checkers reject unlisted files in the folders of a test's logs."""
     for rules, folder in _present(view):
         if rules.performance_checks:
             yield from cell_files.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *cell_files.TOLERATED}, _LISTED_ALONE)
@@ -63,7 +63,7 @@ def check_extra(view: CellView) -> Complaints:
 
 @rule("compliance.verdict", "the test is passed", sources=(_CHECK, OLD))
 def check_verdicts(view: CellView) -> Complaints:
-    """The verification scripts' files say that the test is passed, or the score is that of the accuracy run."""
+    """The verify files state that the test passed, or the test's score matches the accuracy run's."""
     for rules, folder in _present(view):
         for expected in rules.expected:
             read = view.files.read_text(folder, expected.file)
@@ -80,7 +80,7 @@ def check_verdicts(view: CellView) -> Complaints:
 
 @rule("compliance.audit", "audit.config took part", sources=(OURS,))
 def check_audit_present(view: CellView) -> Complaints:
-    """LoadGen's own mark that an audit.config took part; without it the test tested nothing."""
+    """The log has the line that LoadGen writes when it reads an audit.config. Without it, nothing was tested."""
     for run in list_compliance_runs(view):
         if run.log.audit is None:
             yield Complaint(
@@ -93,7 +93,7 @@ def check_audit_present(view: CellView) -> Complaints:
 
 
 def list_compliance_runs(view: CellView) -> Iterator[RunView]:
-    """The runs of required tests that must keep the rules of a performance run."""
+    """Yield the runs of required tests that must follow the rules for a performance run."""
     for rules, _ in _present(view):
         if rules.performance_checks and rules.name in view.test_views:
             yield view.test_views[rules.name]
@@ -106,7 +106,7 @@ def _present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
 
 
 def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
-    """Files that the test's accuracy folder must have, and no others (older submission checker: file lists)."""
+    """Return the exact set of files required in the test's accuracy folder (older submission checker: file lists)."""
     if _CHANGE not in rules.limits:
         return set()
     passed = all(
@@ -118,11 +118,12 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
 
 
 def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
-    """Not deterministic: the score on the audited samples must be that of the accuracy run on the same samples."""
+    """For nondeterministic systems: the score on the audited samples must match the accuracy run's score on the same
+    samples."""
     metrics = tuple(bar.metric for bar in view.rules.list_bars(view.cell.scenario)) if view.rules else ()
     texts = [view.files.read_text(folder / "accuracy", name) for name in (BASELINE, COMPLIANCE)]
     if any(text.value is None for text in texts):
-        return  # missing files are findings of their own
+        return  # missing files are separate findings
     ours, theirs = (read_metric_values(text.value or "", metrics) for text in texts)
     place, other = Place(texts[1].file), Place(texts[0].file)
     for name in metrics:
@@ -147,7 +148,7 @@ def _grouped(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[s
 
 
 def _line_of(lines: list[str], wanted: str) -> int:
-    """The 1-based line that begins with the same word, 0 for none."""
+    """Return the 1-based number of the line that begins with the same word, or 0."""
     start = wanted.partition(" ")[0].lower()
     return next((n for n, line in enumerate(lines, 1) if line.lower().startswith(start)), 0)
 

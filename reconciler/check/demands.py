@@ -1,4 +1,4 @@
-"""Demands of a round on a run, and the words that all rules share."""
+"""A round's demands on a run, and helpers shared by all rules."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MILLISECOND = 1_000_000
 
 
 def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
-    """How severe a complaint is: as its rule says where the round's demand binds, a warning where it does not. A note
-    where the round is unknown."""
+    """Choose the severity of a complaint: the rule's own (None) if the round's demand binds, otherwise a warning. A
+    note if the round is unknown."""
     if judged.ruleset is not None and not judged.ruleset.is_known:
         return Severity.NOTE
     return None if judged.binds(demand) else Severity.WARNING
@@ -45,18 +45,18 @@ def show_milliseconds(nanoseconds: Decimal | None) -> str:
     return "nothing" if nanoseconds is None else f"{(nanoseconds / _MILLISECOND).normalize():f} ms"
 
 
-# What rules of `verify-tree` share, of whichever program.
+# Helpers shared by the rules of `verify-tree` for every program.
 
 
 class CellRules(Struct, frozen=True):
-    """``find_gaps`` yields one gap for each file that a comparison needs and that is of no use."""
+    """Rules for a cell. ``find_gaps`` yields one gap for each file that a comparison needs but cannot use."""
 
     tables: tuple[Table[CellView], ...]
     find_gaps: Callable[[CellView], Iterator[Gap]]
 
 
 def find_gap(view: CellView, read: Read[object], name: str, *, blind: bool = False) -> Iterator[Gap]:
-    """One where a file is missing or cannot be read."""
+    """Yield a gap if a file is missing or cannot be read."""
     if read.value is None:
         reason = f"{name} cannot be read" if read.problem else f"{name} is not there"
         yield make_gap(view, Place(read.file, read.line), reason, blind=blind)
@@ -68,10 +68,10 @@ def make_gap(view: CellView, place: Place, reason: str, *, blind: bool = False) 
 
 @question("files.repeated", "which of two values of one name holds?", sources=(OURS,))
 def ask_repeated(read: Read[ResultDocument]) -> Complaints:
-    """One object of a JSON file (description, measurements, a power session, results of the endpoints harness) gives
-    one name two values that differ. JSON says of neither that it holds, so that it is a question.
+    """An object in a JSON file (description, measurements, a power session, results of the endpoints harness) has two
+    different values for one name. JSON does not define which one counts, so this is a question.
     """
-    # Programs take the last, and people read the first.
+    # Programs use the last value; people read the first.
     for name, first, last in read.value.repeated if read.value else ():
         place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
         yield Complaint(

@@ -1,4 +1,4 @@
-"""Applies every rule to a tree: the root, each submitter, system, benchmark, cell and run."""
+"""Apply every rule to a tree: to the root and to each submitter, system, benchmark, cell and run."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from reconciler.tree.reading.unreadable_folders import (
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, Table, apply_rules
 
-# The one walk over a tree that checking and verifying share: rules at each level, cell by cell.
+# The traversal of a tree shared by checking and verifying: rules at each level, cell by cell.
 
-Origin = Callable[[str], str]  # cell → the spec line that declares it, "" for none
+Origin = Callable[[str], str]  # cell → the spec line that declares it, or ""
 
 
 def _nowhere(_: str) -> str:
@@ -40,7 +40,7 @@ def _nowhere(_: str) -> str:
 
 
 class LevelRules(Struct, frozen=True):
-    """The rules of each level of a tree. ``cell`` applies those of a scenario folder, which depend on its harness."""
+    """Rules for each level of a tree. ``cell`` applies those for a scenario folder, which depend on its harness."""
 
     cell: Callable[[CellView, About], Iterator[TreeFinding]]
     survey: Table[Survey] = ()
@@ -51,7 +51,8 @@ class LevelRules(Struct, frozen=True):
 
 
 class TreeWalk(Struct):
-    """Holds one cell's logs at a time. ``remember`` is called with each cell once its rules have been applied."""
+    """Traversal that keeps one cell's logs in memory at a time. ``remember``: called with each cell after its rules are
+    applied."""
 
     rules: LevelRules
     remember: Callable[[CellView], None]
@@ -61,12 +62,12 @@ class TreeWalk(Struct):
     _total: int = 0
 
     def find(self, surveys: Sequence[Survey]) -> list[TreeFinding]:
-        """Find everything about these trees. Cells are counted only where the number is shown."""
+        """Find all violations in these trees. Cells are counted only if progress is shown."""
         self._total = sum(item.total for item in surveys) if self.progress is not None else 0
         return [finding for item in surveys for finding in self._tree(item)]
 
     def _tree(self, item: Survey) -> Iterator[TreeFinding]:
-        """From its root to its cells."""
+        """Apply the rules from the root down to the cells."""
         about = About("", "", known=item.ruleset.is_known)
         yield from apply_rules(self.rules.survey, item, about)
         if item.root.whole:
@@ -109,10 +110,10 @@ class TreeWalk(Struct):
 
 
 class TreeVerifier(Protocol):
-    """The door of ``verify``, an optional part."""
+    """Interface of ``verify``, an optional part."""
 
     def list_rules(self) -> tuple[Rule, ...]:
-        """Every contradiction that is looked for, in the order of the findings."""
+        """Return every rule about contradictions, in the order of the findings."""
 
     def verify_tree(
         self,
@@ -122,17 +123,17 @@ class TreeVerifier(Protocol):
         original: FindOriginal | None = None,
         progress: Progress | None = None,
     ) -> TreeReport:
-        """Every contradiction in the tree at a path."""
+        """Find every contradiction in the tree at a path."""
 
 
 def load_verifier() -> TreeVerifier | None:
-    """None where the part was removed."""
+    """Return None if the part was removed."""
     verifier: TreeVerifier | None = load_part("verify")
     return verifier
 
 
 def list_rules() -> tuple[Rule, ...]:
-    """Every rule of ``check``, in the order of the findings."""
+    """Return every rule of ``check``, in the order of the findings."""
     formats = dict.fromkeys(map(find_cell_format, FORMATS))
     of_cells = [table for each in formats for table in each.CHECK_TABLES]
     of_places = (SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES)
@@ -149,11 +150,11 @@ def check_tree(
     progress: Progress | None = None,
     lists: PublishedLists | None = None,
 ) -> TreeReport:
-    """Every finding about the tree at (below, around) a path, also of another program. ReconcilerError when there is no
-    tree.
+    """Find all violations in the tree at, below or around a path, including other programs' trees. Raises
+    ReconcilerError if there is no tree.
 
-    ``round_name`` "": the round that is recognised. ``original`` finds untruncated accuracy logs by their hash.
-    ``lists``: those of another program that are newer than this release.
+    ``round_name``: "" to recognise the round. ``original``: finds untruncated accuracy logs by their hash. ``lists``:
+    another program's published lists, if newer than this release's.
     """
     with collect_closed_folders() as closed:
         if (program := find_program_of_tree(path)) is not None:
@@ -185,5 +186,5 @@ def _check(
 
 
 def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
-    """Everything about one scenario folder."""
+    """Yield all violations in one scenario folder."""
     return choose_cell_format(view).check(view, about)

@@ -1,4 +1,4 @@
-"""Latency limits of a run, and the settings by which LoadGen measures and keeps them."""
+"""Latency limits of a run, and the LoadGen settings that measure and enforce them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reconciler.tree.reading.view import RunView
 
 _PERFORMANCE = f"{NEW}: performance check"
 
-_SAME_PERCENT = Decimal("0.0001")  # LoadGen holds shares as doubles, and logs six digits
+_SAME_PERCENT = Decimal("0.0001")  # LoadGen stores shares as doubles and logs six digits
 
 
 @rule("run.target-latency", "the configured Server latency", sources=(_PERFORMANCE, OLD))
 def check_target_latency(run: RunView) -> Complaints:
-    """The latency that LoadGen was given for Server is at most the limit of the round."""
+    """The Server latency configured in LoadGen is at most the round's limit."""
     if run.log.scenario != "Server":
         return
     most = read_demand(run, "most_target_latency")
@@ -34,8 +34,8 @@ def check_target_latency(run: RunView) -> Complaints:
 
 @rule("run.percentile", "the percentile of the latency", sources=("inference rules", "mlperf.conf"))
 def check_percentile(run: RunView) -> Complaints:
-    """The share of queries that the latency is stated for, or that has to keep it: the round's. Offline's decides
-    nothing. A model of the open division may have to keep another: a warning there."""
+    """The log states the round's percentile of the latency. It has no effect in Offline. In open, another percentile is
+    a warning, because the model may need one."""
     key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
     ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:
@@ -55,7 +55,7 @@ def check_percentile(run: RunView) -> Complaints:
 
 @rule("run.token-latencies", "token latencies are measured", sources=(_PERFORMANCE, OLD))
 def check_token_latencies(run: RunView) -> Complaints:
-    """LoadGen measures TTFT and TPOT where the round limits them."""
+    """LoadGen measures TTFT and TPOT if the round limits them."""
     if (
         read_setting(run, "exact_use_token_latencies")
         and read_value(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
@@ -71,7 +71,7 @@ def check_token_latencies(run: RunView) -> Complaints:
 
 @rule("run.token-limits", "TTFT and TPOT", sources=(_PERFORMANCE, f"{OLD}: Interactive limits"))
 def list_token_limits(run: RunView) -> Complaints:
-    """The measured p99 against the limits of the folder's scenario: Interactive's are its own."""
+    """The measured p99 is below the limits of the folder's scenario; Interactive has separate limits."""
     if run.log.scenario != "Server" or run.inferred:
         return
     for name, limit, key in _TOKEN_LIMITS:
@@ -93,7 +93,7 @@ _TOKEN_LIMITS = (
 
 @rule("run.model-key", "Interactive's own model key", sources=("mlperf.conf", OURS))
 def find_model_key(run: RunView) -> Complaints:
-    """Interactive ran with its own model key, which is what gives LoadGen its limits."""
+    """Interactive runs with its own model key, from which LoadGen takes its limits."""
     if run.scenario != "Interactive":
         return
     for name, limit, key in _KEY_LIMITS:
@@ -117,9 +117,9 @@ _KEY_LIMITS = (
 
 @rule("run.equal-issue", "equal issue of samples", sources=(f"{OLD}: equal issue", "inference rules"))
 def check_equal_issue(run: RunView) -> Complaints:
-    """The log says it; where its LoadGen did not print it, the confs next to it, as the round's checker reads them.
-    Values that no checker asks for, but LoadGen's own configuration sets, may not yet be set by an earlier LoadGen of
-    the round."""
+    """The log states equal issue. If its LoadGen did not print it, the confs in the same folder count, as in the
+    round's checker. If only LoadGen's own configuration sets the value, an earlier LoadGen of the round may not set it
+    yet: a warning."""
     key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
     if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
         return

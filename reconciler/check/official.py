@@ -1,7 +1,7 @@
-"""Runs the two official submission checkers of a checkout over a tree, and maps what they say to cells.
+"""Run the two official submission checkers of a checkout over a tree, and map their messages to cells.
 
-Each runs in a child process with its own working folder; a checker that ends without its closing line has crashed, and
-says nothing about the tree.
+Each runs in a child process with a separate working folder. A checker that ends without its closing line has crashed,
+so it proves nothing about the tree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SYSTEM_PATH = re.compile(
     rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/\s]+)(?:/systems/(?P<system>[^/\s,]+)\.json)?"
 )
 _WAIT = 0.2
-# Findings of ours that are known to end the newer checker, and no less the older one where it reads the same.
+# Findings here that are known to crash the newer checker, and also the older one if it reads the same files.
 _FATAL = (
     "benchmark.category",
     "system.missing",
@@ -70,7 +70,7 @@ CHECKERS = (
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
-    # Until v5.1.1 there was this one alone, under other names: the second until v2.1.
+    # Until v5.1.1 this was the only checker, under other names; the second name until v2.1.
     *(
         Checker(OLD, Rule("official.older", "the older official checker's own words", (OLD,)), name, (name,))
         for name in ("submission_checker.py", "submission-checker.py")
@@ -81,9 +81,9 @@ CHECKERS = (
 def run_official(
     report: TreeReport, tree: Path, checkout: Path, commit: str, output: Path, seconds: float = 3600.0
 ) -> TreeReport:
-    """The report with what both checkers say. Their output is left in ``output``, a file for each.
+    """Return the report with both checkers' messages added. Each checker's output is saved in a file in ``output``.
 
-    ReconcilerError when ``checkout`` has no checker. ``seconds``: how long each may take.
+    Raises ReconcilerError if ``checkout`` has no checker. ``seconds``: time limit for each checker.
     """
     folder = checkout.resolve() / _FOLDER
     if not any((folder / checker.file).is_file() for checker in CHECKERS):
@@ -139,7 +139,7 @@ def _wait(child: Child, seconds: float) -> int | None:
 
 
 def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
-    """One for each ERROR line; a cell without result gets one only when no line says why."""
+    """Yield a finding for each ERROR line. A cell without a result gets a finding only if no line gives the reason."""
     reported: set[tuple[str, str]] = set()
     silent: list[tuple[int, str]] = []
     for number, line in enumerate(lines, start=1):
@@ -165,7 +165,7 @@ def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Plac
 
 
 def find_cell(text: str) -> tuple[str, str]:
-    """(submitter, cell) that a message is about, as far as the paths in it say; ("", "") when it names none."""
+    """Return the (submitter, cell) of a message, as far as its paths identify them; ("", "") if it contains none."""
     found = _RESULT_PATH.search(text) or _SYSTEM_PATH.search(text)
     if found is None:
         return "", ""
@@ -175,7 +175,7 @@ def find_cell(text: str) -> tuple[str, str]:
 
 
 def _cause(text: str, status: int | None, seconds: float, findings: Sequence[TreeFinding]) -> str:
-    """Its own last words, and what of our findings is known to have this effect."""
+    """Return the checker's last lines, and the findings that are known to crash it."""
     if status is None:
         return f"it was stopped after {seconds:.0f} s"
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")

@@ -1,4 +1,4 @@
-"""Rules of a benchmark's folder: which benchmarks and scenarios may and must be there."""
+"""Rules for a benchmark's folder: which benchmarks and scenarios are allowed and required."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHECK = f"{NEW}: scenarios check"
 
 
 class BenchmarkView(Struct, frozen=True, dict=True):
-    """``official``: the benchmark that the folder is entered as; "" when it is unknown."""
+    """View of a benchmark's folder. ``official``: the benchmark that it is entered as; "" if unknown."""
 
     submitter: SubmitterPlace
     system: SystemFile
@@ -41,7 +41,7 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 
     @property
     def allowed(self) -> bool:
-        """True where the benchmark may be entered for the system's category at all, and while that is not known."""
+        """Return True if the benchmark may be entered for the system's category, or if either is unknown."""
         rules = self.ruleset.find_benchmark(self.official)
         if rules is None or not self.system.category:
             return True
@@ -51,7 +51,7 @@ class BenchmarkView(Struct, frozen=True, dict=True):
 
 @rule("benchmark.known", "a benchmark of the round", sources=(NEW, OLD))
 def check_known(view: BenchmarkView) -> Complaints:
-    """The folder has the name of a benchmark of the round, or model_mapping.json maps it to one."""
+    """The folder has the name of one of the round's benchmarks, or model_mapping.json maps it to one."""
     if not view.official:
         wanted = f"a benchmark of {view.ruleset.round}"
         fix = "enter the folder in model_mapping.json" if view.submitter.division == "open" else ""
@@ -60,7 +60,7 @@ def check_known(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.name", "the official name", sources=(OURS,), severity=Severity.WARNING)
 def check_official_name(view: BenchmarkView) -> Complaints:
-    """In closed and network the folder has the official name of its benchmark."""
+    """In closed and network, the folder has the official name of its benchmark."""
     if view.official and view.benchmark != view.official and view.submitter.division != "open":
         yield Complaint(
             view.place, f"folder {view.benchmark}", view.official, fix=f"rename the folder to {view.official}"
@@ -69,7 +69,8 @@ def check_official_name(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.category", "a benchmark of the system's category", sources=(_CHECK, OLD))
 def check_category(view: BenchmarkView) -> Complaints:
-    """The round has the benchmark for the category of the system: datacenter or edge. Also in open, but for v6.0."""
+    """The round has the benchmark for the system's category, datacenter or edge. This also applies in open, except in
+    v6.0."""
     if not view.allowed and view.ruleset.binds(view.submitter.division, "categories"):
         yield Complaint(
             view.place,
@@ -81,7 +82,7 @@ def check_category(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.scenarios", "every required scenario", sources=(_CHECK, OLD))
 def check_required(view: BenchmarkView) -> Complaints:
-    """The submission has every scenario that the round requires for the category of the system."""
+    """The submission has every scenario that the round requires for the system's category."""
     rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -92,7 +93,7 @@ def check_required(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.forbidden", "no other scenario", sources=(_CHECK, OLD))
 def check_forbidden(view: BenchmarkView) -> Complaints:
-    """The submission has no scenario that the round does not have for the category."""
+    """The submission has no scenarios that the round does not allow for the category."""
     rules = view.ruleset.find_benchmark(view.official)
     if rules is None or not view.bound or not view.allowed or not view.system.category:
         return
@@ -108,7 +109,7 @@ def check_forbidden(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.stray", "nothing next to the scenarios", sources=(_CHECK, OLD))
 def check_stray(view: BenchmarkView) -> Complaints:
-    """The official checker takes every folder next to the scenarios for one of them."""
+    """The official checker treats every folder next to the scenarios as a scenario."""
     for name in view.submitter.list_other_folders(view.system.name, view.benchmark):
         yield Complaint(
             Place(f"{view.place.file}/{name}"),
@@ -127,7 +128,7 @@ def check_stray(view: BenchmarkView) -> Complaints:
 
 @rule("benchmark.twice", "one folder of a scenario", sources=(OURS,))
 def check_twice(view: BenchmarkView) -> Complaints:
-    """Names of scenarios are read in whatever case: the official checkers count both folders."""
+    """No two folders have names that differ only in case: the official checkers count both as the same scenario."""
     first: dict[str, str] = {}
     for place in view.scenarios:
         other = first.setdefault(place.cell.scenario, place.folder)

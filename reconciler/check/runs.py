@@ -1,4 +1,4 @@
-"""Rules of a performance run; those of TEST01 and TEST04 must keep them too (submission checker: performance check)."""
+"""Rules for a performance run, which TEST01 and TEST04 must also follow (submission checker: performance check)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PERFORMANCE = f"{NEW}: performance check"
 
 @rule("run.ended", "the run came to its end", sources=(OURS,))
 def check_run_ended(run: RunView) -> Complaints:
-    """The log of a run ends with its result. A shorter one is of a run that was stopped."""
+    """The log of a run ends with the result. A shorter log is from a run that was stopped."""
     if not run.log.complete:
         yield Complaint(
             Place(run.log.file, run.log.length),
@@ -31,7 +31,7 @@ def check_run_ended(run: RunView) -> Complaints:
 
 @rule("run.valid", "LoadGen calls the run VALID", sources=(OLD, "inference rules: valid runs"))
 def check_validity(run: RunView) -> Complaints:
-    """LoadGen judges each performance run itself, and only VALID runs are published."""
+    """LoadGen judges each performance run, and only VALID runs are published."""
     if keys.RESULT_VALIDITY in run.log.index and run.log.validity != "VALID":
         reason = show_value(read_value(run.log, keys.RESULT_INVALID_REASON) or "")
         yield Complaint(
@@ -44,7 +44,7 @@ def check_validity(run: RunView) -> Complaints:
 
 @rule("run.errors", "the log has no ERROR", sources=(OLD, f"{NEW}: LoadGen errors"))
 def check_error_lines(run: RunView) -> Complaints:
-    """LoadGen logs an ERROR when it cannot trust a run, and counts them at the end."""
+    """LoadGen logs an ERROR if a run cannot be trusted, and counts the errors at the end."""
     errors = run.log.errors
     stated = number(run.log, keys.NUM_ERRORS)
     if errors:
@@ -57,7 +57,7 @@ def check_error_lines(run: RunView) -> Complaints:
 
 @rule("run.mode", "the run is a performance run", sources=(OURS,))
 def check_mode(run: RunView) -> Complaints:
-    """The log in performance/ says that LoadGen ran in PerformanceOnly mode, or in both modes."""
+    """The log in performance/ states PerformanceOnly mode, or both modes."""
     if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
         cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
         place = find_at(run.log, keys.EFFECTIVE_TEST_MODE)
@@ -66,7 +66,7 @@ def check_mode(run: RunView) -> Complaints:
 
 @rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", sources=(_PERFORMANCE,))
 def check_scenario(run: RunView) -> Complaints:
-    """A folder may hold the logs of another scenario only where the result may be inferred from it."""
+    """A folder may contain the logs of another scenario only if the result may be inferred from them."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     ruleset = run.cell.ruleset
     if not run.inferred or (category and ruleset.find_inference(folder, ran, category)):
@@ -84,7 +84,7 @@ def check_scenario(run: RunView) -> Complaints:
 
 @rule("run.inferred", "what is inferred was estimated", sources=(_PERFORMANCE,))
 def check_inferred_metric(run: RunView) -> Complaints:
-    """MultiStream from SingleStream takes 662 queries, so that the 99th percentile can be estimated."""
+    """To infer MultiStream from SingleStream, 662 queries are required to estimate the 99th percentile."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     inference = run.cell.ruleset.find_inference(folder, ran, category)
     if inference is not None and not number(run.log, inference.key):
@@ -116,19 +116,20 @@ def check_seeds(run: RunView) -> Complaints:
 
 @rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD))
 def check_least_duration(run: RunView) -> Complaints:
-    """The minimum duration that LoadGen was given is at least that of the round."""
-    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms")
+    """The minimum duration configured in LoadGen is at least the round's."""
+    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms", "minimum duration ")
 
 
 @rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD))
 def check_least_samples(run: RunView) -> Complaints:
-    """LoadGen had at least the performance sample count of the round."""
+    """LoadGen's performance sample count is at least the round's."""
     yield from _least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
 
 
 @rule("run.samples-per-query", "the samples of an Offline query", sources=(_PERFORMANCE, OLD))
 def check_samples_per_query(run: RunView) -> Complaints:
-    """A note where the newer checker exempts the division and the older one still refuses."""
+    """The query has at least the round's number of samples. A note if the newer checker exempts the division but the
+    older one does not."""
     if run.scenario != "Offline":
         return
     for complaint in _least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):
@@ -138,8 +139,8 @@ def check_samples_per_query(run: RunView) -> Complaints:
 
 @rule("run.early-stopping", "enough queries to prove the percentile", sources=(_PERFORMANCE,))
 def check_early_stopping(run: RunView) -> Complaints:
-    """Also where it proves nothing (Offline): LoadGen itself logs it as met there. Rounds before it asked for a number
-    of queries."""
+    """Early stopping is met, even in Offline, where it proves nothing but LoadGen still logs it as met. Rounds before
+    early stopping require a number of queries."""
     if not run.cell.binds("early_stopping"):
         yield from _least(run, keys.EFFECTIVE_MIN_QUERY_COUNT, "least_query_count", " queries")
         return
@@ -167,7 +168,7 @@ _RESULTS = (keys.EARLY_STOPPING_RESULT, keys.EARLY_STOPPING_TPOT_RESULT, keys.EA
 
 @rule("run.metric", "the published number", sources=(_PERFORMANCE,))
 def check_metric(run: RunView) -> Complaints:
-    """A result needs its number, whatever LoadGen says of it."""
+    """A result has a number, whatever LoadGen's verdict."""
     rules = run.cell.rules
     if (
         rules is None
@@ -184,7 +185,7 @@ def check_metric(run: RunView) -> Complaints:
 
 @rule("run.audit", "no audit.config took part", sources=(OURS,))
 def check_audit_absent(run: RunView) -> Complaints:
-    """A run with settings of an audit.config is a compliance run."""
+    """A run with settings from an audit.config is a compliance run."""
     marker = run.log.audit
     if marker is not None:
         yield Complaint(
@@ -198,7 +199,7 @@ def check_audit_absent(run: RunView) -> Complaints:
 
 @rule("run.network", "the network division's SUT", sources=(_PERFORMANCE, OLD))
 def check_network_name(run: RunView) -> Complaints:
-    """The name of the SUT says that it is reached over a network."""
+    """The name of the SUT indicates that it is reached over a network."""
     name, wanted = read_value(run.log, keys.SUT_NAME), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
         yield Complaint(
@@ -206,12 +207,12 @@ def check_network_name(run: RunView) -> Complaints:
         )
 
 
-def _least(run: RunView, key: str, limit: str, unit: str) -> Complaints:
+def _least(run: RunView, key: str, limit: str, unit: str, what: str = "") -> Complaints:
     least, found = read_demand(run, limit), number(run.log, key)
     if least is not None and (found is None or found < least):
         amount = show_value(read_value(run.log, key))
         yield Complaint(
-            find_at(run.log, key), f"{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
+            find_at(run.log, key), f"{what}{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
         )
 
 

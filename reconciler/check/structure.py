@@ -1,4 +1,4 @@
-"""Rules of the tree as a whole and of a submitter's folder (submission rules: directory structure)."""
+"""Rules for the tree as a whole and for a submitter's folder (submission rules: directory structure)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
 _ROOT_FILES = (".md", ".pdf")
 _ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
 _DOCUMENT = re.compile(r"(?i).*\.(md|pdf|rst)|(readme|licen[cs]e|copying|notice)(\..*)?")
-# A repository's address, and on its line a commit, or a release as /releases/, /tree/ and @ name it.
+# A repository's address followed on the same line by a commit or a release, as in /releases/, /tree/ or @.
 _PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|tag|commit)/\S|@\S|\bv?\d+\.\d+)")
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
 
 
 @rule("tree.round", "the rules of the round are here", sources=(OURS,), severity=Severity.WARNING)
 def check_round(tree: Survey) -> Complaints:
-    """Without them nothing of a round can be asked: no bar, scenario, seed, duration or compliance test."""
+    """Without the round's rules, no bar, scenario, seed, duration or compliance test can be checked."""
     if tree.recognised is not None and not tree.recognised.is_known:
         yield Complaint(
             Place(tree.root.shown or "."),
@@ -57,7 +57,7 @@ def check_round(tree: Survey) -> Complaints:
 
 @rule("tree.root", "nothing but divisions and documents in the root", sources=(_STRUCTURE,))
 def check_root_entries(root: RootPlace) -> Complaints:
-    """The root holds the folders of the divisions, documents, and files of git."""
+    """The root contains only division folders, documents, and git's files."""
     for name in list_folders(root.path):
         if name not in _ROOT_FOLDERS:
             yield Complaint(Place(f"{root.shown}{name}"), f"folder {name}", "closed, open and network only")
@@ -68,7 +68,7 @@ def check_root_entries(root: RootPlace) -> Complaints:
 
 @rule("tree.division", "nothing but submitters in a division", sources=(_STRUCTURE,))
 def check_division_files(root: RootPlace) -> Complaints:
-    """A division holds the folders of its submitters and no files."""
+    """A division contains its submitters' folders and no files."""
     for division in DIVISIONS:
         for name in list_files(root.path / division):
             place = Place(f"{root.shown}{division}/{name}")
@@ -77,15 +77,15 @@ def check_division_files(root: RootPlace) -> Complaints:
 
 @rule("submitter.results", "there are results", sources=(NEW, OURS))
 def check_results(files: SubmitterFiles) -> Complaints:
-    """A submitter's folder holds results/."""
+    """A submitter's folder contains results/."""
     if not (files.place.path / "results").is_dir():
         yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
 
 
 @rule("submitter.source", "the code is there", sources=(f"{NEW}: measurements check", OLD))
 def check_source(files: SubmitterFiles) -> Complaints:
-    """A folder; in older trees also one in it for each benchmark with results, or a file that names another's folder,
-    without which their checkers refuse a result."""
+    """The code folder exists. In older trees it also has, for each benchmark with results, a folder or a file that
+    names another benchmark's folder; their checkers reject a result without it."""
     name = "code" if files.place.layout == LEGACY else "src"
     tops = [top for top in dict.fromkeys((name, "src")) if is_folder(files.place.path / top)]
     if not (files.place.path / "results").is_dir():
@@ -102,7 +102,7 @@ def check_source(files: SubmitterFiles) -> Complaints:
 
 
 def _list_entered(files: SubmitterFiles) -> set[str]:
-    """The benchmarks with results."""
+    """Return the benchmarks that have results."""
     return {name for system in files.place.list_systems() for name in files.place.list_benchmarks(system)}
 
 
@@ -116,8 +116,8 @@ def _holds_code(top: Path, benchmark: str) -> bool:
 
 @rule("submitter.code", "the code is more than a document", sources=("submission rules: source code", OURS))
 def check_code(files: SubmitterFiles) -> Complaints:
-    """Check the code of a benchmark with results. Code may also be elsewhere in public, at a commit or release that its
-    document names. Rounds up to v5.1 accepted documents alone."""
+    """The code of a benchmark with results is published here, or its document links to public code at a commit or
+    release. Rounds up to v5.1 accepted documents without code."""
     mild = soften(files, "source_code")
     entered = _list_entered(files)
     for top in ("src", "code"):
@@ -139,7 +139,7 @@ def _names_public_code(document: Path) -> bool:
 
 @rule("submitter.calibration", "calibration is documented", sources=(OLD, "submission rules: calibration"))
 def check_calibration(files: SubmitterFiles) -> Complaints:
-    """A document in closed and network says how the models were calibrated or quantized."""
+    """In closed and network, a document describes how the models were calibrated or quantized."""
     if files.place.division == "open" or not (files.place.path / "results").is_dir():
         return
     wanted = "how the models were calibrated or quantized"
@@ -152,14 +152,14 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
 
 
 def _says_something(document: Path) -> bool:
-    """Also true for one that cannot be read, which another rule reports."""
+    """Return True also for an unreadable document, which another rule reports."""
     read = read_file(document, document.name, decode_text)
     return read.value is None or bool(read.value.strip())
 
 
 @rule("submitter.systems", "every described system has results", sources=(OLD,))
 def check_unused_systems(files: SubmitterFiles) -> Complaints:
-    """Each file in systems/, and in older trees each folder in measurements/, is of a system that has results."""
+    """Each file in systems/ and, in older trees, each folder in measurements/ belongs to a system with results."""
     known = set(list_folders(files.place.path / "results"))
     mild = soften(files, "used_systems")
     for name in files.described:
@@ -174,7 +174,7 @@ def check_unused_systems(files: SubmitterFiles) -> Complaints:
 
 @rule("submitter.loose", "no loose files among the results", sources=(OURS,), severity=Severity.NOTE)
 def check_loose_files(files: SubmitterFiles) -> Complaints:
-    """Files of their own in results/ and in a system's folder: published trees carry them, and no checker minds."""
+    """Published trees contain extra files in results/ and in system folders, and no checker rejects them."""
     for name in list_files(files.place.path / "results"):
         if name == CHECKER_LOG:
             continue
@@ -201,14 +201,14 @@ class _WalkedEntry(Struct, frozen=True):
 
 
 def _choose_severity(files: SubmitterFiles) -> Severity | None:
-    """Choose the severity of names that a file system or git cannot handle: rounds whose checker did not look accepted
-    them."""
+    """Choose the severity for names that a file system or git cannot handle: accepted in rounds whose checker did not
+    look for them."""
     return soften(files, "portable_files")
 
 
 @rule("submitter.names", "no hidden names, spaces or compiled files", sources=(_STRUCTURE,))
 def check_names(files: SubmitterFiles) -> Complaints:
-    """Names with a dot in front or a space, and __pycache__ folders, are refused."""
+    """Names must not contain spaces or begin with a dot, and __pycache__ folders are not allowed."""
     mild = _choose_severity(files)
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
@@ -224,7 +224,7 @@ def check_names(files: SubmitterFiles) -> Complaints:
 
 @rule("submitter.links", "files in place of links", sources=(_STRUCTURE,))
 def check_links(files: SubmitterFiles) -> Complaints:
-    """The official checker looks for a link's text as a path of the tree's root, whatever folder the link is in."""
+    """The official checker resolves a link's text as a path from the tree's root, whatever folder contains the link."""
     root = files.place.path.parent.parent
     for item in _walk(files.place.path, files.place.shown):
         if not item.entry.is_symlink():
@@ -251,7 +251,7 @@ def check_sizes(files: SubmitterFiles) -> Complaints:
 
 @rule("submitter.empty", "no empty folders", sources=(_STRUCTURE,))
 def check_empty_folders(files: SubmitterFiles) -> Complaints:
-    """git does not keep a folder that holds nothing."""
+    """git does not store empty folders."""
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
             mild = _choose_severity(files)
@@ -273,7 +273,7 @@ def check_depth(files: SubmitterFiles) -> Complaints:
 
 
 def _walk(folder: Path, shown: str, depth: int = 1) -> Iterator[_WalkedEntry]:
-    """Bounded: folders within folders must not exhaust the stack."""
+    """Limit the depth, so that nested folders cannot exhaust the stack."""
     entries = list_if_open(list_entries, folder)
     for entry in sorted(entries, key=lambda entry: entry.name):
         yield _WalkedEntry(entry, f"{shown}/{entry.name}", depth)

@@ -1,4 +1,4 @@
-"""Rules of systems/<system>.json (submission checker: system check)."""
+"""Rules for systems/<system>.json (submission checker: system check)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SystemView(Struct, frozen=True, dict=True):
 
 @rule("system.missing", "every system is described", sources=(_CHECK, OLD))
 def check_described(view: SystemView) -> Complaints:
-    """systems/ has a file for each system that has results."""
+    """systems/ has a file for each system with results."""
     if view.system.read.absent:
         yield Complaint(
             Place(view.system.read.file),
@@ -49,7 +49,8 @@ def check_readable(view: SystemView) -> Complaints:
 
 @rule("system.fields", "the mandatory fields", sources=(_CHECK, OLD))
 def check_fields(view: SystemView) -> Complaints:
-    """Each mandatory field by itself: there, filled, a whole number, one of the allowed words."""
+    """Each mandatory field is present and not empty; counts are whole numbers, and fields with fixed values have one of
+    them."""
     document = view.system.read.value
     if document is None:
         return
@@ -76,7 +77,7 @@ def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | No
 
 
 def _one_of(field: SystemField, found: Any) -> bool:
-    """The status in any case; the system type exactly (submission checker: system check)."""
+    """Compare the status in any case, and the system type exactly (submission checker: system check)."""
     if not isinstance(found, str):
         return False
     return found in field.one_of or (field.name != "system_type" and found.lower() in field.one_of)
@@ -84,11 +85,11 @@ def _one_of(field: SystemField, found: Any) -> bool:
 
 @rule("system.names", "division and submitter are the folders'", sources=(_CHECK, OLD))
 def check_names(view: SystemView) -> Complaints:
-    """division and submitter are those of the folders."""
+    """division and submitter match the folder names."""
     for field, folder in (("division", view.submitter.division), ("submitter", view.submitter.submitter)):
         found = view.system.read.value.get(field) if view.system.read.value else None
         if not found:
-            continue  # what is missing or empty is another rule's finding
+            continue  # another rule reports missing and empty fields
         place = Place(view.system.read.file, view.system.line(field))
         exact = field == "division"
         if str(found).lower() != folder.lower() or (exact and found != folder):
@@ -97,8 +98,8 @@ def check_names(view: SystemView) -> Complaints:
 
 @rule("system.network", "the network division's fields", sources=(_CHECK, OLD))
 def check_network(view: SystemView) -> Complaints:
-    """Network systems say so and describe the network; closed ones leave is_network out. From v6.0 on, a description
-    with this field describes the network, whatever the field says."""
+    """Systems in the network division set is_network and describe the network; closed systems omit it. From v6.0 on, a
+    description with this field must describe the network, whatever its value."""
     document = view.system.read.value
     if document is None:
         return
@@ -123,7 +124,7 @@ def check_network(view: SystemView) -> Complaints:
 
 @rule("system.nameplate", "what the power supplies can give", sources=(_CHECK,))
 def check_nameplate(view: SystemView) -> Complaints:
-    """Check the capacity of the power supplies where power was measured: in the system's description, or in a file."""
+    """If power was measured, the capacity of the power supplies is stated, in the system's description or in a file."""
     document, name = view.system.read.value, view.system.name
     measured = any((view.submitter.path / "results" / name).glob("*/*/performance/power"))
     if CAPACITY not in view.ruleset.power_fields or not measured or document is None or CAPACITY in document.values:
@@ -140,7 +141,7 @@ def check_nameplate(view: SystemView) -> Complaints:
 
 
 def _judge_nameplate(place: Place, document: ResultDocument) -> Complaints:
-    """The checker takes a component that is not as in the template for nothing, or stops at it."""
+    """The checker ignores a component that does not follow the template, or stops at it."""
     try:
         capacity = compute_capacity(document.values)
     except ValueError as error:

@@ -34,7 +34,7 @@ _CELL = click.Option(
     ["--cell"],
     default="",
     metavar="CELL",
-    help="The declared cell whose run this is. By default, folders and logs say of which cell each run is.",
+    help="The declared cell whose run this is. By default, folders and logs determine it.",
 )
 _CONF = click.Option(
     ["--user-conf"],
@@ -49,7 +49,7 @@ def _declare_option() -> click.Option:
         ["--declare"],
         multiple=True,
         metavar="NAME=VALUE",
-        help=f"Say what no log can prove ({', '.join(UNKNOWABLE)}). Unknown ones keep results from being packed.",
+        help=f"Declare facts that logs cannot prove ({', '.join(UNKNOWABLE)}); unknown ones cannot be packed.",
     )
 
 
@@ -64,7 +64,7 @@ def import_command(
     as_json: bool,
 ) -> int:
     """Record LoadGen runs that a colleague, another machine or another harness made: with --cell the one in LOGDIR,
-    else all below each LOGDIR, such as `build/logs` of an afternoon.
+    else all below each LOGDIR, such as `build/logs`.
 
     Mode, scenario, settings, seeds and result are read from LoadGen's logs, which must agree with the spec. With --cell
     and no LOGDIR, --declare adds facts to runs that were imported before.
@@ -82,7 +82,7 @@ def import_command(
         invalid = any(item.validity == "INVALID" for items in tree.taken.values() for item in items)
         return NOT_IN_SYNC if invalid or tree.refused else IN_SYNC
     if len(folders) > 1:
-        raise click.UsageError("name one folder with --cell, or leave --cell out")
+        raise click.UsageError("name one folder with --cell, or omit --cell")
     folder = next(iter(folders), None)
     if folder is None and not declared:
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
@@ -174,7 +174,7 @@ def _part(item: TakenRecord) -> dict[str, object]:
 _LISTED = 12
 _PATH = click.Argument(["path"], metavar="PATH", type=ExistingPath(file_okay=False, path_type=Path))
 _SUBMITTER = click.Option(
-    ["--submitter"], default="", metavar="NAME", help="Whose results to adopt, where the tree has several submitters."
+    ["--submitter"], default="", metavar="NAME", help="Whose results to adopt if the tree has several submitters."
 )
 _ROUND = click.Option(
     ["--round", "round_name"],
@@ -205,7 +205,7 @@ def adopt_command(
     declare: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Turn the submission tree at PATH, of whatever layout, into a spec and imported records in this repository; or a
+    """Turn the submission tree at PATH, in any layout, into a spec and imported records in this repository; or a
     folder of MLPerf Endpoints.
 
     Settings are read from the logs. Afterwards `plan` has nothing to run, and the tree is rendered from the records;

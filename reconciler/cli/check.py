@@ -144,7 +144,7 @@ def _find_log(seen: PlanResult) -> Path:
     """Return the repository's path for the checker output that its tree includes."""
     if not (location := seen.desired.submission.checker_log):
         raise ReconcilerError(
-            "the spec does not say where the checker's log is",
+            "the spec does not declare the checker's log",
             fix=f"declare it: documents: {{checker_log: documents/{CHECKER_LOG}}}",
         )
     return seen.paths.root / location

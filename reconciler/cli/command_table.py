@@ -22,12 +22,12 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec should describe it."),
     "doctor": (
         "reconciler.cli.doctor",
-        "Say what is still missing for real runs and the submission, here and in the spec.",
+        "List what is missing for real runs and the submission.",
     ),
-    "prove": ("reconciler.cli.prove", "Try here what the project could not, and report it without names or secrets."),
+    "prove": ("reconciler.cli.prove", "Test features on this machine's hardware; report without names or secrets."),
     "explain": (
         "reconciler.cli.spec:explain_command",
-        "Say what may be written at a given place in a spec, from its schema.",
+        "Describe a field of the spec: type, choices, default, meaning.",
     ),
     "fmt": ("reconciler.cli.spec:fmt_command", "Format specs uniformly; comments and values stay as they are."),
     "validate": (
@@ -41,11 +41,11 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "attach": (
         "reconciler.cli.pass_:attach_command",
-        "Follow jobs that an earlier pass left in a queue; start nothing new.",
+        "Follow the jobs of an earlier pass in a queue; start nothing new.",
     ),
     "try": (
         "reconciler.cli.trials:try_command",
-        "Make one run with other settings; the spec stays as it is, and nothing is published.",
+        "Make one run with other settings; changes no spec, publishes nothing.",
     ),
     "tune": (
         "reconciler.cli.trials:tune_command",
@@ -64,10 +64,10 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     ),
     "freeze": (
         "reconciler.cli.decisions:freeze_command",
-        "Leave a cell, or the whole submission, as it is, whatever changes.",
+        "Skip a cell, or the whole submission, in every pass.",
     ),
     "unfreeze": ("reconciler.cli.decisions:unfreeze_command", "End a freeze."),
-    "embargo": ("reconciler.cli.embargo", "Say where results may go today; make git ask before each push."),
+    "embargo": ("reconciler.cli.embargo", "Show where results may go today; check each git push."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
     "pr": ("reconciler.cli.history:pr_command", "Compare two commits: what merging would make stale, build and run."),
     "diff": ("reconciler.cli.history:diff_command", "Show what differs between two commits: inputs and results."),
@@ -75,16 +75,16 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "history": ("reconciler.cli.history:history_command", "List and plot everything that was measured for a cell."),
     "blame": (
         "reconciler.cli.history:blame_command",
-        "Say which commits changed a cell's inputs, and what each did to its result.",
+        "Show which commits changed a cell's inputs, and the effect of each.",
     ),
     "benchmarks": (
         "reconciler.cli.rounds:benchmarks_command",
         "List the built-in benchmarks; show what one needs on disk.",
     ),
-    "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or say how to get them."),
+    "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or explain how to get them."),
     "rehearse": (
         "reconciler.cli.rehearse",
-        "Rehearse a whole submission with generated data, before the real data arrives.",
+        "Rehearse a submission with generated data.",
     ),
     "rounds": (
         "reconciler.cli.rounds:rounds_command",
@@ -102,10 +102,10 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "Prove a commit: records, logs, metrics, verdicts and tree, from git alone.",
     ),
     "adopt": ("reconciler.cli.adopt:adopt_command", "Turn a submission tree into a spec and imported records."),
-    "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and say what that changes."),
+    "move": ("reconciler.cli.move", "Move a cell to another division in the spec, and show the effect."),
     "package": (
         "reconciler.cli.package:package_command",
-        "Pack the submission tree reproducibly, or say what prevents it.",
+        "Pack the submission tree reproducibly, or list what prevents it.",
     ),
     "unpack": ("reconciler.cli.package:unpack_command", "Unpack and verify what `package` wrote."),
     "sign": (

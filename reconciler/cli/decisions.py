@@ -38,10 +38,8 @@ def add_reason_option() -> click.Option:
 
 def add_end_options(default: str) -> list[click.Parameter]:
     return [
-        click.Option(
-            ["--until"], metavar="DATE", help="The first day on which it no longer holds, such as 2027-04-01."
-        ),
-        click.Option(["--for", "length"], metavar="LENGTH", help=f"How long it holds, such as 30d or 4w. {default}"),
+        click.Option(["--until"], metavar="DATE", help="The day on which it ends, such as 2027-04-01."),
+        click.Option(["--for", "length"], metavar="LENGTH", help=f"How long it lasts, such as 30d or 4w. {default}"),
     ]
 
 
@@ -73,9 +71,9 @@ def render_decision(command: str, made: RecordedDecision[Any]) -> dict[str, Any]
 _DAYS = 30
 _CELL = cell_argument(required=False)
 _LIST_ACCEPTANCES = click.Option(
-    ["--list", "listing"], is_flag=True, help="List every acceptance, and whether it still holds."
+    ["--list", "listing"], is_flag=True, help="List every acceptance, and whether it is still valid."
 )
-_REVOKE = click.Option(["--revoke", "revoking"], is_flag=True, help="Take back what was accepted for CELL.")
+_REVOKE = click.Option(["--revoke", "revoking"], is_flag=True, help="Revoke the acceptance of CELL.")
 
 
 @click.command("accept")
@@ -146,7 +144,7 @@ def _list_acceptances(paths: RepositoryPaths, options: Options, *, as_json: bool
         say(f"{item.cell}: {show_acceptance(item, status)}\n    {path}")
     say_damaged(damaged)
     if not found:
-        say("Nothing is accepted: every result counts by its own inputs.")
+        say("Nothing is accepted: every result matches its inputs.")
     return IN_SYNC
 
 
@@ -178,8 +176,7 @@ def freeze_command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Leave CELL, or the whole submission, as it is until a given day or until `unfreeze`: nothing of it is run, built
-    or rendered.
+    """Skip CELL, or the whole submission, until a given day or until `unfreeze`: no pass builds, runs or renders it.
 
     The decision is a file in state/frozen. Passes and `watch` skip the cell, and `pr` warns when a change touches it.
     """
@@ -218,7 +215,7 @@ def _list_freezes(paths: RepositoryPaths, *, as_json: bool) -> int:
 @click.command("unfreeze")
 @takes([*cell_or_all(), add_commit_option()])
 def unfreeze_command(cell: str | None, everything: bool, commit: bool) -> int:
-    """End the freeze of CELL, or that of the whole submission. Works while the spec is broken, too."""
+    """End the freeze of CELL, or that of the whole submission. Works even if the spec has errors."""
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
     paths = find_repository()

@@ -17,8 +17,8 @@ from reconciler.render.documents import render_document
 from reconciler.spec.system_proposal import Described, list_required, render_block_lines
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
-_WRITE = click.Option(["--write"], is_flag=True, help="Write what is proposed into the spec.")
-_OVERWRITE = click.Option(["--overwrite"], is_flag=True, help="Also replace what the machine contradicts.")
+_WRITE = click.Option(["--write"], is_flag=True, help="Write the proposed values into the spec.")
+_OVERWRITE = click.Option(["--overwrite"], is_flag=True, help="Also replace values that the machine contradicts.")
 _LAUNCHER = click.Option(
     ["--launcher"],
     default="",
@@ -48,9 +48,12 @@ def command(
         overwrite=overwrite,
     )
     if found.is_assumed:
-        say(f"This machine is taken for {found.system}, of the systems that the spec declares.", err=True)
+        say(f"This machine matches {found.system}, one of the systems in the spec.", err=True)
     if found.unlike:
-        say(f"Warning: this machine is not {found.system}: {found.unlike}. What follows is of this machine.", err=True)
+        say(
+            f"Warning: this machine is not {found.system}: {found.unlike}. The values below are its own.",
+            err=True,
+        )
     if as_json:
         say_json(_render_detection(found))
     else:
@@ -88,7 +91,7 @@ def _say_detection(found: Detection) -> None:
     for line in found.advice:
         say(f"Advice: {line}")
     for name, (was, now) in (described.kept if described else {}).items():
-        say(f"Kept: {name}: {was}   (read: {now}; --overwrite takes it)")
+        say(f"Kept: {name}: {was}   (read: {now}; --overwrite replaces it)")
     missing = described.missing if described else list_required(proposal.unread)
     if missing:
         say(f"Not readable, for you to fill in: {', '.join(missing)}")
@@ -97,10 +100,10 @@ def _say_detection(found: Detection) -> None:
 def _say_edit(found: Detection, path: Path, described: Described) -> None:
     name = path.name
     if not found.changed:
-        say(f"{name} already says all that can be read of {found.system}.")
+        say(f"{name} already has every readable value of {found.system}.")
         return
     before, after = found.before.splitlines(), described.text.splitlines()
     tones = {"+": Tone.GOOD, "-": Tone.BAD}
     for line in difflib.unified_diff(before, after, name, name, n=2, lineterm=""):
         say(choose_paint()(line, tones[line[0]]) if line[0] in tones else line)
-    say(f"Written to {path}." if found.written else "Nothing is written yet: --write does it.")
+    say(f"Written to {path}." if found.written else "Nothing written yet: use --write.")

@@ -21,7 +21,7 @@ from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import sweep_siblings
 
 _ADDRESS = click.Argument(["address"], required=False, metavar="[ADDRESS]", envvar="PRE_COMMIT_REMOTE_URL")
-_INSTALL = click.Option(["--install"], is_flag=True, help="Make git ask before each push from this clone.")
+_INSTALL = click.Option(["--install"], is_flag=True, help="Make git check it before each push from this clone.")
 _HOOK = """\
 #!/bin/sh
 # Written by `reconcile embargo --install`: no push to a place that the spec's embargo does not allow.
@@ -32,8 +32,7 @@ exec {command} "$2"
 @click.command("embargo")
 @takes([_ADDRESS, _INSTALL, json_option()])
 def command(address: str | None, install: bool, as_json: bool) -> int:
-    """Say whether results may be sent to ADDRESS today, and exit with 1 if not; without ADDRESS, say it for each
-    remote.
+    """Show whether results may be sent to ADDRESS today, and exit with 1 if not. Default: each remote.
 
     ADDRESS is what git pushes to, the URL of a store, or exec:COMMAND. The specs of the work tree decide.
     """
@@ -82,11 +81,9 @@ def _install(paths: RepositoryPaths) -> int:
     words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(paths.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))
     if path.exists() and "reconcile embargo" not in path.read_text(errors="replace"):
-        raise RepositoryError(
-            f"{path} is there already", fix=f'add this line to it: {shlex.join(words)} "$2" || exit 1'
-        )
+        raise RepositoryError(f"{path} already exists", fix=f'add this line to it: {shlex.join(words)} "$2" || exit 1')
     sweep_siblings(path)
     replace(path, text.encode())
     Path(path).chmod(0o755)
-    say(f"Wrote {path}: git asks before each push.")
+    say(f"Wrote {path}: git checks the embargo before each push.")
     return IN_SYNC

@@ -46,25 +46,24 @@ _OPTIONS: list[click.Parameter] = [
         default="",
         envvar="RECONCILE_MIRROR",
         metavar="URL|DIR",
-        help="Read from here in place of the publishers: a web server or a folder, laid out as a scratch space.",
+        help="Download from this web server or folder instead, laid out like a scratch space.",
     ),
-    click.Option(
-        ["--optional"], is_flag=True, help="Also fetch what a benchmark can run without, such as calibration images."
-    ),
+    click.Option(["--optional"], is_flag=True, help="Also fetch optional files, such as calibration images."),
     click.Option(
         ["--parallel"],
         type=click.IntRange(1, 16),
         default=4,
         show_default=True,
+        metavar="N",
         help="How many files to download at once.",
     ),
     click.Option(
         ["--timeout"],
         type=click.FloatRange(min=1),
-        default=30.0,
+        default=30,
         show_default=True,
         metavar="SECONDS",
-        help="Give up a connection on which nothing arrives for this long, and try again.",
+        help="Retry a connection on which nothing arrives for this long.",
     ),
     click.Option(["--dry-run"], is_flag=True, help="Only list the downloads, and whether the disk has room."),
     json_option(),
@@ -103,7 +102,7 @@ def command(
         try:
             ended = _fetch(place, due, DownloadLimits(timeout=timeout), parallel)
         except KeyboardInterrupt:
-            say("Interrupted. What came stays; the same command goes on from there.", err=True)
+            say("Interrupted. Downloaded files are kept; run the same command again to continue.", err=True)
             return INTERRUPTED
     report = FetchReport(place, ended, free, dry_run)
     if as_json:
@@ -120,13 +119,13 @@ def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
         if find_benchmark_files(name) is None:
-            fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
-            raise ReconcilerError(f"nothing is known of the files of {name}", fix=fix)
+            fix = f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them"
+            raise ReconcilerError(f"no files are listed for {name}", fix=fix)
     found = [find_benchmark_files(name) for name in names or _list_declared()]
     chosen = list({item.name: item for item in found if item is not None}.values())
     if not chosen:
         fix = f"name some: reconcile fetch {' '.join(load_benchmark_files())}"
-        raise ReconcilerError("no benchmark is named, and no spec here declares one whose files are known", fix=fix)
+        raise ReconcilerError("no benchmark was given, and no spec here declares one with known files", fix=fix)
     return chosen
 
 

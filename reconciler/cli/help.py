@@ -7,11 +7,13 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import click
 from click.shell_completion import CompletionItem
-from rich.console import Console
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.table import Table
 
 from reconciler.cli.command_table import COMMANDS
 from reconciler.cli.shared.options import takes
@@ -22,6 +24,20 @@ _DOCUMENTS = Path(__file__).parents[1] / "docs"
 _INDEX = "index"
 _ENTRY = re.compile(r"^- \[([a-z-]+)\]\(\1\.md\): (.+)$", re.MULTILINE)
 _LINK_TO_TOPIC = re.compile(r"\[([^\]]+)\]\(([a-z-]+)\.md(?:#[\w-]+)?\)")
+
+
+class _FoldedTable(TableElement):
+    """A table that folds long words: by default rich cuts them off."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            for column in part.columns if isinstance(part, Table) else ():
+                column.overflow = "fold"
+            yield part
+
+
+class _Document(Markdown):
+    elements: ClassVar = {**Markdown.elements, "table_open": _FoldedTable}
 
 
 def read_topics() -> Mapping[str, str]:
@@ -60,7 +76,7 @@ def _show(text: str) -> None:
         return
     console = Console()
     # A link to another document becomes its topic name; the address would be useless on a terminal.
-    laid_out = Markdown(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)
+    laid_out = _Document(_LINK_TO_TOPIC.sub(r"\1 (`help \2`)", text), hyperlinks=False)
     with console.capture() as captured:
         console.print(laid_out)
     click.echo_via_pager(captured.get())  # coloured if the pager supports colours, else plain

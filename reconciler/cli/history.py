@@ -39,16 +39,18 @@ from reconciler.tune.report import render_trial_part, render_trials_text
 
 _BASE = click.Option(
     ["--base"],
-    required=True,
     metavar="REF",
     shell_complete=complete_refs,
-    help="The branch or commit that would be merged into.",
+    help="The branch or commit to merge into. Default: the remote's main branch, else main or master.",
 )
 _HEAD = click.Option(
     ["--head"], default="HEAD", metavar="REF", shell_complete=complete_refs, help="The commit to merge. Default: HEAD."
 )
 _MARKDOWN = click.Option(
-    ["--markdown"], type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a comment as Markdown."
+    ["--markdown"],
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a comment as Markdown; - prints only the comment.",
 )
 _ANNOTATE = click.Option(
     ["--annotate/--no-annotate"], default=None, help="Print GitHub annotations. Default: inside a GitHub workflow."
@@ -58,14 +60,14 @@ _FAIL_ON = click.Option(
     type=click.Choice(["errors", "work"]),
     default="work",
     show_default=True,
-    help="Exit with 2 when merging makes work, or only with 1 on errors.",
+    help="Exit with 2 if merging adds work, or only with 1 on errors.",
 )
 
 
 @click.command("pr")
 @takes([_BASE, _HEAD, _MARKDOWN, _ANNOTATE, _FAIL_ON, *reporting_options()])
 def pr_command(
-    base: str,
+    base: str | None,
     head: str,
     markdown: Path | None,
     annotate: bool | None,
@@ -79,13 +81,18 @@ def pr_command(
     embargo that does not allow the repository's address, nothing measured is published.
     """
     paths = find_repository(())
+    base = base or git.find_main_branch(paths.root)
+    if base is None:
+        raise click.UsageError("name the branch to merge into: --base REF")
     with pause_collector():
         compared = assess_merge(paths, base, head)
     # A workflow's output is shown on its page, too.
     found = compared.outside if os.environ.get("CI") else compared.impact
-    if markdown is not None:
+    if markdown not in (None, Path("-")):
         write_output(markdown.absolute(), views.render_markdown(compared.outside).encode())
-    if as_json:
+    if markdown == Path("-"):
+        say(views.render_markdown(compared.outside).removesuffix("\n"), is_folded=False)
+    elif as_json:
         say_json(views.render_document(found))
     else:
         say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
@@ -166,9 +173,7 @@ def _sides(name: str) -> dict[Cell, Side]:
     return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
 
 
-_TRIALS = click.Option(
-    ["--trials"], is_flag=True, help="List the trials of this machine instead, which `try` and `tune` made."
-)
+_TRIALS = click.Option(["--trials"], is_flag=True, help="List the trials of `try` and `tune` on this machine instead.")
 
 
 @click.command("history")

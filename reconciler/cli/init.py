@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -24,6 +25,8 @@ from reconciler.spec.submission_template import (
     render_submission_spec,
 )
 
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
+
 
 def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
     """Describe the written files, and the tasks left to the user."""
@@ -36,11 +39,13 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
         *(f"Wrote {path}." for path in made.documents),
     ]
     if started:
-        lines.append(f"Values to begin with, from published results ({len(started)} of {cells} cells):")
+        lines.append(f"Starting values from published results ({len(started)} of {cells} cells):")
         lines += [f"  {value.setting} {value.value}: {value.shown}, {value.source}" for value in started]
     if wanted.adapter is not None and wanted.adapter.known.notes:
-        lines.append(f"About {wanted.adapter.name}: {' '.join(wanted.adapter.known.notes.split())}")
-    lines.append(f"Left for you: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
+        notes = " ".join(wanted.adapter.known.notes.split())
+        lines.append(f"About {wanted.adapter.name}:")
+        lines += [f"  - {sentence}" for sentence in _SENTENCES.split(notes)]
+    lines.append(f"To fill in: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
     return lines
 
 
@@ -104,9 +109,9 @@ def command(
     overwritten.
     """
     if code and not harness:
-        raise click.UsageError("name the harness that is there, too: --harness ADAPTER")
+        raise click.UsageError("--code also needs --harness ADAPTER")
     if (round_name or system) and not (benchmarks or harness):
-        raise click.UsageError("name the benchmarks of the submission, too: --benchmark NAME")
+        raise click.UsageError("--system and --round also need --benchmark NAME or --harness ADAPTER")
     request = SubmissionRequest(
         round_name=round_name,
         division=division,
@@ -134,7 +139,7 @@ def _say_next(made: NewRepository) -> None:
     say(f"Made {'a git repository and ' if made.made_git else ''}{made.spec}, filled in for this machine.")
     say(
         "Next:\n"
-        f"  {go}$EDITOR {made.spec}   # what to submit; it works as it is\n"
+        f"  {go}$EDITOR {made.spec}   # what to submit; it works unchanged\n"
         "  reconcile validate\n"
         "  reconcile plan\n"
         "  reconcile"

@@ -80,7 +80,7 @@ def print_progress(
             before = state
         pause()
     follower.close()
-    say("No pass is under way any more." if seen else "No pass is under way, and nothing of this cell is.", err=True)
+    say("No pass is running any more." if seen else "No pass is running, and no job of this cell is.", err=True)
 
 
 def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
@@ -102,7 +102,7 @@ _PRINT = click.Option(
 _FOLLOW = click.Option(
     ["-f", "--follow", "follow_runs"], is_flag=True, help="Write what its runs print, until the pass ends."
 )
-_TRIALS = click.Option(["--trials"], is_flag=True, help="Show the logs of trials instead, which `try` and `tune` made.")
+_TRIALS = click.Option(["--trials"], is_flag=True, help="Show the logs of trials of `try` and `tune` instead.")
 # If several attempts have a log of that name and no folder is given, prefer the failed attempt, then the published one.
 _PREFERRED = ("failed", "performance", "accuracy", "score")
 
@@ -129,7 +129,7 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
     Ctrl-C or its end.
     """
     if follow_runs and (name is not None or as_json):
-        raise click.UsageError("--follow writes what is printed now; leave --print and --json out")
+        raise click.UsageError("--follow writes what is printed now; omit --print and --json")
     paths, options = find_asked_cells(specs)
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
@@ -205,9 +205,9 @@ def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
     paint = choose_paint()
     lines = [paint(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:
-        return "\n".join([*lines, "  no logs yet: nothing of this cell was run"])
+        return "\n".join([*lines, "  no logs yet: this cell has not run"])
     rows = [(log.name, *render_file_row(describe_file(paths, log.artifact), paint)[1:]) for log in logs]
-    lines += render_table(rows, 2, width=paint.width)
+    lines += render_table(rows, 2, width=paint.width, is_last_loose=True)
     for problem in dict.fromkeys(f"{log.folder}: {log.summary.problem}" for log in logs if log.summary.problem):
         lines.append(f"  {problem}")
     return "\n".join(lines)

@@ -125,17 +125,17 @@ def _report(given: list[str], error: BaseException) -> int:
         case ReconcilerError():
             say_error(error.message, error.fix)
         case KeyboardInterrupt() | click.Abort():
-            say("Interrupted. Nothing recorded is lost; run the command again to go on.", err=True)
+            say("Interrupted. Recorded results are kept; run the command again to continue.", err=True)
         case BrokenPipeError():
             _drop_output()  # the reader closed the pipe (`| head`)
         case OSError() if is_of_output(error, __name__):
             _drop_output()
             say_error(
                 f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
-                "free space where it goes, or send it elsewhere; what was recorded is kept",
+                "free space where it goes, or write elsewhere; recorded results are kept",
             )
         case FileNotFoundError() if _is_here_gone():
-            say_error("the folder that this runs in was removed", "`cd` to one that is there, or use `-C DIR`")
+            say_error("the working folder was removed", "`cd` to an existing folder, or use `-C DIR`")
         case OSError() if can_explain(error):
             refused = explain_storage_error(error)
             say_error(refused.message, refused.fix)
@@ -213,7 +213,7 @@ def _report_bug(given: list[str], error: BaseException) -> int:
         return ERROR
     say_error(
         f"this is a bug in reconcile: {said}",
-        f"please send the report {report}; records are safe, and running again is too",
+        f"please send the report {report}; records are safe, and you can run the command again",
     )
     return BUG
 

@@ -26,7 +26,7 @@ from reconciler.publish.preconditions import Refusal
 from reconciler.publish.unpacking import require_file, unpack, verify_digests
 from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document
-from reconciler.resource.quantities import show_count, show_size
+from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.wording import show_acceptance
 from reconciler.storage import git
 from reconciler.storage.leftovers import open_temporary
@@ -40,7 +40,7 @@ def password_options() -> list[click.Option]:
             ["--password-file"],
             metavar="FILE",
             type=ExistingPath(dir_okay=False, path_type=Path),
-            help="Read the password from the first line of FILE. By default it is asked for.",
+            help="Read the password from the first line of FILE. Default: prompt for it.",
         ),
         click.Option(["--password-env"], metavar="NAME", help="Read the password from this environment variable."),
     ]
@@ -73,14 +73,15 @@ def _read_first_line(file: Path) -> str:
 
 
 _LISTED = 30
+_PLACES = 4  # cells listed for a reason that several have
 _OUTPUT = click.Option(
     ["-o", "--output"],
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The archive to write; by default .reconcile/packages/<submitter>-<round>-<commit>.tar.gz.",
+    help="The archive to write; by default one named after submitter, round and commit in .reconcile/packages/.",
 )
 _ENCRYPT = click.Option(
-    ["--encrypt"], type=click.Choice(tuple(ENDINGS)), help="Encrypt it with this program; the plain one is not kept."
+    ["--encrypt"], type=click.Choice(tuple(ENDINGS)), help="Encrypt it with this program; no plain copy is kept."
 )
 _EMBARGO = click.Option(
     ["--despite-embargo"],
@@ -159,11 +160,17 @@ def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
         rows = [{"where": r.where, "reason": r.reason, "fix": r.fix} for r in refusals]
         say_json(render_document("package", refused=rows))
         return
-    lines = [f"Nothing is packed; {show_count(len(refusals), 'reason')}:"]
-    for refusal in refusals[:_LISTED]:
-        lines += [f"  {refusal.where}: {refusal.reason}", f"    fix: {refusal.fix}"]
-    if len(refusals) > _LISTED:
-        lines.append(f"  … and {len(refusals) - _LISTED} more; --json lists all")
+    places: dict[tuple[str, str], list[str]] = {}
+    for refusal in refusals:
+        places.setdefault((refusal.reason, refusal.fix), []).append(refusal.where)
+    lines = [f"Nothing is packed; {show_count(len(places), 'reason')}:"]
+    shown = list(places.items())[:_LISTED]
+    for number, ((reason, fix), where) in enumerate(shown, 1):
+        lines.append(f"  {join_listing(where, most=_PLACES)}: {reason}")
+        if number == len(shown) or shown[number][0][1] != fix:  # one fix for all reasons above it
+            lines.append(f"    fix: {fix}")
+    if len(places) > len(shown):
+        lines.append(f"  … and {len(places) - len(shown)} more; --json lists all")
     say("\n".join(lines))
 
 
@@ -194,7 +201,7 @@ def unpack_command(
     folder = output or Path(_bare(file.name))
     manifest = _manifest(file)
     if verify and not manifest.is_file():
-        raise ReconcilerError(f"there is no {manifest.name} to verify by", fix="fetch it too, or leave --verify out")
+        raise ReconcilerError(f"there is no {manifest.name} to verify with", fix="fetch it too, or omit --verify")
     checked = list(verify_digests(file)) if verify else []
     with open_temporary("unpack") as scratch:
         archive, listed = file, manifest

@@ -19,7 +19,7 @@ from reconciler.reconcile.planning import WAIT_IDLE
 @click.command("pass")
 @takes([split_words(), *pass_options()])
 def command(words: tuple[str, ...], **given: Any) -> int:
-    """Run one pass: build, run, score and render what is not as declared."""
+    """Run one pass: build, run, score and render everything that differs from the spec."""
     return _run_pass(words, None, **given)
 
 

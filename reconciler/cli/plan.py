@@ -39,9 +39,21 @@ _OUTPUT = click.Option(
     metavar="FILE",
     help="Save the plan for `reconcile apply FILE`; - writes it to standard output.",
 )
+
+
+class _Deadline(click.DateTime):
+    """A local time. Click's own message shows the formats of strptime."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a time; write it as '2027-04-01 18:00' or 2027-04-01", param, ctx)
+
+
 _BY = click.Option(
     ["--by"],
-    type=click.DateTime(("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m-%dT%H:%M")),
+    type=_Deadline(("%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y-%m-%dT%H:%M")),
     metavar="'YYYY-MM-DD HH:MM'",
     help="Say which results fit the time left on each machine, and what to drop first. Local time.",
 )
@@ -98,7 +110,7 @@ def command(
     for line in (*seen.desired.notes, *scratch, *map(str, list_moved_sources(seen)), *list_early_remarks(seen)):
         say(line)
     if running := find_pass_in_progress(paths):
-        say(f"{running} What it does is still in this plan.")
+        say(f"{running} This plan still contains its steps.")
     if by is not None:
         from reconciler.render.deadline import render_deadline_text
 

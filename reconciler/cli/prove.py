@@ -20,7 +20,7 @@ from reconciler.storage.files import replace
 @takes(
     [
         click.Argument(["parts"], nargs=-1, metavar="[PART]..."),
-        click.Option(["--image"], default="", metavar="NAME@sha256:…", help="For `container`: an image that is here."),
+        click.Option(["--image"], default="", metavar="NAME@sha256:…", help="For `container`: a local image."),
         click.Option(["--director"], default="", metavar="HOST:PORT", help="For `power`: the kit's server."),
         click.Option(["--ntp"], default="", metavar="HOST", help="For `power`: the time server of both machines."),
         click.Option(["--kit"], default="", metavar="DIR", help="For `power`: a folder of MLCommons' power kit."),
@@ -36,8 +36,8 @@ from reconciler.storage.files import replace
     ]
 )
 def command(parts: tuple[str, ...], output: Path | None, yes: bool, as_json: bool, **words: str) -> int:
-    """Try on this machine, with short runs of generated data, what the project could not try itself: PART, or every
-    part. What a part needs and is not here, it names.
+    """Test features that need special hardware, with short runs of generated data: PART, or every part. Missing
+    requirements are listed.
 
     The report has versions, results and errors, without names, addresses and secrets. It is shown before it is written.
     `mig` cuts a GPU only if it is named.

@@ -50,7 +50,8 @@ _ROUND = click.Option(
     ["--round", "round_name"],
     shell_complete=complete_rounds,
     default="",
-    help="Default: the newest round; benchmarks that it no longer has go to the open division.",
+    metavar="ROUND",
+    help="Default: the newest round; benchmarks that it has dropped go to the open division.",
 )
 _DIVISION = click.Option(["--division"], type=click.Choice(("closed", "open")), default="closed", show_default=True)
 _CATEGORY = click.Option(
@@ -63,10 +64,11 @@ _CATEGORY = click.Option(
 _SAMPLES = click.Option(
     ["--samples"],
     type=click.IntRange(min=1),
-    help="How many samples to generate for each, instead of its own number.",
+    metavar="N",
+    help="How many samples to generate for each benchmark. Default: its own number.",
 )
 _SEED = click.Option(
-    ["--seed"], type=click.IntRange(min=0), default=1, help="The seed of everything that is generated."
+    ["--seed"], type=click.IntRange(min=0), default=1, metavar="N", help="The seed of everything that is generated."
 )
 
 
@@ -84,7 +86,7 @@ def command(
     busy: bool,
     as_json: bool,
 ) -> int:
-    """Rehearse the submission of BENCHMARK, or of all whose libraries are installed, without any data.
+    """Rehearse the submission of BENCHMARK, or of all benchmarks with installed libraries, without any data.
 
     Makes datasets and networks of the published formats, and drives engines, all scenarios of the round, compliance
     tests, the tree and its check. Interrupted or repeated, it continues where it stopped. None of it can be packed.
@@ -157,6 +159,6 @@ class _GenerationLines:
 
 def _say_check(checked: RehearsalCheck) -> None:
     by_nature = show_count(sum(checked.expected.values()), "finding")
-    say(f"Check: {by_nature} on what is short because it is a rehearsal ({', '.join(checked.expected)}); in addition:")
+    say(f"Check: {by_nature} because a rehearsal is short ({', '.join(checked.expected)}); also:")
     say(render_findings_text(checked.unexpected, by="submitter", limit=LIMIT, paint=choose_paint()))
     say(f"`package` refuses it: {checked.refused[0].reason}." if checked.refused else "`package` would take it!")

@@ -64,7 +64,7 @@ def benchmarks_command(context: click.Context, as_json: bool) -> int:
     return IN_SYNC
 
 
-@benchmarks_command.command("show")
+@benchmarks_command.command("show", short_help="Show one benchmark in full: data, model, files, rounds.")
 @takes([click.Argument(["name"], metavar="NAME"), json_option()])
 def show_benchmark(name: str, as_json: bool) -> int:
     """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
@@ -72,8 +72,8 @@ def show_benchmark(name: str, as_json: bool) -> int:
     if facts is None:
         known = [known for facts in load_benchmark_facts().values() for known in facts.names]
         raise ReconcilerError(
-            f"there is not a built-in benchmark {name}",
-            fix=f"{suggest_nearest(name, known)}known are {', '.join(known)}",
+            f"there is no built-in benchmark {name!r}",
+            fix=f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them",
         )
     scenarios = _find_scenarios(facts.find_official_name(name))
     if as_json:
@@ -141,7 +141,7 @@ def rounds_command(context: click.Context, as_json: bool) -> int:
     return IN_SYNC
 
 
-@rounds_command.command("show")
+@rounds_command.command("show", short_help="Show the rules of a round, or of one benchmark in it.")
 @takes([_round(), click.Argument(["benchmark"], required=False, metavar="[BENCHMARK]"), json_option()])
 def show_round(round_name: str, benchmark: str | None, as_json: bool) -> int:
     """Show the rules of ROUND: all benchmarks, or every value of BENCHMARK with its sources."""
@@ -170,7 +170,7 @@ def _find_rules(ruleset: Ruleset, name: str) -> BenchmarkRules:
     return rules
 
 
-@rounds_command.command("conflicts")
+@rounds_command.command("conflicts", short_help="List the values about which sources differ.")
 @takes([_round(metavar="[ROUND]", required=False), json_option()])
 def show_conflicts(round_name: str | None, as_json: bool) -> int:
     """List each value of ROUND (by default the newest) about which the sources differ: which counts, and why."""
@@ -183,7 +183,7 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
     return IN_SYNC
 
 
-@rounds_command.command("draft")
+@rounds_command.command("draft", short_help="Draft a new round's file from its official checker.")
 @takes(
     [
         click.Option(
@@ -223,7 +223,7 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     return IN_SYNC
 
 
-@rounds_command.command("diff")
+@rounds_command.command("diff", short_help="List what changed between two rounds.")
 @takes([_round("before", "BEFORE"), _round("after", "AFTER"), json_option()])
 def show_diff(before: str, after: str, as_json: bool) -> int:
     """List what changed from round BEFORE to round AFTER: benchmarks, and the values of those that both have."""

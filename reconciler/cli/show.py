@@ -82,9 +82,7 @@ def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
 
 
-_CODE = click.Option(
-    ["--code"], is_flag=True, help="Show which files are the code of the cell's commands, and which are not, and why."
-)
+_CODE = click.Option(["--code"], is_flag=True, help="Show which files count as code of the cell's commands, and why.")
 
 
 @click.command("show")

@@ -58,7 +58,7 @@ def explain_command(path: str) -> int:
 
 
 _SPECS = click.Argument(["specs"], nargs=-1, metavar="[SPEC]...", type=click.Path())
-_CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what would change, and exit 2 for it.")
+_CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what would change, and exit 2 if any does.")
 
 
 @click.command("fmt")
@@ -118,7 +118,7 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
     say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
     if left_out:
-        say(f"Left out, since they apply only when they are named: {join_listing(left_out)}")
+        say(f"Skipped, because they apply only when given by name: {join_listing(left_out)}")
     for cell in desired.missing_cells:
         say(f"Not declared, but required by the round: {cell}")
     for note in desired.notes:

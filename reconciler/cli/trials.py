@@ -160,10 +160,15 @@ _TOLERANCE = click.Option(
     default=TOLERANCE * 100,
     show_default=True,
     metavar="PERCENT",
-    help="How close above the VALID rate an INVALID one must be found.",
+    help="Stop when an INVALID rate is this close above the VALID one.",
 )
 _TRIALS = click.Option(
-    ["--trials"], type=click.IntRange(min=1), default=40, show_default=True, metavar="N", help="Make at most this many."
+    ["--trials"],
+    type=click.IntRange(min=1),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Limit the trials.",
 )
 _ANEW = click.Option(["--anew"], is_flag=True, help="Do not start from trials that were recorded before.")
 _ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, patch_option()]
@@ -210,7 +215,7 @@ def tune_command(
         with stop_cleanly():
             tuned = Search(paths, options, goal, make, report, time.monotonic).run(anew=anew)
     except KeyboardInterrupt:
-        say(f"Interrupted: {len(made)} trials are kept. Run the same command again to go on from there.", err=True)
+        say(f"Interrupted: {len(made)} trials are kept. Run the same command again to continue.", err=True)
         return INTERRUPTED
     patch = propose_patch(paths, options, Trial(chosen, tuned.settings)) if tuned.settings else ""
     written = write_patch(patch, output)
@@ -238,7 +243,7 @@ def _make_goal(
     if searches_rate(cell.scenario):
         declared = detail.values().get(RATE)
         if declared is None:
-            fix = f"declare a target_qps to begin at; `reconcile try {cell} target_qps=…` shows what one gives"
+            fix = f"declare a target_qps to begin at; `reconcile try {cell} target_qps=…` measures one"
             raise ReconcilerError(f"{cell} declares no target_qps", fix=fix)
         start = float(str(declared))
     return Goal(

@@ -40,11 +40,14 @@ _OPTIONS: list[click.Parameter] = [
     ),
     click.Option(["--commit"], is_flag=True, help="Commit new records, and nothing else, after each pass."),
     click.Option(["--push"], default="", metavar="REMOTE", help="Push after each commit; never by force."),
+    click.Option(["--remote"], default="", metavar="REMOTE", help="Follow this remote's branch; only by fast-forward."),
     click.Option(
-        ["--remote"], default="", metavar="REMOTE", help="Follow this remote's branch, by fast-forward alone."
-    ),
-    click.Option(
-        ["--poll"], type=_TIME, default=_DEFAULTS.poll, show_default=True, metavar="SECONDS", help="Poll it this often."
+        ["--poll"],
+        type=_TIME,
+        default=_DEFAULTS.poll,
+        show_default=True,
+        metavar="SECONDS",
+        help="Poll the remote so often.",
     ),
     click.Option(
         ["--debounce"],
@@ -52,7 +55,7 @@ _OPTIONS: list[click.Parameter] = [
         default=_DEFAULTS.debounce,
         show_default=True,
         metavar="SECONDS",
-        help="Quiet time before a pass.",
+        help="Wait for this long without changes before a pass.",
     ),
     click.Option(
         ["--resync"],
@@ -60,10 +63,10 @@ _OPTIONS: list[click.Parameter] = [
         default=_DEFAULTS.resync,
         show_default=True,
         metavar="SECONDS",
-        help="Check at least this often.",
+        help="Check for changes at least this often.",
     ),
     click.Option(["--events"], default="", metavar="FILE|-", help="Append events as JSON lines; - is standard output."),
-    click.Option(["--exec", "hook"], default="", metavar="COMMAND", help="Run it for plans, passes and problems."),
+    click.Option(["--exec", "hook"], default="", metavar="COMMAND", help="Run it after plans, passes and problems."),
     click.Option(
         ["--health"], type=click.IntRange(1, 65535), default=None, metavar="PORT", help="Serve the state on 127.0.0.1."
     ),
@@ -132,7 +135,7 @@ def command(
             with stop_cleanly():
                 watch(paths, settings, report)
         except KeyboardInterrupt:
-            report.say("stopped", "stopped; everything recorded is kept")
+            report.say("stopped", "stopped; recorded results are kept")
     return IN_SYNC
 
 

@@ -1,6 +1,6 @@
-"""Spec x ruleset -> desired resources with their keys, and the checks that need the rules.
+"""Compile a spec and a ruleset into desired resources with their keys, and run the checks that need the rules.
 
-Takes a ``Declared`` submission, a ruleset and pins (source digests, backend versions); gives a ``Desired`` state.
-Each kind has one pure function in ``inputs.py`` that names its identity inputs: what a spec field affects is
+Input: a ``Declared`` submission, a ruleset and pins (source digests, backend versions). Output: a ``Desired`` state.
+Each kind has one pure function in ``inputs.py`` that lists its identity inputs; the effect of each spec field is
 derived from those functions.
 """

@@ -1,7 +1,7 @@
-"""The compiled desired state on disk, so that a warm `plan` imports no YAML library and no pydantic.
+"""Disk cache of the compiled desired state, so that a warm `plan` imports neither a YAML library nor pydantic.
 
-One file of lines: a header (what it was compiled from, and a row per resource), then the detail of each resource,
-found by its offset and decoded only when asked for. Disposable: any doubt, and it is compiled again.
+The file consists of lines: a header (the sources it was compiled from, and a row per resource), then the detail of each
+resource, which is located by its offset and decoded on demand. If anything does not fit, the spec is compiled again.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
 FORMAT = 13
-_SHORTEST = 4  # characters of a value that is looked for
+_SHORTEST = 4  # characters; shorter values are not masked
 
 
 class Compiled(Struct, frozen=True):
-    """A desired state with what it was compiled from. ``variables``: environment variables read, and digests of their
-    values. ``looked``: places that were looked for, and whether they were there. ``written``: the locations that name
-    variables."""
+    """A desired state and the sources it was compiled from. ``variables``: environment variables read, and digests of
+    their values. ``looked``: places that were checked, and whether they existed. ``written``: locations that contain
+    variables, before expansion."""
 
     desired: Desired
     fingerprint: str
@@ -47,7 +47,8 @@ class Compiled(Struct, frozen=True):
 
 
 class _ResourceRow(NamedTuple):
-    """``upstream``: numbers of other rows. ``cell``: "" for none. ``offset``: of its detail, behind the header."""
+    """``upstream``: indexes of other rows. ``cell``: "" for none. ``offset``: position of its detail after the
+    header."""
 
     address: Address
     key: str
@@ -65,7 +66,7 @@ class _PinRow(NamedTuple):
 
 
 class _Head(Struct, frozen=True):
-    """Header that decides whether the rest may be read."""
+    """Header that decides whether the rest of the file may be read."""
 
     format: int
     variables: Mapping[str, str | None]
@@ -88,7 +89,7 @@ class _Header(Struct, frozen=True):
 
 
 def digest_variables(names: Iterable[str]) -> dict[str, str | None]:
-    """Digest variables of the environment as it is now; None for those not set."""
+    """Digest environment variables with their current values; None for those that are not set."""
     return {name: _digest(name, os.environ[name]) if name in os.environ else None for name in names}
 
 
@@ -97,9 +98,11 @@ def _digest(name: str, value: str) -> str:
 
 
 class _Masked:
-    """Replaces locations, and the values of variables elsewhere, by what names them, and back. Both ways are exact,
-    whatever else holds a value: a name begins and ends differently, so that the end of one and the beginning of the
-    next are no name of what is between them."""
+    """Replace locations and values of variables with placeholders, and restore them.
+
+    Both directions are exact for any content: a placeholder begins and ends with different bytes, so that the end of
+    one and the beginning of the next cannot form a third.
+    """
 
     def __init__(self, names: Iterable[str], written: Sequence[str]) -> None:
         values = {name: os.environ.get(name, "") for name in sorted(names)}
@@ -122,9 +125,10 @@ class _Masked:
 
 
 def write(path: Path, compiled: Compiled) -> None:
-    """Losing this file loses nothing, so it is not flushed to the disk, and what cannot be written is compiled anew."""
+    """Write the cache if the environment is unchanged. The file is not synced to disk, and a state that cannot be
+    encoded is skipped, since it can always be compiled again."""
     if compiled.variables != digest_variables(compiled.variables):
-        return  # the environment has changed since
+        return  # the environment has changed since compilation
     with contextlib.suppress(CodecError):
         write_cache(path, _encode(compiled))
 
@@ -164,7 +168,7 @@ def _encode(compiled: Compiled) -> bytes:
 
 
 def read(path: Path) -> Compiled | None:
-    """None when there is none, or it cannot be read."""
+    """Read the cache; return None if it does not exist, is unreadable, or was made in another environment."""
     data = read_checked(path) or b""
     start = data.find(b"\n") + 1
     end = data.find(b"\n", start) + 1

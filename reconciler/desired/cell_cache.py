@@ -1,6 +1,6 @@
-"""Compiled cells, for the next compilation of the same process: an edit of one cell compiles one cell.
+"""In-memory cache of compiled cells, so that editing one cell recompiles only that cell.
 
-A cell's resources follow from its values alone, wherever they are written, so that a line added above moves nothing.
+A cell's resources depend only on its values, not on their lines, so that a line added above invalidates nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from reconciler.resource.resources import Resource
 
 
 class CachedCell(Struct):
-    """``of`` identifies the cell's settings. ``dataset``, ``model``: its keys; ``commons``: those that most cells of
-    its benchmark have. ``resources``: its result then; empty while it was not compiled."""
+    """``of`` identifies the cell's settings. ``dataset``, ``model``: the keys of both; ``commons``: the keys that most
+    cells of its benchmark use. ``resources``: the compiled result, empty until the cell is compiled."""
 
     of: bytes
     dataset: str = ""
@@ -27,13 +27,13 @@ class CachedCell(Struct):
 
 
 class CellCache(Struct):
-    """``world``: everything apart from its own settings that a cell's resources follow from."""
+    """``world``: everything that a cell's resources depend on apart from its own settings."""
 
     world: object = None
     cells: dict[Cell, CachedCell] = field(default_factory=dict)
 
     def begin(self, world: object) -> None:
-        """Forget everything unless it was made in this very world."""
+        """Clear the cache unless it was filled for the same ``world``."""
         if self.world != world:
             self.world, self.cells = world, {}
 
@@ -44,8 +44,8 @@ class CellCache(Struct):
 
 
 def _write(settings: list[tuple[str, object]]) -> bytes:
-    """Write bytes that separate what is equal and not the same, as True and 1 are."""
+    """Encode settings so that equal values of different types, such as True and 1, get different bytes."""
     try:
         return encode_packed(settings)
-    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError):  # what MessagePack does not have
+    except (TypeError, OverflowError, UnicodeEncodeError, RecursionError):  # types that MessagePack does not support
         return ascii(settings).encode()

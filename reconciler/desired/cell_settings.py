@@ -1,4 +1,4 @@
-"""One declared cell as its resources see it: its settings over the round's rules, its marks, its locations."""
+"""A declared cell as its resources use it: its settings combined with the round's rules, its marks, its locations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 
 class CellReaders(Struct):
-    """Makes a reader of each cell; keeps what cells share. ``noting``: its readers note what they are asked for."""
+    """Create a reader for each cell, and cache what cells share. ``noting``: its readers record the requested names."""
 
     declared: Declared
     ruleset: Ruleset
@@ -56,7 +56,7 @@ class CellReaders(Struct):
         return SettingsReader(settings, ruled, self.pins, set() if self.noting else None, unread=self.declared.unread)
 
     def find_benchmark_rules(self, rules: BenchmarkRules, scenario: str) -> Mapping[str, Value]:
-        """Many cells are of one benchmark and scenario."""
+        """Return the round's settings, cached by benchmark and scenario."""
         known = self.settings_of_rules.get((rules.name, scenario))
         if known is None:
             known = self.settings_of_rules[rules.name, scenario] = {
@@ -67,7 +67,7 @@ class CellReaders(Struct):
         return known
 
     def make_rule_context(self, cell: DeclaredCell) -> RuleContext | None:
-        """None where the division takes no such benchmark."""
+        """Return the rules for a cell; None if the division does not accept its benchmark."""
         rules = self.find_rules(cell)
         if rules is None:
             return None
@@ -80,7 +80,7 @@ class CellReaders(Struct):
         return self.contexts[shared]
 
     def _context(self, rules: BenchmarkRules, cell: DeclaredCell, program: str) -> RuleContext:
-        """``program``: whose results are judged, "" for LoadGen's logs."""
+        """``program``: the program whose results are judged; "" for LoadGen's logs."""
         scenario, rehearsed = cell.cell.scenario, bool(self.declared.rehearsal.value)
         context = RuleContext(
             metric=rules.find_metric(scenario),
@@ -101,7 +101,8 @@ class CellReaders(Struct):
         )
 
     def _list_built_in(self, rules: BenchmarkRules, scenario: str) -> dict[str, Any]:
-        """Nothing of a benchmark that the round has no more: LoadGen's configuration may have forgotten it."""
+        """Return LoadGen's built-in values; none for a benchmark that the round has dropped, since LoadGen may have
+        dropped it too."""
         if self.ruleset.find_benchmark(rules.name) is None:
             return {}
         found = {setting.name: rules.get_built_in(setting.name, scenario) for setting in find_settings(scenario)}
@@ -116,7 +117,7 @@ class CellReaders(Struct):
 
 
 def find_source_cell(cell: DeclaredCell) -> Cell:
-    """The cell whose runs an inferred one takes. ``infer_from`` names its scenario, else its benchmark."""
+    """Find the cell whose runs an inferred cell uses. ``infer_from`` names its scenario or its benchmark."""
     named, own = str(cell.settings["infer_from"].value), cell.cell
     if named in SCENARIOS:
         return Cell(own.division, own.system, own.benchmark, named)
@@ -124,12 +125,13 @@ def find_source_cell(cell: DeclaredCell) -> Cell:
 
 
 def is_trained(reader: SettingsReader) -> bool:
-    """A model without a file of its own is trained on the dataset; one that is quantized is calibrated on it."""
+    """Return True if the model depends on the dataset: without a file it is trained on it, and a quantized model is
+    calibrated on it."""
     return not reader.model_path or bool(reader.take_below("model.settings"))
 
 
 def collect_marks(declared: Declared, reader: SettingsReader) -> tuple[str, ...]:
-    """Marks that the record keeps forever; ``package`` refuses each of them."""
+    """Collect the permanent marks of a cell's records; ``package`` refuses each of them."""
     backend = BACKENDS.get(reader.backend)
     reads = (
         (REHEARSAL, bool(declared.rehearsal.value)),
@@ -144,7 +146,7 @@ _CLIENT = (*CLIENT_SOURCES, "client.python")
 
 
 def collect_locations(reader: SettingsReader) -> dict[str, str]:
-    """Paths: where things are found here. They never enter a key."""
+    """Collect the paths on this machine. They never enter a key."""
     found = {name: reader.get_text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
     found |= {name: reader.get_text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
     found |= {name: reader.get_text(name) for name in _CLIENT}

@@ -1,4 +1,4 @@
-"""The resources of one declared cell, from its dataset to its result."""
+"""Compile the resources of one declared cell, from its dataset to its result."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ from reconciler.spec.declared import DeclaredCell
 
 INFERRED = "inferred"
 _ACCURACY_PIN = f"{ACCURACY_DATASET}.sha256"
-_Locations = Callable[[], Mapping[str, str]]  # what makes them
-SHARED = ("benchmark.", "dataset.", "model.")  # names of all that datasets and models are made from
+_Locations = Callable[[], Mapping[str, str]]  # computes them on demand
+SHARED = ("benchmark.", "dataset.", "model.")  # prefixes of the settings that datasets and models depend on
 
 
 class SharedKeys(Struct, frozen=True):
-    """``common``: benchmark → the keys of dataset and model that most of its cells have; ``cells``: those of each cell
+    """``common``: benchmark → the dataset and model keys that most of its cells have; ``cells``: the keys of each cell
     with runs of its own."""
 
     common: Mapping[str, tuple[str, str]]
@@ -79,12 +79,13 @@ class SharedKeys(Struct, frozen=True):
 
 
 class CellCompiler:
-    """Puts the resources of one cell, each after those that it is made from."""
+    """Add the resources of one cell, each after its upstream resources."""
 
     def __init__(
         self, making: ResourceBuilder, readers: CellReaders, cell: DeclaredCell, *, as_background: bool = False
     ) -> None:
-        """``as_background``: what another cell, which is under way, needs of it."""
+        """``as_background``: compile only the parts that another cell, currently being compiled, needs as background
+        load."""
         self._making, self._readers, self._cell = making, readers, cell
         self._reader = readers.make_reader(cell)
         self._rules = readers.make_rule_context(cell)
@@ -94,11 +95,11 @@ class CellCompiler:
 
     @cached_property
     def _settings(self) -> CellSettings:
-        """Their values, for details and for what few cells have."""
+        """Values without origins, computed on demand."""
         return CellSettings(strip_origins(self._reader.settings))
 
     def own(self, keys: SharedKeys) -> None:
-        """A result of the cell's own runs."""
+        """Compile a cell with runs of its own."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
         made_of = [made_from, dataset, *self._compile_service(made_from, dataset)]
@@ -115,15 +116,15 @@ class CellCompiler:
         self._compile_result(ups)
 
     def _compile_tied(self, made_of: list[Input]) -> None:
-        """Compile a cell whose accuracy run, where it has one, belongs to the performance run before it."""
+        """Compile a cell whose accuracy run, if it has one, belongs to the preceding performance run."""
         performance = self._run(PERFORMANCE, *made_of, answers=False)
         if ACCURACY_FROM in self._reader.settings:
-            return  # its result is put when that cell has its resources: ``leaning``
+            return  # ``compile_sharing`` adds its result once the other cell has its resources
         accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
         self._compile_result([performance, accuracy, self._score(accuracy, made_of[1])])
 
     def compile_sharing(self) -> None:
-        """Compile the result of a cell that shares the accuracy run of another."""
+        """Compile the result of a cell that shares another cell's accuracy run."""
         source = replace(self._cell.cell, scenario=self._settings.get_text(ACCURACY_FROM))
         ups = [
             self._making.find_made(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
@@ -133,7 +134,7 @@ class CellCompiler:
         self._compile_result(ups)
 
     def compile_inferred(self) -> None:
-        """A result of another cell's runs: it has no runs of its own."""
+        """Compile a result that is inferred from another cell's runs."""
         source = find_source_cell(self._cell)
         ups = [self._making.find_made(mode, RunAddress(source, mode).address) for mode in MODES]
         ups.append(self._making.find_made("score", Address(Kind.SCORE, str(source))))
@@ -146,7 +147,7 @@ class CellCompiler:
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict, brought=brought)
 
     def _compile_backgrounds(self, keys: SharedKeys) -> list[Input]:
-        """Compile the background of its timed runs: engines and data of other cells, and how they are driven."""
+        """Compile the background load of the timed runs: other cells' engines and datasets, and how they are driven."""
         found: list[Input] = []
         if BACKGROUND not in self._reader.settings:
             return found
@@ -158,7 +159,7 @@ class CellCompiler:
         return found
 
     def _drive(self, number: int, keys: SharedKeys) -> list[Input]:
-        """The same of one of them, under names that say so."""
+        """Compile one background load; its inputs get names with its number."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
         own = [*collect_driving_inputs(self._start_reader()), Input("scenario", self._scenario)]
@@ -175,7 +176,7 @@ class CellCompiler:
         return self._put_shared(Kind.MODEL, keys.cells[self._cell.cell].model, common, collect)
 
     def _compile_engine(self, model: Input, dataset: Input) -> Input:
-        """The engine, or the model where neither a command of the user's nor the backend builds one."""
+        """Compile the engine; return the model if neither a user's command nor the backend builds one."""
         if self._reader.get_text(BUILD_COMMAND):
             reader = self._start_reader()
             return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
@@ -186,15 +187,15 @@ class CellCompiler:
         return self._put(Kind.ENGINE, "", collect_engine_inputs(reader, model), reader)
 
     def _compile_service(self, made_from: Input, dataset: Input) -> list[Input]:
-        """The server that the cell's runs ask, where its harness has one."""
+        """Compile the server that the cell's runs query, if its harness has one."""
         reader = self._start_reader()
         if not reader.get_text(SERVICE_COMMAND):
             return []
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 
     def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
-        """``service``: a server, and what computes in the background. ``answers``: a compliance test compares its own
-        with those of this run."""
+        """``service``: a server and the background loads. ``answers``: a compliance test compares its own answers with
+        those of this run."""
         reader = self._start_reader()
         if mode == PERFORMANCE:
             reader.get(BACKGROUND)  # its inputs come with ``service``
@@ -209,7 +210,7 @@ class CellCompiler:
 
     def _score(self, run: Input, dataset: Input) -> Input:
         reader = self._start_reader()
-        # The benchmark's own scorer writes the files that the round wants to see; a command does not know of them.
+        # Only the benchmark's own scorer writes the extra files that the round requires; a command cannot know them.
         scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
         inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
         return self._put(Kind.SCORE, "", inputs, reader)
@@ -217,7 +218,7 @@ class CellCompiler:
     def _compile_test(
         self, test: TestRules, runs: list[Input], made_from: Input, dataset: Input, *service: Input
     ) -> Input:
-        """A test with its verdict, on the cell's samples or on its own."""
+        """Compile a test and its verdict, on the cell's samples or on its own dataset."""
         locations = self._read_locations
         if has_own_dataset(self._reader, test.name):
             reader = use_own_dataset(self._reader, test.name)
@@ -251,21 +252,21 @@ class CellCompiler:
         return self._cell.cell.scenario
 
     def _start_reader(self) -> SettingsReader:
-        """A reader that has noted nothing yet: each kind's notes say what makes it stale."""
+        """Return a reader that has recorded no names yet, so that each kind records only the settings it reads."""
         return self._reader.start_fresh()
 
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
 
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: SettingsReader, **extra: Any) -> Input:
-        """``part``: a run's mode or a test's name behind the cell."""
+        """``part``: a run's mode or a test's name, appended to the cell."""
         address = Address(kind, f"{self._cell.cell}/{part}" if part else str(self._cell.cell))
         own = {"settings": self._read_settings, "locations": self._read_locations, "rules": self._rules, **extra}
         return self._making.put(address, inputs, reader, self._cell, marks=self._marks, **own)
 
     def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[SettingsReader], list[Input]]) -> Input:
-        """The key that most of a benchmark's cells share is under the benchmark's name; one that differs under its
-        cell's."""
+        """Store a key that most cells of a benchmark share under the benchmark's name, and any other key under the
+        cell's name."""
         cell, reader = self._cell.cell, self._start_reader()
         address = Address(kind, cell.benchmark if key == common else str(cell))
         if reader.noted is None and self._making.share(address) is not None:
@@ -278,12 +279,12 @@ class CellCompiler:
         return self._settings
 
     def _read_locations(self) -> dict[str, str]:
-        """Read the locations of all its resources, but for a test's own dataset."""
+        """Collect the locations of all resources of the cell, except for a test's own dataset."""
         return collect_locations(self._reader)
 
 
 def _read_settings_of(reader: SettingsReader, kind: Kind) -> CellSettings:
-    """The preprocessing of a dataset, the quantisation of a model: without its prefix."""
+    """Return the preprocessing settings of a dataset, or the quantization settings of a model, without their prefix."""
     settings = CellSettings(strip_origins(reader.settings))
     return CellSettings(settings.get_below(f"{str(kind).lower()}.settings."))
 
@@ -293,8 +294,8 @@ def _collect_own_model_inputs(reader: SettingsReader, dataset: Input) -> list[In
 
 
 def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> SharedKeys:
-    """Find the shared keys of the cells with runs of their own. Those not kept yet are added; the same values, written
-    at the same places, make the same keys."""
+    """Find the shared keys of the cells with runs of their own, and add those not cached yet. Cells with the same
+    values from the same places share one computation."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     made: dict[tuple[object, ...], tuple[str, str]] = {}
     for cell in readers.declared.cells:
@@ -316,7 +317,7 @@ def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> S
 
 def _make_shared_keys(reader: SettingsReader, benchmark: str) -> tuple[str, str]:
     dataset = make_key(Kind.DATASET, collect_dataset_inputs(reader))
-    # The dataset's address does not matter to a key, only its key does.
+    # A key depends on the dataset's key, not on its address.
     data = make_upstream_input("dataset", Address(Kind.DATASET, benchmark), dataset)
     return dataset, make_key(Kind.MODEL, _collect_own_model_inputs(reader, data))
 
@@ -325,18 +326,18 @@ def _most(keys: Counter[str]) -> str:
     return keys.most_common(1)[0][0]
 
 
-# Collects desired resources as they are made, each once, with what its kind read of the spec.
+# Collects desired resources while they are compiled, each once, with the names of the settings that its kind read.
 
 _INPUT_NAME = {kind: str(kind).lower() for kind in Kind}
 _name = attrgetter("name")
 
 
 class ResourceBuilder(Struct):
-    """``resources`` in the order in which people read them; ``noted``: label of a resource → names of settings it read.
+    """``resources`` in display order; ``noted``: label of a resource → names of the settings it read.
 
-    ``details`` make those of a resource's maker, the first cell that has it; of a resource that is known from an
-    earlier compilation there is none until it is made. ``given``: what the cell ``under_way`` has, shared resources
-    too.
+    ``details`` creates the detail of a resource for its maker, the first cell that has it; a resource from an earlier
+    compilation has no entry until it is compiled again. ``given``: all resources of the cell ``under_way``, including
+    shared ones.
     """
 
     resources: dict[Address, Resource] = field(default_factory=dict)
@@ -358,8 +359,8 @@ class ResourceBuilder(Struct):
         brought: tuple[str, ...] = (),
         **extra: Any,
     ) -> Input:
-        """Add one resource; gives back the input by which others are made from it. ``extra``: of its detail,
-        settings and locations as what makes them, since few details are ever asked for."""
+        """Add one resource, and return the input by which other resources depend on it. ``extra``: further fields of
+        its detail; settings and locations are callables, since few details are ever needed."""
         ups = tuple([i.upstream for i in inputs if i.upstream is not None])
         key = make_key(address.kind, inputs)
         if reader is not None and reader.noted is not None:
@@ -372,13 +373,14 @@ class ResourceBuilder(Struct):
         return make_upstream_input(_INPUT_NAME[address.kind], address, key)
 
     def take(self, resource: Resource) -> None:
-        """A resource without its detail."""
+        """Add a resource without its detail."""
         self.given.append(resource)
         self.resources.setdefault(resource.address, resource)
         self.makers.setdefault(resource.address, self.under_way)
 
     def share(self, address: Address) -> Resource | None:
-        """A resource that another cell made, for the cell under way as well; None where this cell is to make it."""
+        """Return a resource that another cell compiled, and add it to the current cell; None if this cell must compile
+        it."""
         found = self.resources.get(address)
         if found is None or self.makers[address] is self.under_way:
             return None
@@ -386,7 +388,7 @@ class ResourceBuilder(Struct):
         return found
 
     def find_made(self, name: str, address: Address) -> Input:
-        """A resource that was put before, as an input of this name."""
+        """Return a resource that was added earlier, as an input with this name."""
         return make_upstream_input(name, address, self.resources[address].key)
 
 

@@ -1,4 +1,4 @@
-"""Checks of a declared submission that need the rules of its round. All problems at once, each at its line."""
+"""Checks of a declared submission that need its round's rules. All problems are reported at once, each at its line."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from reconciler.spec.declared import Declared, DeclaredCell, Reading
 from reconciler.storage.launch.adapters import can_start_bare
 from reconciler.storage.launch.launcher import LAUNCHER, NO_PYTHON, PYTHON, Launcher
 
-# Why a cell may not take the runs of another (`infer_from`): of another scenario, or of a stricter variant.
+# Reasons why a cell may not use another cell's runs (`infer_from`): a different scenario, or a stricter variant.
 #
-# A scenario folder may hold the logs of another scenario (``Ruleset.find_inference``); the folder is then that of its
-# source. A benchmark's variant with a laxer bar may take the runs of the stricter one.
+# A scenario folder may contain the logs of another scenario (``Ruleset.find_inference``); the folder is then that of
+# its source. A benchmark's variant with a laxer bar may use the runs of the stricter one.
 
 
 def explain_refusal(ruleset: Ruleset, source: str, scenario: str, category: str) -> str:
-    """Why a scenario may not be inferred from another one on a system of this category; empty: it may."""
+    """Explain why a scenario may not be inferred from another on a system of this category; "" if it may."""
     if ruleset.find_inference(scenario, source, category) is not None:
         return ""
     able = [rule for rule in ruleset.inferences if rule.scenario == scenario]
@@ -62,7 +62,7 @@ def explain_refusal(ruleset: Ruleset, source: str, scenario: str, category: str)
 
 
 def explain_variant_refusal(source: BenchmarkRules, target: BenchmarkRules, scenario: str) -> str:
-    """Why a variant of a benchmark may not take another one's runs; empty: it may."""
+    """Explain why a benchmark variant may not use another variant's runs; "" if it may."""
     same = ("model_key", "dataset_size")
     if any(source.get_value(name, scenario) != target.get_value(name, scenario) for name in same):
         return f"{source.name} and {target.name} are not variants of one benchmark"
@@ -80,14 +80,14 @@ def _stricter(source: Bar, target: Bar) -> bool:
 
 
 def check(declared: Declared, ruleset: Ruleset) -> None:
-    """Raises SpecError naming every cell that the round forbids or that cannot be made as declared."""
+    """Raise SpecError for every cell that the round forbids or that cannot be run as declared."""
     if problems := find_problems(declared, ruleset):
         raise SpecError(problems)
 
 
 def check_reading(reading: Reading, load_ruleset: Callable[[str], Ruleset]) -> tuple[Declared, Ruleset]:
-    """Check the declaration against the rules of its round. Raises SpecError with everything that is wrong with it: the
-    problems of reading, and those by the rules of everything else."""
+    """Check the declaration against its round's rules. Raises SpecError with the problems found while reading, and the
+    rule violations in everything that could be read."""
     declared = reading.declared
     if declared is None or any(problem.path == "spec.round" for problem in reading.problems):
         raise SpecError(list(reading.problems))
@@ -103,8 +103,8 @@ def check_reading(reading: Reading, load_ruleset: Callable[[str], Ruleset]) -> t
 
 
 def find_problems(declared: Declared, ruleset: Ruleset, wrong: Sequence[str] = ()) -> list[Problem]:
-    """Every problem, each once. ``wrong``: paths of the spec that were refused already, so that nothing is said of what
-    hangs on them."""
+    """Find all problems, without duplicates. ``wrong``: paths of the spec that were already refused; values that depend
+    on them are not checked."""
     problems: list[Problem] = []
     for cell in declared.cells:
         c = cell.cell
@@ -123,7 +123,7 @@ def _within(path: str, above: Sequence[str]) -> bool:
 
 
 def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
-    """Cells whose folders would be one, where folders have the round's names."""
+    """Find cells that would get the same folder in divisions whose folders have official names."""
     entered: dict[Cell, DeclaredCell] = {}
     for cell in declared.cells:
         official = cell.official
@@ -137,7 +137,7 @@ def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def make_cell_problem(cell: DeclaredCell, value: Value | None, message: str, fix: str) -> Problem:
-    """At the line of a value, else at that of its cell."""
+    """Report a problem at the line of a value, or of its cell if the value has no line."""
     origin = value.origin if value is not None and value.origin.line else cell.origin.origin
     path = f"spec.divisions.{str(cell.cell).replace('/', '.')}"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)
@@ -200,7 +200,7 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
 
 
 def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
-    """A benchmark whose name rounds have given to another one since."""
+    """Refuse a benchmark whose name now refers to a different benchmark."""
     code = cell.code
     facts = find_benchmark_facts(str(code.value)) if code else None
     if facts is None or not facts.until or not ruleset.binds(cell.cell.division, "accuracy"):
@@ -210,7 +210,7 @@ def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> l
 
 
 def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """A division that holds results to the reference's accuracy holds them to its weights as well."""
+    """Refuse pruned weights in a division that requires the reference's accuracy: it requires its weights as well."""
     sparsity = cell.sparsity
     if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -223,7 +223,8 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 
 def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
-    """Power is measured of runs that our own harness makes: the kit starts them twice."""
+    """Refuse to measure the power of a harness command: the power kit starts each run twice, so only our own harness
+    can be measured."""
     director = declared.systems[cell.cell.system].settings.get(DIRECTOR)
     if director is None or COMMAND not in cell.settings:
         return []
@@ -236,7 +237,7 @@ def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
 
 
 def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
-    """A server of the pass, where each run is a job of its own on whichever node is free."""
+    """Refuse a service on a system with a queue, since each run is a separate job on any free node."""
     service = cell.settings.get(SERVICE_COMMAND)
     if service is None or not find_queue(declared.systems[cell.cell.system].settings):
         return []
@@ -245,7 +246,8 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
 
 
 def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
-    """What an image that has nothing of ours cannot run, or a launcher cannot start without us."""
+    """Refuse runs that need our package in an image without it, and launchers that cannot start a command without
+    it."""
     settings = declared.systems[cell.cell.system].settings
     python, launcher = settings.get(PYTHON), settings.get(LAUNCHER)
     if python is None or python.value != NO_PYTHON:
@@ -299,7 +301,8 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
 
 
 def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Compliance tests that the round does not have, that are of other benchmarks, or that are never run here."""
+    """Refuse compliance tests that do not exist in this round, belong to other benchmarks, or are not supported
+    here."""
     problems = []
     for test in is_asked_for(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
@@ -312,7 +315,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         if known and test in rules.list_stated_tests():
             continue
         named = ", ".join(rules.compliance_tests) or "no test"
-        fix = f"take it out; round {rules.round} asks {named} of {rules.name}"
+        fix = f"remove it; round {rules.round} asks {named} of {rules.name}"
         if known:
             others = [other.name for other in ruleset.benchmarks.values() if test in other.compliance_tests]
             fix += f", and {test} of {join_listing(others, most=12) or 'none'}"
@@ -322,10 +325,10 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
 
 
 def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
-    """Settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
+    """Refuse settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     with contextlib.suppress(ReconcilerError):
         select_settings(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
-        return []  # of nearly every cell
+        return []  # true for nearly every cell
     problems = []
     for name, value in cell.settings.items():
         try:
@@ -336,8 +339,7 @@ def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
 
 
 def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Explain why the cell that ``infer_from`` names is not declared, has no runs of its own, or may not serve this
-    one."""
+    """Explain why the cell named in ``infer_from`` is not declared, has no runs of its own, or may not be used here."""
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
@@ -351,7 +353,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
     form = find_declared_format(found.settings)
     if form.TESTS_ITSELF:
         message = f"{source} has {form.LEAVES}, from which no other scenario can be inferred"
-        return [make_cell_problem(cell, value, message, "take infer_from out: the cell then has runs of its own")]
+        return [make_cell_problem(cell, value, message, "remove infer_from: the cell then has runs of its own")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
@@ -362,15 +364,13 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             if other
             else f"round {ruleset.round} has no {source.benchmark}"
         )
-    return (
-        [make_cell_problem(cell, value, why, "take infer_from out: the cell then has runs of its own")] if why else []
-    )
+    return [make_cell_problem(cell, value, why, "remove infer_from: the cell then has runs of its own")] if why else []
 
 
 class _Demand(NamedTuple):
-    """A setting, the rule that a checker compares it with once it is in a log, its unit in words and the size of that
-    in the unit of specs. ``scenarios``: where checkers read it, everywhere if empty. ``applies``: whether it does in a
-    division of a round. ``whole``: 0 asks for all samples, or for no bound."""
+    """A setting and the rule that a checker compares with its logged value. ``unit``: its name in messages; ``size``:
+    that unit in the unit of specs. ``scenarios``: those in which checkers read it, all if empty. ``applies``: whether
+    the rule applies in a division of a round. ``whole``: 0 means all samples, or no bound."""
 
     setting: str
     rule: str
@@ -382,7 +382,7 @@ class _Demand(NamedTuple):
 
 
 def _counts_queries(ruleset: Ruleset, division: str) -> bool:
-    """Rounds before early stopping ask for a number of queries."""
+    """Return True in rounds before early stopping, which require a number of queries."""
     return not ruleset.binds(division, "early_stopping")
 
 
@@ -399,7 +399,7 @@ _DEMANDS = (
         keys.ACCURACY_SAMPLE_COUNT, "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
     ),
     _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
-    # LoadGen takes the least number of queries for that of the samples of its one query.
+    # In Offline, LoadGen uses the minimum number of queries as the minimum number of samples in its single query.
     _Demand(
         keys.MIN_QUERY_COUNT,
         "least_samples_per_query",
@@ -416,8 +416,8 @@ _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
 
 def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Settings that no checker would accept, unless the submission says that it is a rehearsal. Of runs that were made
-    elsewhere their logs say how many queries there were."""
+    """Refuse settings that no checker would accept, except in a rehearsal. Query counts are not checked for runs made
+    elsewhere: their logs contain the real counts."""
     scenario, problems = cell.cell.scenario, []
     for demand in _DEMANDS:
         value, ruled = cell.settings.get(demand.setting), rules.get_value(demand.rule, scenario)
@@ -449,14 +449,15 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 
 def _issues_queries(cell: DeclaredCell) -> bool:
-    """True where LoadGen is yet to issue the queries of a cell's runs."""
+    """Return True if LoadGen will issue the queries of this cell's runs here."""
     backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
     imported = backend is not None and backend.elsewhere
     return not imported and find_declared_format(cell.settings).READS_CONF
 
 
 def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """A latency bound of a language model, of which LoadGen reads those of tokens alone, where its accuracy binds."""
+    """Refuse a latency bound for a language model in a division that requires its accuracy: LoadGen reads only its
+    token latencies."""
     scenario, value = cell.cell.scenario, cell.settings.get(keys.TARGET_LATENCY)
     if value is None or not ruleset.binds(cell.cell.division, "accuracy") or not _issues_queries(cell):
         return []
@@ -472,7 +473,8 @@ def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset)
 
 
 def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Bounds of answers that are not those of the round, where its accuracy binds: shorter ones are faster."""
+    """Refuse answer lengths other than the round's in a division that requires its accuracy: shorter answers are
+    faster."""
     problems: list[Problem] = []
     if not ruleset.binds(cell.cell.division, "accuracy"):
         return problems
@@ -492,7 +494,8 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
 
 
 def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """Find other numbers of steps of a pipeline than the benchmark's, where its accuracy binds: fewer are faster."""
+    """Refuse a number of pipeline steps other than the benchmark's in a division that requires its accuracy: fewer
+    steps are faster."""
     value = cell.steps
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -501,7 +504,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """A result computed for one query may not serve another where the benchmark's accuracy binds."""
+    """Refuse prefix caching in a division that requires the benchmark's accuracy: no result may serve another query."""
     value = cell.prefix_caching
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
@@ -510,7 +513,7 @@ def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:
-    """The rules of the declared round; an unknown round is a problem of the spec, at its line."""
+    """Load the rules of the declared round. Raises SpecError at its line for an unknown round."""
     try:
         return load_ruleset(str(declared.round.value))
     except ReconcilerError as error:

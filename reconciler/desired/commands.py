@@ -1,6 +1,6 @@
-"""Inputs of a harness command's runs and scores: its words before placeholders are filled in, and its code.
+"""Inputs of a harness command's runs and scores: its arguments before placeholders are filled in, and its code.
 
-No run's own path is in there, and no secret: a variable that is taken from the environment counts by its name.
+They contain no path of a single run and no secret: a variable taken from the environment enters by name.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ CONFIG = "harness.config"
 
 
 def collect_command_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect the inputs of a run; nothing where our own harness runs it."""
+    """Collect the inputs of a run; none if our own harness runs it."""
     results = reader.take(RESULTS, "harness.model_name")
     if find_declared_format(reader.settings).NAME == USUAL:
-        results = []  # LoadGen's logs are what there always was
+        results = []  # LoadGen's logs are the default and add no input
     if not reader.get_text(COMMAND):
         return results
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
@@ -27,7 +27,7 @@ def collect_command_inputs(reader: SettingsReader) -> list[Input]:
 
 
 def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect the inputs of a score; nothing where the benchmark has its own scorer here."""
+    """Collect the inputs of a score; none if the benchmark has its own scorer here."""
     if not reader.get_text(SCORE_COMMAND):
         return []
     said = reader.take(SCORE_COMMAND, "harness.image")
@@ -35,7 +35,7 @@ def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
 
 
 def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
-    """Name of the input → pin, of the code and the configuration files of a command."""
+    """Return the pins of a command's code and configuration files, by input name."""
     if not reader.get_text(COMMAND) and not reader.get_text(SCORE_COMMAND):
         return {}
     cell = reader.get_text("cell")
@@ -51,16 +51,16 @@ def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
 
 
 def _sources(reader: SettingsReader) -> list[Input]:
-    """Their digests; where they are is not identity."""
+    """Return the digests of the code and configuration files; their paths are not part of the identity."""
     return reader.pins.list_inputs(list_command_pins(reader))
 
 
-# Inputs of a harness's service, and of an engine that its build command makes.
+# Inputs of a harness's service, and of an engine that a build command creates.
 #
-# As of a run's command: the words before placeholders are filled in, the code, no run's own path, no secret. What a
-# part does not say of itself, it has from the harness.
+# Like those of a run's command: the arguments before placeholders are filled in and the code, without paths of a single
+# run or secrets. Fields that a part does not set are taken from the harness.
 
-# Placeholders that differ between cells, and the settings that they mean.
+# Placeholders that differ between cells, and the settings that they refer to.
 _SETTINGS = {
     "benchmark": "benchmark.official",
     "system": "system.name",
@@ -71,16 +71,16 @@ _SETTINGS = {
 
 
 def collect_service_inputs(reader: SettingsReader, scenario: str, made_from: Input, dataset: Input) -> list[Input]:
-    """``made_from``: the engine or the model, which a server loads whatever its words say. Everything else that may
-    differ between cells counts only where its words use it: so a server is shared by the cells that need the same."""
+    """Collect the inputs of a server. ``made_from``: the engine or model that it loads. Other values that differ
+    between cells count only if its command uses them, so that cells with the same needs share a server."""
     asked = _collect_asked(reader, SERVICE, scenario, dataset)
     machine = [item for item in (*reader.take("system.name"), *reader.take_below("hardware")) if item not in asked]
     return [made_from, *asked, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
 
 
 def collect_built_inputs(reader: SettingsReader, scenario: str, model: Input, dataset: Input) -> list[Input]:
-    """Collect the inputs of an engine that a user's command builds: as of any engine, with those of the command's
-    words."""
+    """Collect the inputs of an engine that a user's command builds: those of any engine, and those that the command
+    uses."""
     own = collect_engine_inputs(reader, model)
     known = {item.name for item in own}
     asked = [item for item in _collect_asked(reader, BUILD, scenario, dataset) if item.name not in known]
@@ -88,7 +88,7 @@ def collect_built_inputs(reader: SettingsReader, scenario: str, model: Input, da
 
 
 def _collect_asked(reader: SettingsReader, part: str, scenario: str, dataset: Input) -> list[Input]:
-    """Collect the further inputs that its words use."""
+    """Collect the additional inputs that a part's command uses."""
     said = " ".join(_texts(reader, part))
     found = [Input("scenario", scenario)] if "{scenario}" in said else []
     found += [dataset] if "{dataset}" in said else []
@@ -98,7 +98,7 @@ def _collect_asked(reader: SettingsReader, part: str, scenario: str, dataset: In
 
 
 def list_part_pins(reader: SettingsReader, part: str) -> dict[str, Pin]:
-    """Name of the input → pin, of the code and the configuration files of a service or a build command."""
+    """Return the pins of the code and configuration files of a service or build command, by input name."""
     if not reader.get_text(f"{part}.command"):
         return {}
     cell = reader.get_text("cell")
@@ -124,7 +124,8 @@ def _own(reader: SettingsReader, part: str, name: str) -> Value | None:
 
 
 def _texts(reader: SettingsReader, part: str) -> list[str]:
-    """List the texts where placeholders may be. The folder itself is not identity, so it is not asked of the reader."""
+    """List the texts that may contain placeholders. The folder is not part of the identity, so its name is not recorded
+    as read."""
     command, settings = reader.get(f"{part}.command"), reader.settings
     cwd = settings.get(f"{part}.cwd") or settings.get("harness.cwd")
     found = [*(command.value if command else ()), cwd.value if cwd else ""]

@@ -1,4 +1,4 @@
-"""Declared submission x ruleset x pins -> desired resources, in the order in which a person reads them."""
+"""Compile a declared submission, a ruleset and pins into desired resources, in display order."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 
-# Early refusals of a submission of the declared cells, which a spec can show before anything runs.
+# Gaps for which a submission of the declared cells would be refused, found in the spec before anything runs.
 #
-# Nothing here keeps a run from being made: a spec is often complete only on the last day. A rehearsal is never
-# submitted, so that nothing is missing from it.
+# None of them prevents a run: a spec is often completed only on the last day. A rehearsal is never submitted, so
+# nothing is missing from it.
 
-_FOLLOWING = ("division", "submitter", "status", "system_type")  # of systems/<name>.json, from the rest of the spec
+_FOLLOWING = ("division", "submitter", "status", "system_type")  # derived from the rest of the spec, not described
 _PACED = ("Server", "Offline", "Interactive")
 _LISTED = 4
 _OTHER_MAKERS = ("amd", "instinct", "mi300", "intel", "gaudi", "tpu", "qualcomm")
@@ -55,9 +55,9 @@ _NOT_OFFICIAL = frozenset(BENCHMARKS) - {"command", "external"}
 
 
 def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
-    """Each once, at the line to complete. Names that no checker reads, and answers whose type nothing says, are named
-    in rehearsals too: what a rehearsal's test compares must be what the test of the submission does."""
-    if ruleset.layout in PROGRAMS:  # its descriptions and disclosures have names of their own
+    """Find the gaps, each once, at the line to complete. Unknown description fields and answers of unknown type are
+    also reported in rehearsals, since a rehearsal's tests must compare the same values as the submission's."""
+    if ruleset.layout in PROGRAMS:  # other programs have their own description fields and disclosures
         gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
         return gaps
     misnamed = [gap for system in declared.systems.values() for gap in _misnamed(system)]
@@ -82,7 +82,7 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
-    """Fields of systems/<name>.json that must not be empty; one gap for all of them."""
+    """Report the fields of systems/<name>.json that must not be empty, as one gap per system."""
     meant = {near for _, near in system.unknown.values()}
     absent = [
         field.name
@@ -100,7 +100,7 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
-    """The description is published, the hardware is what runs wait for: they speak of the same machines."""
+    """Report counts that differ between the published description and the hardware that runs require."""
     for field, setting in COUNTED.items():
         described, declared = system.description.get(field), system.settings.get(setting)
         if described is None or declared is None or not str(described.value).strip().isdecimal():
@@ -145,7 +145,8 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
-    """A command's answers are bytes: a test that compares their first element must know how long that is."""
+    """Report a command whose answers have no known type: a test that compares their first element must know its
+    size."""
     command = cell.settings.get(COMMAND)
     if command is None or "infer_from" in cell.settings:
         return
@@ -163,7 +164,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
-    """A dataset of fewer samples than the published one, or of others."""
+    """Report a dataset with fewer samples than the published one, or with unpublished samples."""
     code, prefix = cell.code, "dataset.settings."
     facts = find_benchmark_facts(str(code.value)) if code is not None else None
     count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
@@ -178,7 +179,7 @@ def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
 
 
 def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
-    """A backend that leaves the declared accelerator idle, or that needs one which is not declared."""
+    """Report a backend that leaves the declared accelerator idle, or that needs one that is not declared."""
     backend, accelerator = cell.backend, cell.accelerator
     facts = BACKENDS.get(str(backend.value)) if backend is not None else None
     if backend is None or facts is None or not facts.drives or COMMAND in cell.settings:
@@ -228,7 +229,7 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _runs_here(cell: DeclaredCell) -> bool:
-    """True where records say how its model was made."""
+    """Return True if records describe how the cell's model was made."""
     return COMMAND not in cell.settings and (cell.code is None or cell.code.value != "external")
 
 
@@ -239,9 +240,10 @@ def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
 def compile_desired(
     declared: Declared, ruleset: Ruleset, pins: Pins, reuse: CellCache | None = None, *, noting: bool = False
 ) -> tuple[Desired, dict[str, set[str]]]:
-    """The desired state; and, where ``noting``, which settings each kind of resource read (for the printed reference).
+    """Compile the desired state. With ``noting``, also return the settings that each kind of resource read, for the
+    printed reference.
 
-    ``reuse``: what earlier compilations of this process gave; it learns what this one gives.
+    ``reuse``: the cells compiled earlier in this process; this compilation updates it.
     """
     making, readers, reuse = ResourceBuilder(), CellReaders(declared, ruleset, pins, noting), reuse or CellCache()
     reuse.begin((ruleset, declared.rehearsal.value, declared.trial, dict(pins.values)))
@@ -294,7 +296,7 @@ def compile_desired(
 def _own(
     making: ResourceBuilder, readers: CellReaders, keys: SharedKeys, cell: DeclaredCell, known: CachedCell
 ) -> CachedCell:
-    """Gives what there is to keep of a cell with runs of its own."""
+    """Compile a cell with runs of its own, or reuse it, and return its cache entry."""
     common = keys.common[cell.cell.benchmark]
     if known.resources and known.commons == common:
         making.begin(cell)
@@ -305,16 +307,16 @@ def _own(
     return replace(known, commons=common, resources=tuple(making.given))
 
 
-# Trial of a declared submission: each run is made once, and with `--quick` it is short.
+# Trial of a declared submission: each run is made once; with `--quick` it is shortened.
 
 _OVER = 2  # queries that may exceed the percentile's latency in a run this short
-_COMMON = Decimal(99)  # percentile where the round rules none
+_COMMON = Decimal(99)  # percentile if the round sets none
 _ORIGIN = Origin("--quick")
 
 
 def prepare_trial(declared: Declared, ruleset: Ruleset) -> Declared:
-    """An INVALID run has its answer, and is not repeated. A quick one is as short as LoadGen can call it VALID;
-    anything that the spec makes shorter still stays so."""
+    """Limit each run to one attempt: an INVALID run is also an answer. A quick run is as short as LoadGen allows for a
+    VALID one; shorter values in the spec are kept."""
     return replace(declared, cells=tuple(_prepare(declared, cell, ruleset) for cell in declared.cells))
 
 
@@ -333,7 +335,7 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
 
 
 def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
-    """Count queries; samples in Offline, where no percentile is to be proved."""
+    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove."""
     percentile = _percentile(cell, ruleset)
     return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
 

@@ -1,4 +1,4 @@
-"""The compliance tests of a cell: which ones, and what a test and its verdict are made from."""
+"""The compliance tests of a cell: how they are selected, and the inputs of a test and its verdict."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
-# Settings that a test may have of its own, under the names of a performance run's settings.
+# Settings that a test may override, with the names of a performance run's settings.
 _OWN = (keys.TARGET_QPS, keys.TARGET_LATENCY, "attempts")
 _DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
 _SAYING_TYPE = ("benchmark.code", "benchmark.official", SCORE_COMMAND)
-# Types as scorers' options name them → as the tests' scripts do.
+# Type names in scorers' options → names in the tests' scripts.
 _TYPES = {**{name: name for name in ("int16", "int32", "int64", "float32", "byte")}, "float": "float32"}
 _TYPES |= {"uint8": "byte", "int8": "byte"}
 
 
 def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[TestRules, ...]:
-    """Select the tests that the round requires of the cell's division, then those that the spec asks for.
+    """Select the tests that the round requires in the cell's division, then those that the spec requests.
 
-    None where the runs are made elsewhere: their tests come with them, as those of the endpoints harness do.
+    Return none if the runs are made elsewhere: their tests are imported with them, like those of the endpoints harness.
     """
     if rules is None or _is_made_elsewhere(cell) or find_declared_format(cell.settings).TESTS_ITSELF:
         return ()
@@ -45,7 +45,7 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
 
 
 def list_brought_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Ruleset) -> tuple[str, ...]:
-    """List the tests that the round requires where the runs are made elsewhere, and the tests with them."""
+    """List the required tests that are imported with runs made elsewhere."""
     elsewhere = _is_made_elsewhere(cell) and not find_declared_format(cell.settings).TESTS_ITSELF
     return _list_required(cell, rules, ruleset) if rules is not None and elsewhere else ()
 
@@ -61,7 +61,7 @@ def _is_made_elsewhere(cell: DeclaredCell) -> bool:
 
 
 def is_asked_for(cell: DeclaredCell) -> list[str]:
-    """The tests that the spec names."""
+    """List the tests that the spec requests."""
     asked = [name.removeprefix(ASKED) for name in cell.settings if name.startswith(ASKED)]
     return [test for test in asked if "." not in test]
 
@@ -75,13 +75,13 @@ def has_test(rules: BenchmarkRules, test: str, scenario: str) -> bool:
 
 
 def has_own_dataset(reader: SettingsReader, test: str) -> bool:
-    """True where a test reads other samples than the cell's runs."""
+    """Return True if a test uses other samples than the cell's runs."""
     return any(name.startswith(f"{ASKED}{test}.{_DATASET}") for name in reader.settings)
 
 
 def use_test_settings(reader: SettingsReader, test: str) -> SettingsReader:
-    """Use the cell's settings with the test's own over them. All of its own samples are kept in memory: LoadGen ends
-    with a crash where it is to keep more than there are."""
+    """Override the cell's settings with the test's. A test with its own dataset keeps all samples in memory: LoadGen
+    crashes if it is configured to keep more samples than exist."""
     own = {name: value for name in _OWN if (value := reader.settings.get(f"{ASKED}{test}.{name}")) is not None}
     if has_own_dataset(reader, test):
         own[keys.PERFORMANCE_SAMPLE_COUNT] = Value(0)
@@ -89,7 +89,7 @@ def use_test_settings(reader: SettingsReader, test: str) -> SettingsReader:
 
 
 def count_attempts(reader: SettingsReader, address: Address) -> int:
-    """How often a test is run; a verdict is made of each of them, and of each new run that they are compared with."""
+    """Count how often a test may run. A verdict is made for each test run, and for each new run it is compared with."""
     test = address.part
     settings = use_test_settings(reader, test).settings
     found = [int(s["attempts"].value) if "attempts" in s else 1 for s in (settings, reader.settings)]
@@ -97,8 +97,8 @@ def count_attempts(reader: SettingsReader, address: Address) -> int:
 
 
 def use_own_dataset(reader: SettingsReader, test: str) -> SettingsReader:
-    """The cell's settings with the test's dataset in place of the cell's: its file is none of the cell's, its
-    preprocessing is the cell's but for what the test says."""
+    """Replace the cell's dataset with the test's: the file is the test's alone; preprocessing is the cell's unless the
+    test overrides it."""
     prefix = f"{ASKED}{test}."
     own = {n.removeprefix(prefix): v for n, v in reader.settings.items() if n.startswith(f"{prefix}{_DATASET}")}
     kept = {n: v for n, v in reader.settings.items() if n not in (f"{_DATASET}path", f"{_DATASET}sha256")}
@@ -109,7 +109,7 @@ def use_own_dataset(reader: SettingsReader, test: str) -> SettingsReader:
 def collect_test_inputs(
     reader: SettingsReader, scenario: str, rules: TestRules, made_from: Input, dataset: Input
 ) -> list[Input]:
-    """Collect the inputs of the performance run, with the audit settings in place of those that they override."""
+    """Collect the inputs of the performance run, replacing those that the audit settings override."""
     own = (*_OWN, f"{_DATASET}sha256", f"{_DATASET}settings")
     reader.note(*(f"{ASKED}{name}" for name in own if name != "attempts"))
     run = collect_run_inputs(use_test_settings(reader, rules.name), scenario, "performance", made_from, dataset)
@@ -122,7 +122,7 @@ def collect_test_inputs(
 
 
 def _take_answer_type(reader: SettingsReader, name: str) -> list[Input]:
-    """The type of a command's answers where the test does not declare it; nothing where it is the test's default."""
+    """Return the type of a command's answers if the test does not declare it; nothing if it is the test's default."""
     test = find_test(name)
     if not test.usual_dtype or COMMAND not in reader.settings or f"{ASKED}{name}.dtype" in reader.settings:
         return []
@@ -133,10 +133,11 @@ def _take_answer_type(reader: SettingsReader, name: str) -> list[Input]:
 
 
 def find_answer_type(settings: Mapping[str, Value], test: str) -> tuple[str, Origin]:
-    """As what a test reads the answers of a cell's command, and where that is said; "" where nothing says it.
+    """Find the type in which a test reads the answers of a cell's command, and its origin; "" if it is unknown.
 
-    The test's own ``dtype``; else what scores the accuracy run reads: the --dtype of harness.score, the default of an
-    official script, the benchmark's code here; else the only type that the official scripts of the benchmark read.
+    Sources in order: the test's own ``dtype``; the type used to score the accuracy run (the --dtype of harness.score,
+    the default of an official script, or the benchmark's code here); the only type that the benchmark's official
+    scripts read.
     """
     offered = find_test(test).dtypes
     if (declared := settings.get(f"{ASKED}{test}.dtype")) is not None:
@@ -169,7 +170,8 @@ def _list_said_types(settings: Mapping[str, Value]) -> Iterator[tuple[str, Origi
 def collect_verdict_inputs(
     reader: SettingsReader, rules: TestRules, audit: Input, compared: list[Input], dataset: Input
 ) -> list[Input]:
-    """The audit run, the runs it is compared with, the round's limits; and the scorer, which some verdicts ask."""
+    """Collect the audit run, the runs it is compared with, the round's limits, and the scorer if the verdict needs
+    one."""
     reader.note(*(f"{ASKED}{name}" for name in _VERDICT))
     found = ((name, reader.settings.get(f"{ASKED}{rules.name}.{name}")) for name in _VERDICT)
     return [

@@ -1,5 +1,5 @@
-"""Inputs of a desired resource. Apart from the desired state, because a plan that finds nothing to do reads none of it,
-and so loads no class of a round's rules."""
+"""Detail of a desired resource. Separate from the desired state, because a plan with nothing to do reads none of it and
+so loads no class of a round's rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reconciler.rules.context import RuleContext
 
 class Detail(Struct, frozen=True):
     """Data for executing, recording and explaining a resource. ``locations`` (paths) and ``settings`` never enter the
-    key unless an input of the same name says so. ``rules``: the round's rules for its cell."""
+    key unless an input has the same name. ``rules``: the round's rules for its cell."""
 
     inputs: tuple[Input, ...]
     locations: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Detail(Struct, frozen=True):
 
     @property
     def ruling(self) -> RuleContext:
-        """Rules of a run, a score or a test: every one belongs to a benchmark of the round."""
+        """Rules of a run, score or test; each of these belongs to a benchmark of the round."""
         assert self.rules is not None
         return self.rules
 

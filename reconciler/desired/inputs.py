@@ -1,7 +1,7 @@
-"""Inputs of each kind: one pure function per kind. Anything not named here makes nothing stale.
+"""Inputs of each kind, collected by one pure function per kind. Changing anything else makes nothing stale.
 
-The functions read a cell's settings through a ``SettingsReader``, which notes every name it was asked for; the effect
-of a spec field (which kinds it makes stale) is derived from those notes, so the printed reference cannot lie.
+The functions read a cell's settings through a ``SettingsReader``, which records every requested name. The effect of a
+spec field (the kinds it makes stale) is derived from those names, so the printed reference cannot be wrong.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from reconciler.resource.settings import (
     DIRECTOR,
     DISCLOSING,
     MAXIMUM,
+    MINIMUM,
     SLICES,
     STATE_EXPECT,
     CellFields,
@@ -36,15 +37,15 @@ from reconciler.storage.launch.launcher import LAUNCHER
 
 
 class SettingsReader(CellFields, Struct):
-    """A cell's settings over the round's rules, and the pins. ``noted`` collects every requested name where that is
-    wanted: None where it is not, as in nearly every compilation."""
+    """A cell's settings combined with the round's rules, and the pins. ``noted`` collects every requested name; None if
+    that is not needed, as in nearly every compilation."""
 
     settings: Mapping[str, Value]
     rules: Mapping[str, Value]
     pins: Pins
     noted: set[str] | None = None
-    known: dict[str, Value] = field(default_factory=dict)  # both, once for all readers of a cell
-    ordered: list[str] = field(default_factory=list)  # names of the settings, likewise
+    known: dict[str, Value] = field(default_factory=dict)  # settings and rules combined, shared by a cell's readers
+    ordered: list[str] = field(default_factory=list)  # sorted names of the settings, shared likewise
     unread: frozenset[str] = frozenset()  # settings that make nothing stale
 
     def __post_init__(self) -> None:
@@ -68,31 +69,30 @@ class SettingsReader(CellFields, Struct):
         return default if found is None or found.value is None else str(found.value)
 
     def start_fresh(self) -> SettingsReader:
-        """The same, which has noted nothing yet."""
+        """Return the same reader without recorded names."""
         if self.noted is None:
             return self
         return SettingsReader(self.settings, self.rules, self.pins, set(), self.known, self.ordered, self.unread)
 
     def use_settings(self, settings: Mapping[str, Value], noted: set[str] | None) -> SettingsReader:
-        """The same rules and pins with other settings."""
+        """Return a reader with the same rules and pins, and other settings."""
         return SettingsReader(settings, self.rules, self.pins, noted, unread=self.unread)
 
     def take(self, *names: str) -> list[Input]:
-        """The named settings that have a value, as inputs."""
+        """Return the named settings that have a value, as inputs."""
         if self.noted is not None:
             self.noted.update(names)
         known = self.known
         return [Input(n, v.value, v.origin) for n in names if n in known and (v := known[n]).value is not None]
 
     def take_below(self, prefix: str, *, but: Container[str] = ()) -> list[Input]:
-        """Every setting below a prefix, sorted by name, ``but`` those that only say where something is, or how an
-        attempt is watched."""
+        """Return every setting below a prefix, sorted by name, except those in ``but``."""
         if self.noted is not None:
             self.noted.add(f"{prefix}.*")
         ordered = self.ordered
         if not ordered:
             ordered += sorted(self.settings)
-        # "/" is the character behind ".".
+        # "/" is the character after ".".
         begin, end = bisect_left(ordered, f"{prefix}."), bisect_left(ordered, f"{prefix}/")
         if begin == end:
             return []
@@ -100,28 +100,30 @@ class SettingsReader(CellFields, Struct):
         return [Input(name, value.value, value.origin) for name, value in below]
 
     def take_pinned(self, pin: Pin) -> list[Input]:
-        """An input whose value the world supplies: a source's digest, a backend's version."""
+        """Return an input whose value comes from outside the spec: a source's digest, or a backend's version."""
         return self.pins.list_inputs({str(pin.kind): pin})
 
     def find_source_pin(self, kind: str) -> Pin | None:
-        """The pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None where there is no such path. The
-        record that last knew it is under the benchmark's name, that of a test's own dataset under the test's."""
+        """Return the pin of ``model.path``, ``dataset.path`` or ``benchmark.path``; None if the path is not set. Its
+        owner is the benchmark, or the test if it has its own dataset."""
         path = self.get_text(f"{kind}.path")
         name = self.get_text(f"{kind}.name") or self.benchmark
         return make_source_pin(kind, name, path) if path else None
 
     def find_version_pin(self) -> Pin:
-        """Versions are pinned per system: a colleague's newer backend says nothing about the lab box."""
+        """Return the backend's version pin. Versions are pinned per system, since another machine may have another
+        version."""
         return Pin(PinKind.VERSION, self.backend, self.system)
 
 
 def make_upstream_input(name: str, address: Address, key: str) -> Input:
-    """An upstream resource enters by its key, never by its bytes: rebuilding a lost engine reruns nothing."""
+    """Make an input from an upstream resource. It enters by its key, not its bytes, so that rebuilding a lost engine
+    reruns nothing."""
     return Input(name, key, Origin(str(address)), address)
 
 
 def find_benchmark_code(reader: SettingsReader) -> list[Input]:
-    """A built-in benchmark counts by name and revision, a user's own file by its bytes."""
+    """Identify a built-in benchmark by name and revision, and a user's own file by its bytes."""
     pin = reader.find_source_pin("benchmark")
     if pin:
         code = reader.take_pinned(pin)
@@ -131,13 +133,13 @@ def find_benchmark_code(reader: SettingsReader) -> list[Input]:
         return []
     facts = BENCHMARKS.get(str(found.value))
     if facts is not None and facts.elsewhere:
-        # Nothing is known of such code but which benchmark it measures; two of them are never one.
+        # Such code is known only by the benchmark it measures, so two benchmarks never share it.
         return [Input("benchmark.code", f"{found.value} {reader.benchmark}", found.origin)]
     return [Input("benchmark.code", f"{found.value} revision {facts.revision if facts else 0}", found.origin)]
 
 
 def collect_source_inputs(reader: SettingsReader, kind: str) -> list[Input]:
-    """The digest of the file that ``model.path`` or ``dataset.path`` names; the path itself is not identity."""
+    """Return the digest of the file at ``model.path`` or ``dataset.path``; the path is not part of the identity."""
     declared = reader.get(f"{kind}.sha256")
     pin = reader.find_source_pin(kind)
     if declared is not None and declared.value:
@@ -146,7 +148,8 @@ def collect_source_inputs(reader: SettingsReader, kind: str) -> list[Input]:
 
 
 def collect_backend_inputs(reader: SettingsReader) -> list[Input]:
-    """Backend, our revision of it, and its version: the spec's pin, else this machine's, else the last record's."""
+    """Collect the backend, our revision of it, and its version: from the spec, else this machine, else the last
+    record."""
     name = reader.backend
     inputs = reader.take("engine.backend", "engine.precision")
     facts = BACKENDS.get(name)
@@ -165,33 +168,34 @@ def collect_dataset_inputs(reader: SettingsReader) -> list[Input]:
 
 
 def collect_model_inputs(reader: SettingsReader, dataset: Input | None) -> list[Input]:
-    """``dataset`` only where the model is trained or calibrated on it."""
+    """``dataset``: set only if the model is trained or calibrated on it."""
     own = find_benchmark_code(reader) + collect_source_inputs(reader, "model") + reader.take_below("model.settings")
     return own + ([dataset] if dataset else [])
 
 
 def collect_launcher_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect the environment in which the system's launcher runs commands; nothing without one, or where it only says
-    on which machine."""
+    """Collect the environment in which the system's launcher runs commands; none without a launcher, or if it only
+    selects a machine."""
     found = reader.get(LAUNCHER)
     words = select_identity(found.value) if found is not None else ()
     return [Input("launcher", words, found.origin)] if found is not None and words else []
 
 
 def _collect_computing_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect the inputs of computing: of an engine, and of the runs of a backend that builds none."""
+    """Collect the computing inputs of an engine, or of the runs of a backend that builds none."""
     return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
 
 
 def collect_engine_inputs(reader: SettingsReader, model: Input) -> list[Input]:
-    """An engine belongs to a device model, not to a system: two boxes with the same accelerator share it."""
+    """Collect an engine's inputs. It belongs to a device model, not a system: two systems with the same accelerator
+    share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
     own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
     return [model, *own, *device, *_collect_slice_inputs(reader), *collect_launcher_inputs(reader)]
 
 
 def _collect_slice_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect the slices that an engine is made for where GPUs are cut: the profiles, of however many slices."""
+    """Collect the profiles of partitioned GPUs that an engine is built for; their number does not matter."""
     found = reader.get(SLICES)
     if found is None:
         return []
@@ -200,7 +204,7 @@ def _collect_slice_inputs(reader: SettingsReader) -> list[Input]:
 
 
 def _collect_generation_inputs(reader: SettingsReader, mode: str) -> list[Input]:
-    """Collect the round's rules for answers, of a backend that generates them."""
+    """Collect the round's rules for answers, for a backend that generates text."""
     facts = BACKENDS.get(reader.backend)
     if facts is None or not facts.generates:
         return []
@@ -209,7 +213,7 @@ def _collect_generation_inputs(reader: SettingsReader, mode: str) -> list[Input]
 
 
 def _list_unread(reader: SettingsReader) -> frozenset[str]:
-    """Settings of ``run`` that are no part of what a run measures."""
+    """Return the ``run`` settings that do not affect what a run measures."""
     return reader.unread | _list_unread_options(reader.backend)
 
 
@@ -221,7 +225,7 @@ def _list_unread_options(backend: str) -> frozenset[str]:
 
 
 def collect_driving_inputs(reader: SettingsReader) -> list[Input]:
-    """Collect how a backend is driven where nothing is measured: in the background of a run."""
+    """Collect how a backend is driven in the background of a run, where nothing is measured."""
     return [
         *reader.take_below("run", but=_list_unread(reader)),
         *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT),
@@ -231,7 +235,7 @@ def collect_driving_inputs(reader: SettingsReader) -> list[Input]:
 def collect_run_inputs(
     reader: SettingsReader, scenario: str, mode: str, made_from: Input, dataset: Input
 ) -> list[Input]:
-    """``made_from`` is the engine, or the model where the backend builds none."""
+    """``made_from``: the engine, or the model if the backend builds none."""
     own = []
     if made_from.name != "engine":
         own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
@@ -254,7 +258,7 @@ def collect_run_inputs(
 
 
 def _collect_meter_inputs(reader: SettingsReader) -> list[Input]:
-    """That power is measured, and by what."""
+    """Collect whether power is measured, and with which analyzer."""
     found = reader.get(DIRECTOR)
     analyzer = reader.take(ANALYZER)
     return [Input("power.measured", True, found.origin), *analyzer] if found is not None else []
@@ -265,17 +269,17 @@ def collect_score_inputs(reader: SettingsReader, run: Input, dataset: Input) -> 
 
 
 def collect_result_inputs(reader: SettingsReader, upstreams: list[Input]) -> list[Input]:
-    """Collect the rendered values apart from the logs: the measurements, the names, the policy that chooses the
+    """Collect the rendered values that are not in logs: the measurements, the names, and the policy that selects the
     published run."""
     official = reader.take("benchmark.official", "policy.publish")
     own = [*reader.take_below("measurements"), *reader.take("model.retraining", "infer_from")]
     own += [item for name in DISCLOSING for item in reader.take_below(name)]
-    own += reader.take(ACCURACY_FROM, MAXIMUM, "min_concurrency")
+    own += reader.take(ACCURACY_FROM, MAXIMUM, MINIMUM)
     pin = reader.find_source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.take_pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]
 
 
 def collect_submission_inputs(values: Mapping[str, Value]) -> list[Input]:
-    """Collect the values of the submission's shared files: submitter, round, every system's description."""
+    """Collect the values of the submission's shared files: submitter, round, and each system's description."""
     return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

@@ -1,4 +1,4 @@
-"""Requirements of a declared submission: facts that the world must supply, and cells or benchmarks of the round."""
+"""Requirements of a declared submission: external facts to determine, and required cells or benchmarks."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from reconciler.spec.declared import Declared, DeclaredCell
 
 
 def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
-    """List the facts that the world must supply before keys are known: digests of sources without a declared one,
-    versions not pinned by the spec."""
+    """List the external facts needed before keys are known: digests of sources without a declared digest, and versions
+    that the spec does not pin."""
     needed: set[Pin | None] = set(list_published_pins(declared).values())
     readers = CellReaders(declared, ruleset, Pins())
     for cell in declared.cells:
@@ -48,8 +48,8 @@ def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
 
 
 def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Each scenario that the round requires of an entered benchmark and that the spec does not declare. Entries of one
-    benchmark whose cells share a folder, as where scenarios have datasets of their own, are complete together."""
+    """List the scenarios that the round requires for an entered benchmark and that the spec does not declare. Entries
+    of one benchmark whose cells share a folder, such as scenarios with separate datasets, are counted together."""
     entered: dict[tuple[str, str, str, str], set[str]] = {}
     names: dict[tuple[str, str, str], str] = {}
     for cell in declared.cells:
@@ -72,12 +72,12 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
 
 
 def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """List notes for people, without consequences here."""
+    """List informational notes, which have no effect."""
     return (*_report_unset(declared), *_report_earlier(declared, ruleset))
 
 
 def _report_unset(declared: Declared) -> Iterator[str]:
-    """Report each environment variable that locations name and that is not set here."""
+    """Report each environment variable that a location uses and that is not set here."""
     for name, origin in declared.unset.items():
         yield (
             f"{origin}: the environment variable {name} is not set; what is below it counts as not on this machine "
@@ -86,7 +86,7 @@ def _report_unset(declared: Declared) -> Iterator[str]:
 
 
 def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Report each entered benchmark that only earlier rounds had: its rules, and what becomes of it."""
+    """Report each entered benchmark that only earlier rounds have, with the rules that apply and how it is treated."""
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:
         official = cell.official
@@ -99,9 +99,9 @@ def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
     )
 
 
-# Published files of a submission apart from its results: the shared files' values, its code, its documents.
+# Published files of a submission other than its results: the shared files' values, its code, its documents.
 
-_FILES = (ORIGINAL, NAMEPLATE)  # settings of a system that name a file of it
+_FILES = (ORIGINAL, NAMEPLATE)  # settings of a system that contain the path of one of its files
 EXCLUDED = "benchmark.excluded_code"
 
 
@@ -150,12 +150,13 @@ def _list_texts(cell: DeclaredCell, name: str) -> tuple[str, ...]:
 
 
 def list_published_code(cell: DeclaredCell) -> tuple[str, ...]:
-    """Locations of what is published as src/<benchmark> whatever ran: as declared, else the benchmark's own file."""
+    """List the locations of the code published as src/<benchmark> for every run: as declared, else the benchmark's own
+    file."""
     return _list_texts(cell, "benchmark.source") or _list_texts(cell, "benchmark.path")
 
 
 def list_published_pins(declared: Declared) -> dict[str, Pin]:
-    """Name of the input → pin, of every file and folder of the tree that is no result."""
+    """Return the pins of every file and folder of the tree that is not a result, by input name."""
     documents = {name: value for name, value in declared.settings.items() if name.startswith("documents.")}
     found = {name: make_source_pin("document", name, str(value.value)) for name, value in documents.items()}
     for system in declared.systems.values():
@@ -170,5 +171,5 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
 
 
 def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
-    """Their digests; where they are is not identity."""
+    """Return the digests of the published files; their paths are not part of the identity."""
     return pins.list_inputs(list_published_pins(declared))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Desired(Struct, frozen=True):
-    """Resources in pipeline order, cell by cell. ``detail`` gives the inputs of a resource; the compiled cache reads it
-    only when asked. ``digest`` identifies the whole: two equal digests plan alike. ``submission``: what is declared of
-    the whole. ``shared``: inputs of the submission, but for its results. ``notes``: shown in a plan though nothing
-    follows from them. ``gaps``: what a submission of it still needs."""
+    """Resources in pipeline order, cell by cell. ``detail`` returns a resource's inputs; the compiled cache decodes
+    them on demand. ``digest`` identifies the state: equal digests give equal plans. ``submission``: settings of the
+    submission. ``shared``: inputs of the submission other than its results. ``notes``: shown in a plan, without effect.
+    ``gaps``: what is still needed to submit it."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -37,17 +37,16 @@ class Desired(Struct, frozen=True):
 
 
 class Pins(Struct, frozen=True):
-    """Facts of the world that keys need: the SHA-256 of each source, the version of each backend.
+    """External facts that keys need: the SHA-256 of each source, the version of each backend.
 
-    A value comes from the spec, else from this machine when it matches, else from the last record; None where it is
-    unknown.
+    A value comes from the spec, else from this machine if it matches, else from the last record; None if it is unknown.
     """
 
     values: Mapping[Pin, str | None] = field(default_factory=dict)
     origins: Mapping[Pin, str] = field(default_factory=dict)
 
     def list_inputs(self, pins: Mapping[str, Pin]) -> list[Input]:
-        """By the names of inputs, those whose values are known."""
+        """Return the pins with known values as inputs, by name."""
         known = ((name, pin, self.values.get(pin)) for name, pin in pins.items())
         return [
             Input(n, value, Origin(self.origins.get(pin, "record"))) for n, pin, value in known if value is not None

@@ -1,1 +1,1 @@
-"""Desired, recorded, observed -> changes, drift and findings. Pure: values in, frozen values out; no I/O, no clock."""
+"""Compare desired, recorded and observed state to find changes, drift and findings. Pure: no I/O, no clock."""

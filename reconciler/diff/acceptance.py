@@ -1,6 +1,8 @@
-"""Recorded results that count although their inputs differ, because somebody accepted exactly that difference. Pure.
+"""Recorded results that remain valid although their inputs differ, because a user accepted exactly that difference.
+Pure.
 
-What the rules of a round forbid is refused: other evidence within a cell, another machine, values that the round sets.
+Differences that the round's rules forbid are refused: other evidence within a cell, another machine, and values set by
+the round.
 """
 
 from __future__ import annotations
@@ -29,19 +31,19 @@ from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
-# Reasons that say nothing of inputs: what is gone is made again, what was asked for is done.
+# Reasons unrelated to inputs: missing or corrupt artifacts are restored, and forced runs are repeated.
 _NO_DIFFERENCE = (Reason.ARTIFACT_MISSING, Reason.ARTIFACT_CORRUPT, Reason.FORCED)
 
 
 class Refused(Struct, frozen=True):
-    """Why a difference cannot be accepted: the rule, and what to do instead."""
+    """Why a difference cannot be accepted, and what to do instead."""
 
     why: str
     fix: str = "let the next pass make it again"
 
 
 class AcceptedComparison(Protocol):
-    """State of the comparison, read and written. ``accepted``: what counts in the place of a resource."""
+    """State of the comparison, read and written. ``accepted``: the accepted keys, by resource."""
 
     desired: Desired
     recorded: Recorded
@@ -69,7 +71,7 @@ def drop_unneeded_builds(walk: AcceptedComparison) -> None:
 
 
 def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorded, today: date) -> AcceptanceStatus:
-    """Whole or not at all: one further change, and everything it accepted is stale again."""
+    """Return the status of an acceptance. Any further change makes everything that it accepted stale again."""
     if today >= acceptance.until:
         return AcceptanceStatus.EXPIRED
     in_force = {item.address: item.key for item in acceptance.accepted}
@@ -78,7 +80,7 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
         return AcceptanceStatus.CHANGED
     measured = {address: key for address, key in in_force.items() if address.kind not in BUILT}
     if all(recorded.done(now[address]) for address in measured):
-        return AcceptanceStatus.MEASURED  # also where the change was taken back
+        return AcceptanceStatus.MEASURED  # also if the change was reverted
     if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
         return AcceptanceStatus.CHANGED
     return AcceptanceStatus.IN_FORCE
@@ -87,7 +89,7 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
 def judge_acceptances(
     decisions: Decisions, desired: Desired, recorded: Recorded
 ) -> tuple[tuple[str, Acceptance, AcceptanceStatus], ...]:
-    """(path, acceptance, its status) of each, by its path."""
+    """Return (path, acceptance, status) of each acceptance, sorted by path."""
     found = sorted(decisions.acceptances.items())
     return tuple((path, item, judge_acceptance(item, desired, recorded, decisions.today)) for path, item in found)
 
@@ -98,7 +100,7 @@ def list_accepted_keys(found: Iterable[tuple[str, Acceptance, AcceptanceStatus]]
 
 
 def spread(freezes: tuple[Freeze, ...], resources: Iterable[Resource]) -> tuple[Freeze, ...]:
-    """The freezes, and the same for each cell that publishes the runs of a frozen one."""
+    """Return the freezes, extended to each cell that publishes the runs of a frozen one."""
     own = tuple(freeze for freeze in freezes if freeze.cell is not None)
     also = []
     for resource in resources if own else ():
@@ -116,7 +118,8 @@ def propose_acceptance(
     recorded: Recorded,
     explain: Callable[[Change], tuple[InputChange, ...]],
 ) -> tuple[tuple[AcceptedKey, ...], tuple[Refused, ...]]:
-    """Propose what would have to be accepted for the cell to be as declared, and list what cannot be."""
+    """Return the keys that must be accepted for the cell to match its declaration, and the differences that cannot be
+    accepted."""
     changes = {change.address: change for change in difference.changes if change.how is Work.MAKE}
     keys, refused = [], []
     for resource in lineage:
@@ -143,7 +146,7 @@ _TOGETHER = "the runs of one cell are published together only when engine, code 
 def _key(
     resource: Resource, change: Change, recorded: Recorded, explain: Callable[[Change], tuple[InputChange, ...]]
 ) -> AcceptedKey | None:
-    """None where no earlier record could take its place."""
+    """Return the accepted key of a resource; None if no earlier record could replace it."""
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
     if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
         return None

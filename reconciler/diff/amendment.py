@@ -1,7 +1,7 @@
-"""Changes of a submitted result, and whether they are a correction. Pure.
+"""Changes to a submitted result, and whether they are a correction. Pure.
 
-The submission rules (fixing objections) let code and its consequences be corrected once an objection is accepted; a run
-that is merely made again corrects nothing, and a result may always be withdrawn or moved to the open division.
+The submission rules (fixing objections) allow code and its consequences to be corrected once an objection is accepted.
+A mere repeat corrects nothing. A result may always be withdrawn or moved to the open division.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from reconciler.resource.canonical import canonicalise, digest
 from reconciler.resource.decisions import AcceptedInput, Amendment
 from reconciler.resource.kinds import Address, Cell, Kind
 
-_SHARED = "Submission: "  # before the name of an input of files that cells share
+_SHARED = "Submission: "  # prefix of an input of files that cells share
 
 
 class SubmissionState(Struct, frozen=True):
-    """A submission as a commit or the work tree has it."""
+    """A submission in a commit or in the work tree."""
 
     desired: Desired
     difference: Difference
 
     def find_result(self, cell: Cell) -> str:
-        """Find the digest of a published result with all it is made from; "" for one that is not published."""
+        """Return the digest of a published result and its inputs; "" if it is not published."""
         chosen = self.difference.chosen.get(cell)
         if chosen is None or not is_published(chosen):
             return ""
@@ -42,8 +42,8 @@ class SubmissionState(Struct, frozen=True):
 
 
 def compare_results(cell: Cell, before: SubmissionState, after: SubmissionState) -> tuple[str, str]:
-    """Compute the digests of a result in both, "" where it is not published. The published description of its system is
-    part of them where it differs."""
+    """Return the digests of a result in both states, "" if it is not published. They include the published description
+    of its system if it differs."""
     was, now = before.find_result(cell), after.find_result(cell)
     old, new = ({n: value for n, (value, _) in _describe_system(s.desired, cell).items()} for s in (before, after))
     if old == new or not was or not now:
@@ -52,7 +52,8 @@ def compare_results(cell: Cell, before: SubmissionState, after: SubmissionState)
 
 
 def list_differing_inputs(before: Desired, after: Desired, cell: Cell) -> dict[str, AcceptedInput]:
-    """By "Resource: name", of all that the result is made from; keys of upstreams say nothing of their own."""
+    """Return the differing inputs of a result and its upstream resources, by "Resource: name", without upstream
+    keys."""
     old, new = (_collect_inputs(found, cell) | _describe_system(found, cell) for found in (before, after))
     found = {}
     for name in sorted(old.keys() | new.keys()):
@@ -72,7 +73,7 @@ def _collect_inputs(desired: Desired, cell: Cell) -> dict[str, tuple[object, str
 
 
 def _describe_system(desired: Desired, cell: Cell) -> dict[str, tuple[object, str]]:
-    """Collect what the tree says of the cell's system."""
+    """Collect the published description of the cell's system."""
     prefix = f"systems.{cell.system}."
     found = (item for item in desired.shared if item.name.startswith(prefix))
     return {f"{_SHARED}{item.name}": (canonicalise(item.value), str(item.origin)) for item in found}
@@ -89,7 +90,7 @@ def _list_lineage(desired: Desired, cell: Cell) -> Iterator[Address]:
 
 
 def list_repeated(before: Chosen, after: Chosen) -> tuple[str, ...]:
-    """List published records that are not the submitted ones."""
+    """List the parts of the result whose published records are not the submitted ones."""
     pairs = [(name, getattr(before, name), getattr(after, name)) for name in ("performance", "accuracy", "score")]
     tests = dict(before.tests)
     pairs += [(name, tests.get(name, ""), identity) for name, identity in after.tests]
@@ -103,13 +104,13 @@ def judge_amendment(
     inputs: Mapping[str, AcceptedInput],
     repeated: tuple[str, ...],
 ) -> tuple[Refused, ...]:
-    """Find what speaks against calling the present result a correction of the submitted one."""
+    """Return the reasons why the present result is not a correction of the submitted one."""
     if not before.find_result(cell):
         return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
     if not after.find_result(cell):
         due = [c.address.label for c in after.difference.changes if c.address.cell == cell and c.how is Work.MAKE]
         why = f"it is not complete: {', '.join(due)} must be repeated" if due else "it is not published any more"
-        fix = f"make it (reconcile cell={cell}), or withdraw it: take it out of the spec, which needs no amendment"
+        fix = f"make it (reconcile cell={cell}), or withdraw it: remove it from the spec, which needs no amendment"
         return (Refused(why, fix),)
     was, now = compare_results(cell, before, after)
     if was == now:
@@ -126,8 +127,8 @@ def judge_amendment(
 def find_unamended(
     before: SubmissionState, after: SubmissionState, amendments: Mapping[str, Amendment]
 ) -> dict[Cell, str]:
-    """Cells that differ from what was submitted, and that no amendment of exactly this difference explains, each with
-    what is wrong."""
+    """Find cells that differ from the submission without an amendment for exactly this difference. Return the problem
+    of each."""
     covered = {(item.cell, item.result.before, item.result.after) for item in amendments.values()}
     submitted, found = before.results, {}
     for cell in after.results:

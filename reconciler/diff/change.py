@@ -1,4 +1,5 @@
-"""Changes that a comparison finds. An action is what to do; a reason explains it to people and never steers it."""
+"""Changes found by a comparison. An action says what to do; a reason explains it to users and never affects
+behaviour."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from msgspec import Struct, field
 
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
 from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.kinds import ACCURACY, Address, Cell, Kind
 
 
 class Action(StrEnum):
-    """Action to take. A resource without need of one has no change; `why` calls that NoOp."""
+    """Action to take. A resource that needs none has no change; `why` shows it as NoOp."""
 
     CREATE = "Create"
     REPLACE = "Replace"
@@ -47,8 +48,8 @@ REASON_WORDS = {
 
 
 class Work(StrEnum):
-    """The work behind an action: a child process, a server for the runs that are due, a copy from the store or git, or
-    rendering."""
+    """How an action is performed: by a child process, by starting a server for due runs, by copying from the store or
+    git, or by rendering."""
 
     MAKE = "make"
     START = "start"
@@ -57,9 +58,8 @@ class Work(StrEnum):
 
 
 class InputChange(Struct, frozen=True):
-    """One identity input that differs from the last record; None on a side where it does not exist. ``upstream``: what
-    the resource is or was made from, where its key is what differs. ``files``: of a command's code, the names that
-    differ, each with how."""
+    """An identity input that differs from the last record; None on a side that does not have it. ``upstream``: the
+    upstream resource whose key differs. ``files``: for a command's code, the differing files, and how each differs."""
 
     name: str
     before: Any
@@ -71,9 +71,9 @@ class InputChange(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """``previous``: id of the last record at this address, "" if none. ``note``: what a reason alone does not say
-    (the evidence that differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to bring
-    back when ``how`` is RESTORE."""
+    """``previous``: id of the last record at this address, "" if none. ``note``: details that the reason does not give
+    (the evidence that differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to restore when
+    ``how`` is RESTORE."""
 
     address: Address
     key: str
@@ -85,14 +85,14 @@ class Change(Struct, frozen=True):
     restore: tuple[tuple[str, str], ...] = ()
 
 
-FAILED = "failed"  # of a drift: the last attempt to repeat what an earlier one made, whose outcome counts on
-INVALID = "was INVALID"  # likewise of a performance run
-DIFFERS = "differs between its runs"  # of a drift: a fact in which runs of a cell may differ, and people want to know
+FAILED = "failed"  # kind of drift: the last repeat failed, and the earlier outcome still counts
+INVALID = "was INVALID"  # the same for a performance run
+DIFFERS = "differs between its runs"  # kind of drift: a fact that may differ between runs of a cell
 
 
 class Drift(Struct, frozen=True):
-    """The world moved while the spec did not. ``repair`` says what a pass does about it ("rebuilt when a run
-    needs it")."""
+    """The world changed, but the spec did not. ``repair`` says what a pass does about it ("rebuilt when a run needs
+    it")."""
 
     address: Address
     what: str
@@ -100,22 +100,45 @@ class Drift(Struct, frozen=True):
     repair: str
 
 
-CONTRADICTED = "LogContradicted"  # the kind of a finding: kept logs show what LoadGen cannot have written of one run
+class Subject(StrEnum):
+    """What a finding is about: it decides which condition of a cell is False."""
+
+    RUN = "run"
+    ACCURACY = "accuracy"
+    TEST = "test"
+
+
+CONTRADICTED = "LogContradicted"  # kind of a finding: kept logs contain what LoadGen cannot have written in one run
+ACCURACY_BELOW = "AccuracyBelow"  # kind of a finding: a score misses the round's bar
+AUDIT_FAILS = "AuditFails"  # kind of a finding: a compliance test fails
+_SUBJECTS = {ACCURACY_BELOW: Subject.ACCURACY, AUDIT_FAILS: Subject.TEST}
 
 
 class Finding(Struct, frozen=True):
-    """Something red that no action of ours fixes: an INVALID run with its margin, accuracy below the bar, a
-    required cell missing."""
+    """A problem that no action fixes: an INVALID run with its margin, accuracy below the bar, a required cell
+    missing. ``where``: a cell, a file, or an address."""
 
     kind: str
     where: str
     message: str
     fix: str = ""
 
+    @property
+    def subject(self) -> Subject:
+        """Subject declared for its kind, else that of the resource that it is about."""
+        if (declared := _SUBJECTS.get(self.kind)) is not None:
+            return declared
+        if self.where.partition(":")[0] not in tuple(Kind):
+            return Subject.RUN
+        address = Address.parse(self.where)
+        if address.kind is Kind.COMPLIANCE_TEST:
+            return Subject.TEST
+        return Subject.ACCURACY if address.kind is Kind.SCORE or address.mode == ACCURACY else Subject.RUN
+
 
 class MovedSource(Struct, frozen=True):
-    """A path of the spec that was changed to one that is not on this machine, while a record counts of what ``before``
-    named: ``field`` "model.path", ``address`` of what is made of it."""
+    """A path of the spec that now points to a file missing on this machine, although a valid record used the file at
+    ``before``: ``field`` "model.path", ``address`` of the resource made from it."""
 
     address: Address
     field: str
@@ -128,9 +151,9 @@ class MovedSource(Struct, frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """The records that a cell publishes: record ids, "" where there is none yet. ``tests``: (name, record id) of its
-    compliance tests, "" where none passes; ``verdicts``: likewise their verdicts, none for tests that were imported.
-    ``code``: sha256 of the code that the performance run kept, "" where it kept none."""
+    """The records that a cell publishes, as record ids, "" if there is none yet. ``tests``: (name, record id) of its
+    compliance tests, "" if none passes; ``verdicts``: the same for verdicts, without those of imported tests. ``code``:
+    sha256 of the code kept with the performance run, "" if none was kept."""
 
     accuracy: str = ""
     performance: str = ""
@@ -150,8 +173,8 @@ class Chosen(Struct, frozen=True):
 
 
 class Difference(Struct, frozen=True):
-    """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) with
-    nothing to do. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
+    """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) without a
+    change. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
 
     changes: tuple[Change, ...]
     drifts: tuple[Drift, ...] = ()
@@ -165,5 +188,5 @@ class Difference(Struct, frozen=True):
 
     @property
     def accepted(self) -> dict[Cell, Acceptance]:
-        """Cells whose results count although their inputs differ."""
+        """Cells whose results are accepted although their inputs differ."""
         return {item.cell: item for _, item, status in self.acceptances if status is AcceptanceStatus.IN_FORCE}

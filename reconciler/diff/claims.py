@@ -1,4 +1,4 @@
-"""Claims of an audit about a commit, as values: each with how far it is proven."""
+"""Claims of an audit about a commit, as values, each with its level of proof."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from msgspec import Struct, field
 
 
 class Proof(StrEnum):
-    """From best to worst. PROVEN: derived again here, with the same outcome. ATTESTED: the digest fits, and a
-    program that did not run again says so. ACCEPTED: somebody decided that it counts, and nothing proves it.
-    MISSING: what would prove it is not in this commit. CONTRADICTED: derived again, and it differs."""
+    """From best to worst. PROVEN: derived again here with the same outcome. ATTESTED: the digest matches, and a program
+    that was not run again confirms it. ACCEPTED: accepted by a user's decision, without proof. MISSING: the proof is
+    not in this commit. CONTRADICTED: derived again with another outcome."""
 
     PROVEN = "proven"
     ATTESTED = "attested"
@@ -21,8 +21,8 @@ class Proof(StrEnum):
 
 
 class Claim(Struct, frozen=True):
-    """``where`` is a cell, a path, or "submission"; ``detail`` says from what it was derived, or both values where
-    they differ."""
+    """``where``: a cell, a path, or "submission"; ``detail``: the source of the derivation, or both values if they
+    differ."""
 
     where: str
     what: str
@@ -31,7 +31,7 @@ class Claim(Struct, frozen=True):
 
 
 class AuditReport(Struct, frozen=True):
-    """``marks``: by cell what every reader of its results must know, such as "rehearsal"."""
+    """``marks``: by cell, the marks that every reader of its results must know, such as "rehearsal"."""
 
     commit: str
     claims: tuple[Claim, ...]
@@ -45,6 +45,6 @@ class AuditReport(Struct, frozen=True):
 
 
 def find_worst_proof(proofs: Iterable[Proof]) -> Proof:
-    """No green over red. Nothing claimed is nothing proven."""
+    """Return the worst proof; MISSING if there are no claims."""
     order = list(Proof)
     return max(proofs, key=order.index, default=Proof.MISSING)

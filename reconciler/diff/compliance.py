@@ -1,8 +1,8 @@
-"""The compliance tests of a cell: which record of a test counts, whether its verdict still does, and what to repeat.
+"""Compare a cell's compliance tests: which record of a test counts, whether its verdict is current, what to repeat.
 
-A test is run again only when its own inputs changed, when its evidence is not that of the published run, or when its
-verdict fails and attempts are left. Where it fails by speed alone, either of the two runs may be the outlier: test and
-performance run are repeated in turn. A verdict that was made with other runs is made again, from stored logs.
+A test is repeated only if its own inputs changed, its evidence differs from the published run's, or its verdict fails
+and attempts are left. If it fails by speed only, either run may be the outlier: the test and the performance run are
+repeated in turn. A verdict that was made with other runs is computed again from stored logs.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Difference, Finding, Reason, Work
+from reconciler.diff.change import AUDIT_FAILS, Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
-_DATASET = "dataset."  # begins the name of evidence that is a file of a dataset
-AUDIT_FAILS = "AuditFails"  # the kind of a finding
+_DATASET = "dataset."  # prefix of evidence about a dataset file
 
 
 class ComparisonState(Protocol):
@@ -50,14 +49,14 @@ class ComparisonState(Protocol):
 
 
 class CellTest(Struct, frozen=True):
-    """One test of a cell with its verdict."""
+    """A test of a cell with its verdict."""
 
     test: Resource
     verdict: Resource
     own_dataset: bool = False
 
     def list_allowed_differences(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
-        """List the differences allowed from the performance run: more than ``allowed`` where the test has samples of
+        """List the evidence that may differ from the performance run: ``allowed``, and the dataset's if the test has
         its own."""
         if not self.own_dataset:
             return allowed
@@ -65,7 +64,7 @@ class CellTest(Struct, frozen=True):
 
 
 def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
-    """The cell's tests in their order, found by what its result is made from."""
+    """List the upstream tests of the cell's result, in order."""
     result = desired.by_address[Address(Kind.RESULT, str(cell))]
     for address in result.upstream:
         if address.kind is Kind.VERDICT:
@@ -77,8 +76,8 @@ def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
 def compare_cell_tests(
     walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None, allowed: frozenset[str]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Plan what there is to do, in ``walk``; gives (name, test's record, verdict's record) of each test, "" where none
-    passes. ``published``: the performance run, None where none is VALID."""
+    """Plan the changes in ``walk``. Return (name, test's record, verdict's record) of each test, with "" if none
+    passes. ``published``: the performance run, None if none is VALID."""
     found = []
     for audit in audits:
         good = _compare(walk, audit, published, allowed)
@@ -89,10 +88,10 @@ def compare_cell_tests(
 
 
 def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
-    """True where the test has a verdict that passes."""
+    """Return True if the test has a passing verdict."""
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
-        return False  # an INVALID run has nothing to prove; its own finding says so
+        return False  # an INVALID run proves nothing and has a finding of its own
     done = walk.select_trusted(walk.list_done(audit.test))
     allowed = audit.list_allowed_differences(allowed, (*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
@@ -110,7 +109,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
     if verdict is None or not verdict.problem:
         return verdict is not None
     if published is not None and done[-1] is not alike[-1]:
-        # One more test would be as unlike the performance run as the newest is, and make good no failure of before.
+        # Another test would differ from the performance run like the newest one, and would not fix the earlier failure.
         _unlike(walk, audit, published, done[-1], allowed)
         _judge_again(walk, audit.verdict)
     else:
@@ -119,7 +118,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
 
 
 def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Summary, allowed: frozenset[str]) -> None:
-    """Runs with unequal evidence are not publishable together: the older one is repeated."""
+    """Repeat the older of two runs with different evidence, which may not be published together."""
     names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
     if test.started < published.started:
         note = f"{names} is not that of the performance run"
@@ -133,8 +132,8 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
 def find_missing_answers(
     desired: Desired, recorded: Recorded, observed: Observed, difference: Difference, at: Address
 ) -> str:
-    """Find the run whose whole accuracy log a due verdict needs and is not here, "" if none. Where an earlier verdict
-    compared the answers of the same runs, that comparison counts."""
+    """Find the run whose complete accuracy log is needed for a due verdict but is missing here; "" if none. An earlier
+    comparison of the same runs' answers makes the log unnecessary."""
     from reconciler.loadgen.log_files import ACCURACY_LOG
     from reconciler.rules.compliance.judging import find_test
 
@@ -158,7 +157,7 @@ def find_missing_answers(
 
 
 def explain_missing_answers(run: str) -> tuple[str, str]:
-    """Why a verdict cannot be made here, and what to do."""
+    """Explain why a verdict cannot be made here, and what to do."""
     why = f"the whole accuracy log of the {run} run is not here"
     return why, "make it where that run was made, or copy .reconcile/objects from there"
 
@@ -173,8 +172,8 @@ def _made(walk: ComparisonState, address: Address) -> bool:
 
 
 def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) -> Summary | None:
-    """The newest test, until it is judged; then the newest that passes against the runs of now, if any does. Its
-    verdict, None while there is none."""
+    """Select the newest test until it has a verdict, then the newest that passes against the current runs, if any.
+    Return its verdict, or None if it has none."""
     inputs = walk.desired.detail(audit.verdict.address).inputs
     runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in MODES}
     compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}

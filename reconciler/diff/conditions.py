@@ -1,7 +1,7 @@
-"""Conditions of each cell, derived from the difference: what is made, judged and rendered, and the worst of it. Pure.
+"""Conditions of each cell, derived from the difference: what is built, measured and rendered, and a summary. Pure.
 
-A stage that is not as declared is False. A verdict (Accurate, Valid) over runs that are stale or not there is Unknown:
-it was not judged. Nothing above a red part is green.
+A stage that does not match the spec is False. A verdict (Accurate, Valid) over stale or missing runs is Unknown. The
+summary is never better than its parts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Change, Chosen, Difference, Finding
-from reconciler.diff.compliance import AUDIT_FAILS
+from reconciler.diff.change import AUDIT_FAILS, Change, Chosen, Difference, Finding, Subject
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
 from reconciler.resource.decisions import find_freeze
@@ -23,13 +22,13 @@ from reconciler.resource.resources import Resource
 
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
 _INFERRED = "inferred"
-ACCEPTED = "accepted"  # begins the mark of a cell whose results count by decision
+ACCEPTED = "accepted"  # prefix of the mark of a cell with accepted results
 _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 class _Facts(Struct, frozen=True):
-    """Facts of one cell: its resources with what they are made from, what to change, what is wrong. ``brought``: the
-    compliance tests that come with imported runs, by name; None for one that did not."""
+    """Facts about one cell: its resources with their upstream resources, changes and findings. ``brought``: the
+    compliance tests imported with its runs, by name; None for a required test that was not imported."""
 
     resources: tuple[Resource, ...]
     changes: Mapping[str, Change]
@@ -41,13 +40,16 @@ class _Facts(Struct, frozen=True):
     was_rendered: bool
 
     def change(self, *kinds: Kind, mode: str = "") -> Change | None:
-        """The first change, in pipeline order, among the cell's resources of these kinds."""
+        """Return the first change, in pipeline order, among the cell's resources of these kinds."""
         for resource in self.resources:
             if resource.kind in kinds and (not mode or resource.address.mode == mode):
                 found = self.changes.get(resource.key)
                 if found is not None:
                     return found
         return None
+
+    def list_findings(self, subject: Subject) -> list[Finding]:
+        return [finding for finding in self.findings if finding.subject is subject]
 
     def why(self, change: Change) -> str:
         stop = self.blocked.get(change.key, "")
@@ -61,14 +63,15 @@ def summarise_cells(
     difference: Difference,
     blocked: Mapping[Address, str] | None = None,
 ) -> tuple[CellStatus, ...]:
-    """Every declared cell with its conditions and what it measured. ``blocked``: a step's address → what stops it."""
+    """Return the conditions and measurements of every declared cell. ``blocked``: a step's address → why it is
+    blocked."""
     changes = {change.key: change for change in difference.changes}
     stops = {c.key: stop for c in difference.changes if (stop := (blocked or {}).get(c.address, ""))}
     summaries = {summary.id: summary for group in recorded.by_key.values() for summary in group}
     found = []
     accepted = difference.accepted
     for cell, lineage in trace_lineages(desired).items():
-        # Inputs of accepted results may be made again for others.
+        # Other cells may still need the inputs of accepted results, so their changes do not count here.
         stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
         resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
         facts = _Facts(
@@ -99,7 +102,7 @@ def _find_brought(
 
 
 def collect_notes(resources: Iterable[Resource], difference: Difference, observed: Observed) -> Iterator[str]:
-    """Collect what the kept logs of these resources leave open, and those that could not be judged here."""
+    """Collect the doubts about these resources' kept logs, and the logs that could not be judged here."""
     for resource in resources:
         judgement = observed.judgements.get(difference.recorded_as.get(resource.address, ""))
         if judgement is not None:
@@ -109,31 +112,31 @@ def collect_notes(resources: Iterable[Resource], difference: Difference, observe
 
 
 def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
-    """``cells``: the cell, and that from which it is ``inferred``, or whose accuracy it shares."""
+    """``cells``: the cell, and the cell that it is inferred from or shares its accuracy run with."""
     if inferred:
         yield _INFERRED
     yield from (f"{ACCEPTED} until {item.until}" for other, item in difference.accepted.items() if other in cells)
-    ordered = sorted(cells, key=lambda other: (other != cell, other))  # its own freeze is reported, where it has one
+    ordered = sorted(cells, key=lambda other: (other != cell, other))  # the cell's own freeze comes first
     freezes = [freeze for other in ordered if (freeze := find_freeze(other, difference.frozen))]
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
 
 def _timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
-    """Whose performance run it is that a cell publishes."""
+    """Return the cell whose performance run this cell publishes."""
     return next((r.cell for r in resources if r.address.mode == PERFORMANCE and r.cell is not None), cell)
 
 
 def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Keep only the problems of the cell whose accuracy this one shares."""
+    """Select the cell's own findings; of a cell that it shares accuracy with, select only findings about accuracy."""
     cells, timed = _cells(cell, resources), _timed(cell, resources)
     for finding in findings:
         about = {own for own in cells if is_about(finding.where, own)}
-        if about & {cell, timed} or (about and _about_accuracy(finding)):
+        if about & {cell, timed} or (about and finding.subject is Subject.ACCURACY):
             yield finding
 
 
 def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
-    """Each cell's own resources and, transitively, what they are made from; in pipeline order."""
+    """Return each cell's resources and all their upstream resources, in pipeline order."""
     own: dict[Cell, dict[Address, Resource]] = {}
     for resource in desired.resources:
         cell = resource.cell or resource.address.cell
@@ -145,7 +148,7 @@ def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
             user = ahead.pop()
             for address in user.upstream:
                 if user.kind is address.kind is Kind.RUN:
-                    continue  # it only follows the other
+                    continue  # a run that only follows another run does not depend on it
                 if address not in found and address in desired.by_address:
                     found[address] = desired.by_address[address]
                     ahead.append(found[address])
@@ -153,12 +156,12 @@ def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
 
 
 def _cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
-    """The cell, and that from which it is inferred."""
+    """Return the cell and the cells that its resources belong to."""
     return {cell, *(r.cell for r in resources if r.cell is not None)}
 
 
 def is_about(where: str, cell: Cell) -> bool:
-    """True where a finding's place is this cell or something of it: "Run:open/box/a/Offline/performance"."""
+    """Return True if a finding is about this cell or a part of it, such as "Run:open/box/a/Offline/performance"."""
     text = where.partition(":")[2] if where.partition(":")[0] in tuple(Kind) else where
     return text == str(cell) or text.startswith(f"{cell}/")
 
@@ -173,7 +176,7 @@ def _make_status(
 ) -> CellStatus:
     parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
     chosen = difference.chosen.get(cell) or Chosen()
-    # A cell publishes no INVALID run, but people want to see what it measured.
+    # An INVALID run is not published, but its measurement is shown.
     measured = chosen.performance or difference.recorded_as.get(RunAddress(cell, PERFORMANCE).address, "")
     performance, accuracy, score = (summaries.get(name) for name in (measured, chosen.accuracy, chosen.score))
     marks = {*also} | {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
@@ -186,6 +189,7 @@ def _make_status(
         marks=tuple(sorted(marks)),
         efficiency=performance.efficiency if performance and performance.address.cell == cell else None,
         notes=notes,
+        margin=performance.margin if performance and performance.address.cell == cell else None,
     )
 
 
@@ -196,7 +200,7 @@ def _stage(type_: str, facts: _Facts, change: Change | None, good: str) -> Condi
 
 
 def _word(text: str) -> str:
-    """A reason in one CamelCase word."""
+    """Write a reason as one CamelCase word."""
     return "".join(part[:1].upper() + part[1:] for part in _WORD.findall(text))
 
 
@@ -206,15 +210,6 @@ def _built(facts: _Facts) -> Condition:
 
 def _performed(facts: _Facts) -> Condition:
     return _stage("Performed", facts, facts.change(Kind.RUN, mode=PERFORMANCE), "Recorded")
-
-
-def _about_accuracy(finding: Finding) -> bool:
-    where = finding.where
-    return "accura" in finding.kind.lower() or where.startswith(f"{Kind.SCORE}:") or where.endswith(f"/{ACCURACY}")
-
-
-def _about_test(finding: Finding) -> bool:
-    return finding.kind == AUDIT_FAILS or finding.where.startswith(f"{Kind.COMPLIANCE_TEST}:")
 
 
 def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
@@ -228,24 +223,23 @@ def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterabl
 
 def _accurate(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=ACCURACY) or facts.change(Kind.SCORE)
-    return _verdict("Accurate", facts, change, filter(_about_accuracy, facts.findings), "Scored")
+    return _verdict("Accurate", facts, change, facts.list_findings(Subject.ACCURACY), "Scored")
 
 
 def _valid(facts: _Facts) -> Condition:
     change = facts.change(Kind.RUN, mode=PERFORMANCE)
-    others = (f for f in facts.findings if not _about_accuracy(f) and not _about_test(f))
-    return _verdict("Valid", facts, change, others, "Valid")
+    return _verdict("Valid", facts, change, facts.list_findings(Subject.RUN), "Valid")
 
 
 def _audited(facts: _Facts) -> Condition:
-    """The compliance tests: a verdict over tests that are stale or not there is Unknown. Of those that came with
-    imported runs, their own verify files decide."""
+    """Return the condition of the compliance tests. Verdicts over stale or missing tests are Unknown; imported tests
+    are judged by their own verify files."""
     change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
     if facts.brought and change is None:
         return _brought(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
-    failing = [finding for finding in facts.findings if _about_test(finding)]
+    failing = facts.list_findings(Subject.TEST)
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
@@ -271,7 +265,7 @@ def _rendered(facts: _Facts) -> Condition:
     if change is None and facts.findings and not facts.was_rendered:
         return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")
     if change is None and not facts.tree_present:
-        # A fresh clone: the tree follows from the records, so its absence is not a difference.
+        # In a fresh clone the tree can be rendered from the records, so its absence is not a difference.
         return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")
     if change is not None and not change.note:
         return Condition(

@@ -1,8 +1,7 @@
-"""Compares desired, recorded and observed state: which resources change and for which reason, what drifted, what is
-wrong. One walk over the resources in pipeline order, then what that walk needs.
+"""Compare desired, recorded and observed state: which resources change and why, what drifted, and what is wrong.
 
-A resource is satisfied by a record with its key. Artifacts matter only where an action consumes them, so the second
-step adds what is missing for the actions of the first.
+A resource is satisfied by a record with its key. The first step walks the resources in pipeline order. Artifacts matter
+only if an action reads them, so the second step adds those that the first step's actions need.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from msgspec import Struct, field
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
 from reconciler.diff.change import (
+    ACCURACY_BELOW,
     DIFFERS,
     FAILED,
     INVALID,
@@ -43,14 +43,15 @@ from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, REDUNDANT_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
 
-# Drift that stops nothing: runs of a cell that were made on another machine of the same kind, or with another kernel;
-# and repeats that failed.
+# Drift without consequences: a cell's runs on different machines of the same kind or with different kernels, and
+# repeats that failed.
 
 
 def find_host_drift(published: Summary | None, others: Iterable[Summary]) -> Iterator[Drift]:
-    """Find hosts of ``others`` other than that of the published performance run.
+    """Find the hosts of ``others`` that differ from that of the published performance run.
 
-    What must not differ is declared (accelerator, count, power limit) or evidence (driver, code, engine bytes).
+    Facts that must not differ are declared (accelerator, count, power limit) or are evidence (driver, code, engine
+    bytes).
     """
     here = dict(published.noted) if published is not None else {}
     for other in others:
@@ -63,8 +64,8 @@ def find_host_drift(published: Summary | None, others: Iterable[Summary]) -> Ite
 def find_failed_repeats(
     desired: Desired, recorded: Recorded, used: Mapping[Address, Summary], due: Container[Address]
 ) -> Iterator[Drift]:
-    """Outcomes that count although their last repeat came to nothing, as one that was forced: nothing is due for it,
-    since the inputs are the same, and people want to know."""
+    """Report outcomes that still count although their last repeat, such as a forced one, failed. Nothing is due, since
+    the inputs are the same, but users want to know."""
     for resource in desired.resources:
         known = recorded.by_key.get(resource.key, ())
         own = used.get(resource.address) if known and resource.address not in due else None
@@ -76,12 +77,11 @@ def find_failed_repeats(
             yield Drift(resource.address, f"repeat of {known[-1].started[:16]}", how, repair)
 
 
-# Cells without an accuracy run of their own: that of another cell counts for them, and must have met the same
-# system.
+# Cells without an accuracy run of their own use another cell's run, which must have run on the same system.
 
 
 class RunSelection(RecordedRuns, Protocol):
-    """And what is written of it."""
+    """State of the comparison, read and written."""
 
     forced: frozenset[Address]
     changes: dict[Address, Change]
@@ -92,7 +92,7 @@ class RunSelection(RecordedRuns, Protocol):
 
 
 def list_accuracy_dependents(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
-    """Accuracy run → the performance runs of other cells that it counts for."""
+    """Map each accuracy run to the performance runs of other cells that use it."""
     found: dict[Address, list[Resource]] = {}
     for resource in desired.resources:
         cell = resource.cell
@@ -112,8 +112,8 @@ def repeat_outdated(
     dependents: Iterable[Resource],
     allowed: frozenset[str],
 ) -> None:
-    """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` where a cell that shares it was measured
-    later, on another system: an accuracy run belongs to the performance run of its own cell."""
+    """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` if a cell that shares it was measured later
+    on another system: an accuracy run belongs to the performance run of its own cell."""
     for run in dependents:
         if run.address in walk.forced or run.cell is None:
             continue
@@ -127,12 +127,12 @@ def repeat_outdated(
                     walk.plan_change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
 
-# Evidence that the rules let differ between a cell's runs (rules.md: LoadGen revisions may mix).
+# Evidence that may differ between a cell's runs according to the rules (rules.md: LoadGen revisions may mix).
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
 
 
 class Comparison(Struct):
-    """The walk's working state; ``difference`` at the end is frozen."""
+    """Working state of the comparison; the resulting ``difference`` is frozen."""
 
     desired: Desired
     recorded: Recorded
@@ -156,7 +156,7 @@ class Comparison(Struct):
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
 
     def list_done(self, resource: Resource) -> tuple[Summary, ...]:
-        """List its records; where there are none, what was accepted in their place."""
+        """List a resource's successful records, or else the accepted ones."""
         own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
         return own if own or instead is None else self.recorded.done(instead.key.before)
 
@@ -176,7 +176,7 @@ class Comparison(Struct):
         )
 
     def walk(self) -> None:
-        if self.forced:  # first of all: what is made of them asks whether they are due
+        if self.forced:  # first, because downstream resources check whether these are due
             for resource in self.desired.resources:
                 if resource.address in self.forced:
                     self.plan_change(resource, Action.REPLACE, Reason.FORCED)
@@ -194,12 +194,12 @@ class Comparison(Struct):
                     self.compare_cell(resource)
             elif resource.kind is Kind.RESULT and not (resource.cell in self.chosen or resource.cell in shared):
                 self.compare_inferred_result(resource)
-        for resource in later:  # after those whose accuracy runs they share
+        for resource in later:  # after the cells whose accuracy runs they share
             self.compare_cell(resource)
         if self.accepted:
             drop_unneeded_builds(self)
 
-    # -- what is built ------------------------------------------------------------------------------------------
+    # -- built resources -----------------------------------------------------------------------------------------
 
     def compare_artifact(self, resource: Resource) -> None:
         done = self.recorded.done(resource.key)
@@ -224,7 +224,7 @@ class Comparison(Struct):
         return [(name, presence) for name, presence in found if presence is not None]
 
     def compare_service(self, resource: Resource) -> None:
-        """A server that never ran with this key. One that did is started again when a run needs it (``needs``)."""
+        """Plan to start a server that never ran with this key. Any other is started when a run needs it (``needs``)."""
         done = self.recorded.done(resource.key)
         if done:
             self.used[resource.address] = done[-1]
@@ -232,7 +232,8 @@ class Comparison(Struct):
             self.plan_creation(resource, Work.START)
 
     def plan_creation(self, resource: Resource, how: Work = Work.MAKE) -> None:
-        """No record has this key: why, as far as the walk knows; ``explain`` refines InputChanged later."""
+        """Plan a resource whose key has no record, with the best reason known here; ``explain`` refines InputChanged
+        later."""
         failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
         known = self.recorded.by_address.get(resource.address, ())
         action = Action.REPLACE if any(s.ended is Ended.DONE for s in known) else Action.CREATE
@@ -249,17 +250,17 @@ class Comparison(Struct):
         return select_trusted(summaries, self.observed.judgements)
 
     def find_contradictions(self, address: Address, summary: Summary | None) -> bool:
-        """Find whether the kept logs of a chosen record contradict it, which is a finding then."""
+        """Return True if a chosen record's kept logs contradict it, and add the findings."""
         found = list_contradictions(address, summary, self.observed.judgements)
         self.findings += found
         if found:
             self.contradicted.add(address)
         return bool(found)
 
-    # -- what is measured ---------------------------------------------------------------------------------------
+    # -- measured resources --------------------------------------------------------------------------------------
 
     def compare_cell(self, performance: Resource) -> None:
-        """A cell's runs, score and result together: they are published together or not at all."""
+        """Compare a cell's runs, score and result together, since they are only published together."""
         cell, at = _cell_of(performance), self.desired.by_address
         result = at[Address(Kind.RESULT, str(cell))]
         accuracy = next(at[up] for up in result.upstream if up.mode == ACCURACY)
@@ -271,7 +272,7 @@ class Comparison(Struct):
         tests = [(found, audit.list_allowed_differences(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
         dependents = self.accuracy_dependents.get(accuracy.address, ()) if own else ()
         tests += [(select_valid(self.list_done(run)), ALLOWED_TO_DIFFER) for run in dependents]
-        counts = self.used.get(accuracy.address)  # next to a cell that uses it, no other does
+        counts = self.used.get(accuracy.address)  # the accuracy run that its own cell uses
         others = self.select_trusted(self.list_done(accuracy)) if own else (counts,) if counts else ()
         published, matching = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
         if own and accuracy.address not in self.forced:
@@ -308,19 +309,20 @@ class Comparison(Struct):
         )
 
     def list_imported_tests(self, cell: Cell) -> dict[str, str]:
-        """Compliance tests that came with imported runs: nothing here runs or judges them, the tree shows them."""
+        """List the compliance tests that were imported with runs. They are shown in the tree, but not run or judged
+        here."""
         found = {address.label: summaries[-1].id for address, summaries in self.imported_tests.get(cell, ())}
         return dict(sorted(found.items()))
 
     def compare_inferred_result(self, result: Resource) -> None:
-        """A cell without runs of its own publishes those of the cell that it is inferred from."""
+        """Choose the source cell's records for a cell without runs of its own."""
         ups = [self.desired.by_address[address] for address in result.upstream]
         assert result.cell is not None
         self.chosen[result.cell] = next((self.chosen[up.cell] for up in ups if up.cell in self.chosen), Chosen())
         self.compare_result(result, ups)
 
     def find_published_id(self, address: Address) -> str:
-        """The record to publish; none while the resource is to be made again."""
+        """Return the id of the record to publish; "" if the resource is due or contradicted."""
         due = address in self.changes and self.changes[address].how is Work.MAKE
         if address in self.contradicted:
             return ""
@@ -352,7 +354,7 @@ class Comparison(Struct):
         self.find_contradictions(resource.address, published)
 
     def check_logs(self, resource: Resource, summary: Summary) -> None:
-        """Logs that the tree needs must be readable in git's folder; the other copies are spare ones."""
+        """Restore unreadable logs: those in git's folder, which the tree needs, and corrupt copies in the store."""
         if not self.observed.artifacts:
             return
         bad = [a for a in summary.artifacts if a.place == "logs" and ("logs", a.sha256) in self.observed.artifacts]
@@ -371,7 +373,7 @@ class Comparison(Struct):
     def repeat_unless_evidence_matches(
         self, performance: Resource, accuracy: Resource, published: Summary, accuracy_run: Summary
     ) -> None:
-        """Runs with unequal evidence are not publishable together: the older one is repeated."""
+        """Repeat the older of two runs with different evidence, which may not be published together."""
         unequal = find_differing_evidence(published, accuracy_run, ALLOWED_TO_DIFFER)
         if not unequal:
             if performance.address in accuracy.upstream and accuracy_run.started < published.started:
@@ -384,7 +386,8 @@ class Comparison(Struct):
         self.plan_change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
 
     def compare_score(self, resource: Resource, accuracy: Resource, accuracy_run: Summary | None) -> None:
-        """A score belongs to one accuracy run: repeated, that run is scored again, though its key is the same."""
+        """Compare the score. It belongs to one accuracy run: after a repeat the run is scored again, even under the
+        same key."""
         if resource.address in self.forced:
             return
         scored = [s for s in self.list_done(resource) if accuracy_run and ("run", accuracy_run.id) in s.upstream]
@@ -394,7 +397,7 @@ class Comparison(Struct):
             self.find_contradictions(resource.address, scored[-1])
             if scored[-1].problem:
                 fix = "raise the precision, calibrate better, or enter the cell in the open division"
-                self.findings.append(Finding("AccuracyBelow", str(resource.cell), scored[-1].problem, fix))
+                self.findings.append(Finding(ACCURACY_BELOW, str(resource.cell), scored[-1].problem, fix))
         elif remade and self.list_done(resource):
             self.plan_change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
         else:
@@ -414,8 +417,8 @@ class Comparison(Struct):
         self.compare_rendered_files(resource, str(resource.cell), fingerprint)
 
     def compare_rendered_files(self, resource: Resource, name: str, fingerprint: str) -> None:
-        """Compare a tree that is here: one that was never rendered is not a difference, being a pure function of what
-        is recorded."""
+        """Compare rendered files, if the tree exists. A missing tree is not a difference, since it can be rendered from
+        the records."""
         before, edited = self.observed.rendered.get(name), self.observed.tree.get(name, ())
         if before != fingerprint:
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
@@ -441,26 +444,26 @@ class Comparison(Struct):
         before = self.observed.rendered.get("submission", "")
         due = any(change.how is Work.MAKE and str(a.cell) in pending for a, change in self.changes.items())
         if due and differ_only_in_code(before, fingerprint):
-            fingerprint = before  # which code the tree will show, the runs that are due decide
+            fingerprint = before  # the due runs determine which code the tree will show
         self.compare_rendered_files(resource, "submission", fingerprint)
 
     def is_frozen(self, cell: str) -> bool:
         return bool(self.frozen) and find_freeze(Cell.parse(cell), self.frozen) is not None
 
-    # -- what the actions need ----------------------------------------------------------------------------------
+    # -- resources that the actions need ------------------------------------------------------------------------
 
     def needs(self) -> None:
-        """Artifacts that an action will read must exist: make what is missing again, up the chain. A server never does,
-        and no server starts that no due run asks."""
+        """Plan every missing artifact that an action will read, up the chain. Servers have no artifacts, and only start
+        if a due run uses them."""
         queue = [a for a, change in self.changes.items() if change.how is Work.MAKE]
         started: set[Address] = set()
         while queue:
             resource = self.desired.by_address[queue.pop()]
             if resource.kind is Kind.VERDICT:
-                continue  # it is made from logs; a run is not repeated because a copy of them is elsewhere
+                continue  # it is made from logs, and a run is not repeated for a missing copy of them
             for up in resource.upstream:
                 if resource.kind is up.kind is Kind.RUN:
-                    continue  # it follows the other, and reads nothing of it
+                    continue  # it only follows the other run, and reads nothing from it
                 if up.kind is Kind.SERVICE:
                     if up not in started:
                         started.add(up)
@@ -470,7 +473,7 @@ class Comparison(Struct):
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is Work.MAKE) or summary is None:
                     continue
-                # An imported record may name something that is not here.
+                # The artifacts of an imported record may be missing here.
                 absent = IMPORTED in summary.marks and not summary.artifacts
                 artifacts = [a for a in summary.artifacts if a.name not in NOT_HANDED_ON]
                 if absent or any(self.find_unreadable(a.sha256, a.place) for a in artifacts):
@@ -511,7 +514,7 @@ def is_published(records: Chosen) -> bool:
 
 
 def find_kept_code(performance: Summary) -> str:
-    """The digest of the code that a performance run kept; "" for one that kept none."""
+    """Return the digest of the code kept with a performance run; "" if none was kept."""
     return next((item.sha256 for item in performance.artifacts if item.name == CODE_ARCHIVE), "")
 
 
@@ -522,7 +525,8 @@ def compare(
     forced: frozenset[Address] = frozenset(),
     decisions: Decisions = NONE,
 ) -> Difference:
-    """Every change that would make recorded and observed state match the desired one, and every drift and finding."""
+    """Find all changes that would make recorded and observed state match the desired state, all drift and all
+    findings."""
     found, frozen = judge_acceptances(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
     walk = Comparison(desired, recorded, observed, forced, accepted=list_accepted_keys(found), frozen=frozen)
     for path, why in sorted(decisions.damaged.items()):

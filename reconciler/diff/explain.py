@@ -1,5 +1,4 @@
-"""Why a change: which inputs differ from the last record, and whether the cause is the resource's own or is
-upstream."""
+"""Why a resource changes: which inputs differ from the last record, and whether the cause is its own or upstream."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from reconciler.resource.records import RecordedInput
 
 
 def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
-    """Own inputs first, upstream keys last; each set sorted by name."""
+    """List the differing inputs: own inputs first, then upstream keys, each group sorted by name."""
     now = {item.name: item for item in inputs if item.value is not None}
     found = []
     for name in sorted(set(now) | set(before)):

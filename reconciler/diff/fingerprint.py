@@ -1,4 +1,4 @@
-"""Arguments of the rendered files, as one text: of a cell, and of everything that the submission shares."""
+"""Fingerprints of the inputs of rendered files: of a cell, and of the files that a submission's cells share."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
-_CODE = "+"  # in a fingerprint of the submission, before the digest of the code of its runs
-_INSTRUCTIONS = 4  # raised when REPRODUCE.md says other things of the same code
-RENDERER = 2  # raised when the renderer writes other bytes for the same records
+_CODE = "+"  # precedes the digest of the runs' code in a submission's fingerprint
+_INSTRUCTIONS = 4  # incremented when REPRODUCE.md changes for the same code
+RENDERER = 2  # incremented when the renderer writes different bytes for the same records
 
 
 def compute_fingerprint(result: Resource, record_ids: list[str]) -> str:
     """Compute the fingerprint of a cell's files: the result's key, the published records, the renderer."""
-    text = " ".join([result.key, *record_ids, str(RENDERER)])  # plain, since a plan takes one for each cell
+    text = " ".join([result.key, *record_ids, str(RENDERER)])  # not JSON, for speed: a plan computes one for each cell
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Mapping[Cell, Chosen]) -> str:
-    """Compute the fingerprint of the shared files: the systems' descriptions, which cells the tree has, and the code of
+    """Compute the fingerprint of the shared files: the systems' descriptions, the cells in the tree, and the code of
     their runs."""
     shared = [[item.name, item.value] for item in desired.shared]
     own_part = digest({"shared": shared, "cells": sorted(cells), "renderer": RENDERER})
@@ -32,5 +32,5 @@ def compute_submission_fingerprint(desired: Desired, cells: set[str], chosen: Ma
 
 
 def differ_only_in_code(one: str, other: str) -> bool:
-    """True for two fingerprints of the submission that differ only in the code."""
+    """Return True if two fingerprints of the submission differ only in the code."""
     return one.partition(_CODE)[0] == other.partition(_CODE)[0]

@@ -1,4 +1,4 @@
-"""Consequences of merging one commit into another, as values; ``history`` works them out."""
+"""Consequences of merging one commit into another, as values; ``history`` computes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reconciler.resource.kinds import Cell
 
 
 class Effect(StrEnum):
-    """Effect of merging on a cell. STALE: this change makes it so; WAS_STALE: it is so on both sides; NEVER: it was
-    never recorded on either; ACCEPTED: its results count by a decision although inputs differ."""
+    """Effect of merging on a cell. STALE: the merge makes it stale; WAS_STALE: it is stale on both sides; NEVER: it is
+    recorded on neither; ACCEPTED: its results are accepted although inputs differ."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -27,8 +27,7 @@ class Effect(StrEnum):
 
 
 class CellEffect(Struct, frozen=True):
-    """``due`` are the labels of what must be made; ``causes`` the inputs of its own that differ; ``seconds``
-    predicted."""
+    """``due``: the labels of the resources to make; ``causes``: its own inputs that differ; ``seconds``: predicted."""
 
     cell: Cell
     effect: Effect
@@ -38,8 +37,8 @@ class CellEffect(Struct, frozen=True):
 
 
 class Remark(Struct, frozen=True):
-    """Something for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` and ``column`` 0 when there is
-    none."""
+    """A remark for a reviewer. ``level`` is "error", "warning" or "notice"; ``line`` and ``column`` are 0 if
+    unknown."""
 
     level: str
     file: str
@@ -50,8 +49,8 @@ class Remark(Struct, frozen=True):
 
 
 class Impact(Struct, frozen=True):
-    """``counts``: what is to be made, by label, once per key. ``seconds``: their sum, None when a part is unknown.
-    ``withheld``: why nothing measured is in it, "" when it holds all."""
+    """``counts``: the resources to make, by label, once per key. ``seconds``: their sum, None if a part is unknown.
+    ``withheld``: why measurements are left out, "" if none are."""
 
     base: str
     head: str
@@ -68,12 +67,11 @@ class Impact(Struct, frozen=True):
 
     @property
     def work(self) -> bool:
-        """True where anything must be made; False is a proof, since both desired states were compiled and compared
-        whole."""
+        """Return True if anything must be made. False is a proof, since both complete desired states were compared."""
         due = (Effect.ADDED, Effect.STALE, Effect.WAS_STALE, Effect.NEVER)
         return any(cell.effect in due and cell.due for cell in self.cells)
 
     @property
     def adds_work(self) -> bool:
-        """True where merging makes anything due; anything due before is not this change's doing."""
+        """Return True if merging makes additional resources due."""
         return any(cell.effect in (Effect.ADDED, Effect.STALE) and cell.due for cell in self.cells)

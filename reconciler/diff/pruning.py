@@ -1,7 +1,7 @@
-"""Resources that are no longer declared, and may go. Pure.
+"""Resources that are no longer declared and may be deleted. Pure.
 
-Files that were built go first: they can be made again. Records of measurements go only when that is asked for, logs
-never; what anything kept was made from stays with it.
+Built files are deleted first, since they can be built again. Records of measurements are deleted only on request, and
+logs never. Everything upstream of a kept record is kept as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reconciler.resource.records import CHILD_LOG, Artifact, Recorded, Summary
 
 class Prunable(Struct, frozen=True):
     """``files``: built artifacts in the object store that no declared resource could use, each with its record.
-    ``cells``: rendered, and not declared. ``all_…``: of how many."""
+    ``cells``: rendered but not declared. ``all_…``: the totals."""
 
     records: tuple[Summary, ...]
     files: tuple[tuple[Summary, Artifact], ...]
@@ -33,7 +33,7 @@ class Prunable(Struct, frozen=True):
         return not (self.records or self.files or self.cells)
 
     def shares(self) -> tuple[tuple[str, int, int], ...]:
-        """(what, how many go, of how many)."""
+        """Return (noun, number to delete, total) for records, stored files and rendered cells."""
         return (
             ("record", len(self.records), self.all_records),
             ("stored file", len(self.files), self.all_files),
@@ -50,8 +50,8 @@ def list_prunable(
     *,
     measured: bool,
 ) -> Prunable:
-    """``declared``: by all specs together, and by each that applies only when it is named. ``rendered``: cells in the
-    tree; ``stored``: digests in the object store. ``measured``: records of runs, scores and tests may go, too."""
+    """``declared``: by all specs together, and by each spec that applies only when it is named. ``rendered``: cells in
+    the tree; ``stored``: digests in the object store. ``measured``: also delete records of runs, scores and tests."""
     every = {s.id: s for group in recorded.by_key.values() for s in group}
     resources = [resource for desired in declared for resource in desired.resources]
     keys = {resource.key for resource in resources}
@@ -79,7 +79,7 @@ def list_prunable(
 
 
 def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
-    """True where a declared resource has its address, or a freeze covers it."""
+    """Return True if a declared resource has its address, or a freeze covers it."""
     addresses = (summary.address, *summary.shared)
     if any(address in desired.by_address for desired in declared for address in addresses):
         return True
@@ -87,7 +87,7 @@ def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions)
 
 
 def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
-    """These records and all that they were made from."""
+    """Return these records and everything upstream of them."""
     found, queue = set(identities), list(identities)
     while queue:
         for _, up in every[queue.pop()].upstream:

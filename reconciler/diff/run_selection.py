@@ -1,4 +1,4 @@
-"""Which records satisfy a cell: the publishable pair of runs, and the score of that accuracy run."""
+"""Select the records of a cell: the publishable pair of runs, and the score of its accuracy run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reconciler.resource.resources import Resource
 
 
 def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
-    """Performance runs that LoadGen called VALID."""
+    """Select the performance runs that LoadGen called VALID."""
     return tuple(s for s in summaries if s.validity != "INVALID")
 
 
 def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judgement]) -> tuple[Summary, ...]:
-    """Select those whose kept logs contradict nothing; all where there is none."""
+    """Select the runs whose kept logs contain no contradiction, or all runs if each has one."""
     good = tuple(s for s in summaries if s.id not in judgements or not judgements[s.id].findings)
     return (good or summaries) if judgements else summaries
 
@@ -27,7 +27,7 @@ def select_trusted(summaries: tuple[Summary, ...], judgements: Mapping[str, Judg
 def list_contradictions(
     address: Address, summary: Summary | None, judgements: Mapping[str, Judgement]
 ) -> tuple[Finding, ...]:
-    """Findings on the kept logs of a record that was chosen, with their lines."""
+    """Return the findings about a chosen record's kept logs, with their lines."""
     judgement = judgements.get(summary.id) if summary is not None else None
     fix = "see what wrote the file, and measure again: --rerun"
     items = judgement.findings if judgement is not None else ()
@@ -47,8 +47,8 @@ def _metric(summary: Summary) -> Decimal:
 
 
 def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_better: bool = False) -> Summary | None:
-    """The run that a declared policy publishes. An even number of runs has no middle: the lower of the two is
-    honest."""
+    """Select the run to publish by the declared policy. For an even number of runs, "median" is the worse of the middle
+    two."""
     if not summaries:
         return None
     if policy == "latest":
@@ -58,8 +58,8 @@ def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_bett
 
 
 def find_differing_evidence(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
-    """Evidence of two runs that is not equal: (name, in a, in b). What only one of them knows counts as a
-    difference; unless one is imported: what cannot be known of it is no difference but keeps it from being packed."""
+    """Return evidence that differs between two runs: (name, in a, in b). A fact known for only one run is a difference,
+    unless one of them is imported; unknown facts of an imported run prevent packaging instead."""
     if a.evidence == b.evidence:
         return ()
     left, right = dict(a.evidence), dict(b.evidence)
@@ -83,10 +83,9 @@ def select_runs(
 ) -> tuple[Summary | None, Summary | None]:
     """Select the performance run that the policy publishes, and the newest accuracy run that may accompany it.
 
-    Runs that have an accuracy run with equal evidence go first; only when none has one does the policy choose among
-    all. ``tests``: the records of each compliance test, and their allowed differences. Where some have been run, but
-    never all of them with one performance run, the newest one is taken: everything older and unlike it is repeated, so
-    that an end comes of it.
+    The policy chooses among the runs that have an accuracy run with equal evidence, or among all runs if none has one.
+    ``tests``: the records of each compliance test, and their allowed differences. If tests exist, but no performance
+    run matches them all, the newest run is taken: older runs that differ from it are repeated, so that the repeats end.
     """
     run = [item for item in ((accuracy, allowed), *tests) if item[0]]
     together = [p for p in performance if run and all(_alike(p, *item) for item in run)]
@@ -118,7 +117,7 @@ def select_published(
     allowed: frozenset[str],
     tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
 ) -> tuple[Summary | None, Summary | None]:
-    """``select_runs`` of the valid runs of a cell, by the policy that is declared of it."""
+    """Apply ``select_runs`` to the valid runs of a cell, with its declared policy."""
     done, cell = walk.list_done(performance), performance.cell
     valid = walk.select_trusted(select_valid(done))
     assert cell is not None

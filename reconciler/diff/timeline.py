@@ -1,4 +1,4 @@
-"""Measurements of cells over time, and the changes between them, as values; ``history`` works them out."""
+"""Measurements of cells over time, and the changes between them, as values; ``history`` computes them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Written(Struct, frozen=True):
 
 
 class MeasuredValue(Struct, frozen=True):
-    """One recorded result. ``what``: "Run performance" or "Score". ``started``: UTC, ISO 8601. ``written``: the commit
-    that brought the record. ``kept``: the newest commit still has it."""
+    """A recorded result. ``what``: "Run performance" or "Score". ``started``: UTC, ISO 8601. ``written``: the commit
+    that added the record. ``kept``: whether the newest commit still contains it."""
 
     record: str
     what: str
@@ -41,8 +41,8 @@ class MeasuredValue(Struct, frozen=True):
 
 
 class ChangeCause(Struct, frozen=True):
-    """An input or a fact that differs between two results. ``of``: what it belongs to; ``where``: the line that sets
-    it, "" of a fact; ``by``: the commit that last changed that line, None when it is unknown."""
+    """An input or fact that differs between two results. ``of``: its resource; ``where``: the line that sets it, "" for
+    a fact; ``by``: the commit that last changed that line, None if it is unknown."""
 
     of: str
     name: str
@@ -53,16 +53,16 @@ class ChangeCause(Struct, frozen=True):
 
 
 def drop_repeated(causes: Iterable[ChangeCause]) -> tuple[ChangeCause, ...]:
-    """The first of those that are equal: two upstreams may differ by one line of a spec."""
+    """Remove duplicate causes: two upstream resources may differ by the same line of a spec."""
     found: list[ChangeCause] = []
     for cause in causes:
-        if cause not in found:  # values may be lists, which have no hash
+        if cause not in found:  # a set would fail, since values may be lists
             found.append(cause)
     return tuple(found)
 
 
 class TimelineStep(Struct, frozen=True):
-    """From one result to the next of the same kind. No causes: the same inputs and evidence, measured again."""
+    """From one result to the next of the same kind. Without causes, the same configuration was measured again."""
 
     before: MeasuredValue
     after: MeasuredValue
@@ -70,13 +70,13 @@ class TimelineStep(Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """Relative: 0.1 is ten per cent more."""
+        """Relative change: 0.1 is ten per cent more."""
         return compute_ratio(self.before.value, self.after.value, less=1.0)
 
 
 class CellChange(Struct, frozen=True):
-    """A cell at two commits. ``before`` and ``after``: (value, unit), None where it has no result; ``due``: what the
-    later commit has not recorded yet."""
+    """A cell at two commits. ``before`` and ``after``: (value, unit), None without a result; ``due``: resources that
+    the later commit has not recorded yet."""
 
     cell: Cell
     declared: tuple[bool, bool]
@@ -91,7 +91,7 @@ class CellChange(Struct, frozen=True):
 
 
 class CurvePoint(Struct, frozen=True):
-    """A point of a curve on its chart. ``per_user``: tokens a second per user, or, of an agentic benchmark,
+    """A point of a curve on its chart. ``per_user``: tokens per second per user; for an agentic benchmark, its
     interactivity."""
 
     concurrency: int
@@ -101,21 +101,20 @@ class CurvePoint(Struct, frozen=True):
 
 
 def find_dominated(points: Sequence[CurvePoint]) -> frozenset[int]:
-    """Concurrencies of points than which another is as good on both axes and better on one."""
+    """Return the concurrencies of points that another point beats."""
     return frozenset(point.concurrency for point in points if any(beats(other, point) for other in points))
 
 
 def beats(other: CurvePoint, point: CurvePoint) -> bool:
-    """As good on both axes, and better on one."""
+    """Return True if ``other`` is at least as good on both axes and better on one."""
     as_good = other.per_user >= point.per_user and other.system_tps >= point.system_tps
     return as_good and (other.per_user, other.system_tps) != (point.per_user, point.system_tps)
 
 
 class Side(Struct, frozen=True):
-    """One side of a comparison, of a cell. ``count``: accelerators of all nodes, 0 when not declared; ``headroom``: per
-    cent below the latency bound, "" where there is none or it is unknown. ``entered``: the official benchmark, where
-    that is known to have another name; ``point``: of a curve; ``offline``: the dedicated Offline run of one, its
-    ceiling."""
+    """One side of a comparison of cells. ``count``: accelerators of all nodes, 0 if not declared; ``headroom``: per
+    cent below the tightest latency limit, "" if there is none or it is unknown. ``entered``: the official benchmark, if
+    its name is known to differ; ``point``: a point of a curve; ``offline``: the curve's Offline run, its ceiling."""
 
     cell: Cell
     value: str
@@ -130,12 +129,12 @@ class Side(Struct, frozen=True):
 
     @property
     def task(self) -> tuple[str, str]:
-        """Measured task, whatever the submitter calls it."""
+        """Measured task, under its official name if known."""
         return self.entered or self.cell.benchmark, self.cell.scenario
 
     @property
     def curve(self) -> str:
-        """The name of the curve that it is a point of."""
+        """Name of the curve that the point belongs to."""
         return f"{self.cell.division}/{self.cell.system}/{self.cell.benchmark}"
 
 
@@ -145,27 +144,28 @@ class Pair(Struct, frozen=True):
 
     @property
     def likeness(self) -> tuple[bool, bool, bool]:
-        """How much alike the two are but for their result: same division, accelerator, count."""
+        """How similar the two sides are apart from their results: same division, accelerator, count."""
         alike = bool(self.one.accelerator) and self.one.accelerator == self.other.accelerator
         same = self.one.count == self.other.count
         return self.one.cell.division == self.other.cell.division, alike, same
 
     @property
     def ratio(self) -> float | None:
-        """The other over the one."""
+        """Ratio of the other value to the first."""
         return compute_ratio(self.one.value, self.other.value) if self.one.unit == self.other.unit else None
 
     @property
     def per_accelerator(self) -> float | None:
-        """The same for each accelerator; of throughputs only, and where both sides declare a count."""
+        """Ratio per accelerator, for throughputs if both sides declare a count."""
         if self.ratio is None or not (self.one.count and self.other.count and self.one.unit.endswith("/s")):
             return None
         return self.ratio * self.one.count / self.other.count
 
 
 class CurvePair(Struct, frozen=True):
-    """Two curves of one task. ``points``: how many each has that none of its own beats; ``peaks``: the most tokens a
-    second of each; ``beaten``: concurrencies of those at which a point of the other is better on both axes."""
+    """Two curves of one task. ``points``: number of each curve's points that no other point of it beats; ``peaks``: the
+    highest tokens per second of each; ``beaten``: concurrencies of those points that the other curve beats on both
+    axes."""
 
     curves: tuple[str, str]
     points: tuple[int, int]
@@ -178,7 +178,7 @@ class CurvePair(Struct, frozen=True):
 
 
 class ResultComparison(Struct, frozen=True):
-    """``alone``: cells that only one side has, by the name of that side."""
+    """``alone``: cells that only one side has, by that side's name."""
 
     names: tuple[str, str]
     pairs: tuple[Pair, ...]

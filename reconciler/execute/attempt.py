@@ -244,8 +244,7 @@ def read_placement(placed: Path) -> Placement:
 
 
 def make_attempt_id(now: datetime) -> str:
-    """Make an id that sorts by time; the process number distinguishes passes, the microseconds the attempts of one
-    pass."""
+    """Make an id that sorts by time. The process number separates passes, and microseconds separate attempts."""
     return f"{now:%Y%m%dT%H%M%S.%f}-{os.getpid()}"
 
 

@@ -136,13 +136,13 @@ def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
     if unreadable:
         problem, kind, fix = f"the child's result cannot be read: {unreadable}", "crash", "see the child's log"
     elif reason:
-        problem, kind, fix = reason, "resources", "see in the child's log what it is waiting for"
+        problem, kind, fix = reason, "resources", "its log shows what it waits for"
         if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
             fix += "; raise run.stall_timeout for slow models"
     elif found.why is not None:
         problem, kind, fix = found.why.problem, found.why.problem_class, found.why.fix
     elif status is None:
-        problem, kind = f"its job ended and left no result{_where(attempt)}", "crash"
+        problem, kind = f"its job ended without a result{_where(attempt)}", "crash"
         fix = f"see the child's log; what it starts must see {attempt.folder.parent} and have this mlperf-reconciler"
     elif status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
@@ -156,7 +156,7 @@ def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
     if not attempt.output.is_dir():
         attempt.output.mkdir(parents=True)
         problem, kind = f"the folder of the attempt was removed while it ran: {attempt.folder}", "input"
-        fix = "let the command delete nothing outside of {run_dir}"
+        fix = "the command must not delete anything outside {run_dir}"
     tail = read_last_lines(attempt.log)
     result = Result(done=False, seconds=0.0, problem=problem, problem_class=kind, fix=fix, values={"log": tail})
     result.write(attempt.result)

@@ -81,7 +81,7 @@ def take_prepared(attempt: Attempt, entry: Path) -> bool:
     folder = entry / _FILES
     wrong = _find_wrong(folder, expected)
     if wrong:
-        _LOGGER.warning("a prepared dataset is damaged, and prepared anew", extra=facts(path=str(wrong)))
+        _LOGGER.warning("a prepared dataset is damaged and is prepared again", extra=facts(path=str(wrong)))
         with contextlib.suppress(OSError):
             remove(entry)
         return False
@@ -118,7 +118,7 @@ def offer_prepared(attempt: Attempt, entry: Path) -> None:
         aside.rename(entry)
     except (OSError, ReconcilerError) as error:  # read-only or full, or another pass was first
         _LOGGER.info(
-            "a prepared dataset is not left in the scratch space", extra=facts(path=str(entry), why=str(error))
+            "a prepared dataset was not stored in the scratch space", extra=facts(path=str(entry), why=str(error))
         )
         with contextlib.suppress(OSError):
             remove(aside)
@@ -418,8 +418,8 @@ class _ScorerFailedError(Exception):
 
 
 def _missing(run: str) -> Result:
-    problem = f"the whole accuracy log of the {run} run is not here"
-    fix = "judge it where that run was made, or copy .reconcile/objects from there; a recorded verdict stays valid"
+    problem = f"the complete accuracy log of the {run} run is not on this machine"
+    fix = "run this on the machine that made that run, or copy .reconcile/objects from it; recorded verdicts stay valid"
     return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
 
 

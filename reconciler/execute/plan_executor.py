@@ -69,7 +69,7 @@ def list_gpus(settings: CellSettings) -> int:
 
 
 RETRIES = 3  # of a step that a queue interrupted, if the spec does not set the number
-NOT_QUIET = "end it, or wait; `--busy` times the run all the same, and its record says so"
+NOT_QUIET = "end it, or wait; `--busy` times the run anyway, and marks its record"
 
 
 class PlanExecutor(Struct, dict=True):

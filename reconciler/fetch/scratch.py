@@ -12,7 +12,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.rules.benchmark_files import GIT, SCRATCH_DEFAULTS, SCRATCH_VARIABLE, FileDigest, SourceFile
+from reconciler.rules.benchmark_files import (
+    GIT,
+    SCRATCH_DEFAULTS,
+    SCRATCH_VARIABLE,
+    FileDigest,
+    SourceFile,
+    choose_scratch,
+)
 from reconciler.storage.files import hash_file, replace
 from reconciler.storage.json_files import read_json
 
@@ -71,11 +78,9 @@ def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
     Raises ReconcilerError."""
     if named:
         return Scratch(Path(named).absolute(), "--scratch")
-    if environment.get(SCRATCH_VARIABLE):
-        return Scratch(Path(environment[SCRATCH_VARIABLE]).absolute(), SCRATCH_VARIABLE)
-    for default in SCRATCH_DEFAULTS:
-        if Path(default).is_dir():
-            return Scratch(Path(default), "the guides' default")
+    value = environment.get(SCRATCH_VARIABLE)
+    if chosen := choose_scratch(value, os.path.isdir):
+        return Scratch(Path(chosen), SCRATCH_VARIABLE if value else "the guides' default")
     fix = f"export {SCRATCH_VARIABLE}=DIR, or name it: --scratch DIR; datasets and models go into data and models there"
     problem = f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}"
     raise ReconcilerError(problem, fix=fix)

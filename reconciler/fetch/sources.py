@@ -124,7 +124,7 @@ class TransientError(StoreError):
     """A later attempt may succeed. ``after``: seconds that the server requests, 0 if it does not say."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
-        super().__init__(message, fix="the same command goes on from there, once the server answers")
+        super().__init__(message, fix="run the same command again once the server answers; it continues")
         self.after = after
 
 

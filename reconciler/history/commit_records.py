@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.record.index import SUMMARY_SOURCES, group_records
 from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import Record, Recorded, Summary
+from reconciler.resource.records import Record, Recorded, Summary, is_latency_limit, is_thin
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import hash_bytes, read_checked, stamp_sources, write_cache
@@ -29,7 +28,6 @@ from reconciler.storage.git import find_tree, name_blobs_at, stream_blobs
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 RECORDS = "state/records"
-THIN = Decimal(2)  # per cent of headroom below which a margin is called thin
 _CACHE = "committed-records.msgpack"
 _FEW = 16  # records to read one by one before reading all others at once
 
@@ -229,5 +227,5 @@ def _check(path: str, data: bytes | None) -> Record:
 def _list_thin_margins(record: Record) -> Iterator[str]:
     for margin in record.values.get("margins", ()):  # readers of a record have checked its shape
         room = parse_decimal(margin["headroom"])
-        if room is not None and "latency" in margin["name"] and 0 <= room < THIN:
+        if room is not None and is_latency_limit(margin) and is_thin(room):
             yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

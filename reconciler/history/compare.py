@@ -27,7 +27,6 @@ from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
 from reconciler.resource.programs import find_program_of_division
-from reconciler.resource.records import Record
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
 from reconciler.rules.programs import Program, find_program_of_tree, load_program
@@ -78,13 +77,15 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
     found = {}
     for cell, chosen in at.difference.chosen.items():
         record = at.records.get(chosen.performance)
-        metric = at.committed.summaries[chosen.performance].find_metric(cell.scenario) if record else None
-        if record is not None and metric is not None:
+        summary = at.committed.summaries[chosen.performance] if record else None
+        metric = summary.find_metric(cell.scenario) if summary else None
+        if record is not None and summary is not None and metric is not None:
             system = systems.get(cell.system, SystemSettings())
             count = system.hardware.count * (system.hardware.nodes or 1)
             accelerator = system.get_text("hardware.accelerator")
             validity = str(record.values.get("validity", ""))
-            side = Side(cell, *metric, validity, count, accelerator, _headroom(record))
+            headroom = summary.margin[1] if summary.margin else ""
+            side = Side(cell, *metric, validity, count, accelerator, headroom)
             figures = record.values.get("point")
             program = find_program_of_division(cell.division)
             found[cell] = _place(side, figures, at, load_program(program)) if figures and program else side
@@ -98,11 +99,6 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
     offline, entered = DEDICATED_OFFLINE in settings, settings.official
     point = None if offline else program.read_point(read_point(side.cell), figures, side.value)
     return replace(side, entered=entered, point=point, offline=offline)
-
-
-def _headroom(record: Record) -> str:
-    margins = record.values.get("margins", ())
-    return next((str(m["headroom"]) for m in margins if "latency" in str(m.get("name")) and m.get("headroom")), "")
 
 
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:

@@ -177,7 +177,7 @@ def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
     return [
         Refusal(
             finding.cell or str(finding.complaint.place),
-            f"{finding.complaint.place}: {finding.complaint.found}, wanted {finding.complaint.wanted}",
+            f"{finding.complaint.place}: {finding.complaint.found}, expected {finding.complaint.wanted}",
             finding.complaint.fix or "see: reconcile check",
         )
         for finding in report.findings

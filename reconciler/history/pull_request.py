@@ -34,13 +34,12 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.git import find_appearances
 
-# A pull request's changes to decisions and to frozen cells: remarks for its reviewer.
-
 _AGAIN = "restore it, or remove it and decide again"
 
 
 def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> tuple[Remark, ...]:
-    """Both snapshots are from one repository; ``cells``: the effect of merging on each."""
+    """Review changes to decisions and to frozen cells. Both snapshots are from one repository; ``cells``: the effect
+    of merging on each."""
     damaged = (
         Remark("error", path, 0, f"the decision is damaged: {why}", _AGAIN)
         for path, why in head.decisions.damaged.items()
@@ -209,16 +208,15 @@ def _margins(head: Snapshot) -> list[Remark]:
     ]
 
 
-# Additions of a pull request that its own logs contradict: results under a correct name, and files of a tree that were
-# not rendered. Only its additions and changes are read again; `audit` reads the whole commit.
-
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
 _REDATED = "commit again with the right date, or say in the pull request which clock was wrong"
 _MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
 
 
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
-    """Find additions that their own logs contradict. ``withheld``: leave out measured figures."""
+    """Find additions that their own logs contradict: results under a correct name, and files of a tree that were not
+    rendered. Only additions and changes are read again; `audit` reads the whole commit. ``withheld``: leave out
+    measured figures."""
     changed = git.list_changed_files(root, base, at.commit)
     cells, edited = _list_touched(at, changed), _list_edited(at, changed)
     others = {path for path in changed if path.startswith(f"{RECORDS}/")}
@@ -328,9 +326,6 @@ def _find_edited(root: Path, at: Snapshot, touched: set[str], logs: Logs) -> Ite
             yield Remark("error", f"{tree}/{name}", 0, f"a rendered file was edited: {why}", _RENDER)
 
 
-# Compares two commits as a merge would.
-
-
 class Compared(Struct, frozen=True):
     """The comparison of two commits. ``outside``: the parts of ``impact`` that a comment, an annotation or a workflow's
     page may show."""
@@ -422,8 +417,6 @@ def _predict_by_formula(address: Address, at: Snapshot) -> float | None:
     return make_expectation(at.desired, Recorded()).predict(address)[0]
 
 
-# Checks that save a reviewer a search: records and rendered files edited by hand, large and secret-looking files.
-
 LARGE = 1 << 20  # bytes: the limit of one log in git
 _READ = 2 << 20  # bytes to search for secrets
 
@@ -501,6 +494,6 @@ def _files(
             match = pattern.search(data)
             if match:
                 line = data.count(b"\n", 0, match.start()) + 1
-                fix = "take it out of this branch's history and revoke it; specs refer to secrets, they never hold them"
+                fix = "remove it from this branch's history and revoke it; specs refer to secrets, they never hold them"
                 yield Remark("error", path, line, f"this looks like {what}", fix)
                 break

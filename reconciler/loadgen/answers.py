@@ -1,5 +1,5 @@
-"""Loaded samples of a run, and whether its accuracy log is complete: each sample of the dataset exactly once, each as
-the only sample of a query that LoadGen issued."""
+"""A run's loaded samples, and checks that its accuracy log is complete: each sample of the dataset appears exactly
+once, as the only sample of a query that LoadGen issued."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images a
 _MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
 _WANTED = keys.EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET
 _SMALL = 65_536  # bytes of memory
-_SURE = 30  # answers that a test wants by chance: there is none of them once in e^30 runs
+_SURE = 30  # answers that a test logs by chance: a run has none of them once in e^30 runs
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
-    """Find errors in the log of answers. ``parts`` are one or more lines each; only their numbers are read, and whether
-    short data consists of bytes.
+    """Find errors in the log of answers. ``parts``: one or more lines each. Only their numbers are read, and short data
+    is checked to consist of complete bytes.
 
     An accuracy run answers every sample once, except that MultiStream repeats a few. A test's run logs some of its
-    answers, to samples of the library. ``whole``: these are all answers; of a truncated log only the available ones are
-    judged.
+    answers, to samples of the library. ``whole``: these are all answers; for a truncated log, only the available ones
+    are checked.
     """
     accuracy = log.mode == LOADGEN_MODE[ACCURACY]
     total = _read_count(log, keys.QSL_REPORTED_TOTAL_COUNT)
@@ -69,7 +69,7 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
 
 
 def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join short lines into parts that split no answer: each part costs as much time as thousands of its bytes."""
+    """Join short lines into parts without splitting an answer: each part costs as much time as thousands of bytes."""
     pending, size = list[bytes](), 0
     for part in parts:
         if pending and size + len(part) > _LARGEST_READ:
@@ -82,7 +82,7 @@ def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Seen:
-    """Numbers below a limit that were seen; none is stored if the limit is unknown."""
+    """Set of seen numbers below a limit; stores nothing if the limit is unknown."""
 
     def __init__(self, limit: int) -> None:
         # A run issues millions of samples, of which a test logs a few: a memory map uses only the pages that are
@@ -110,8 +110,8 @@ class _Seen:
 
 
 def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]:
-    """Return the group of every match. Between long answers, searching for its leading name takes a fifth of the
-    time."""
+    """Return the group of every match. Between long answers, searching for the match's leading name first takes a fifth
+    of the time."""
     texts, at = [], part.find(name)
     while at >= 0:
         if found := shape.match(part, at):
@@ -129,8 +129,8 @@ def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
 
 
 def _count_issued(log: DetailLog, library: int) -> int:
-    """Return an upper bound of the number of samples issued; 0 if unknown, as for a run of both modes: it issues a
-    series for each loaded set, and logs the first set's count first."""
+    """Return an upper bound of the number of samples issued. Return 0 if it is unknown, as for a run of both modes,
+    which issues a series for each loaded set and logs the first set's count first."""
     if log.mode == LOADGEN_MODE[ACCURACY]:
         return library + min(count_padding(log), _MOST)
     if log.mode != LOADGEN_MODE[PERFORMANCE]:
@@ -147,15 +147,15 @@ def _read_count(log: DetailLog, key: str) -> int:
 # Loaded samples of a run, as listed in its log: megabytes for some benchmarks, and usually identical to other runs'
 # lists, since the round's seeds choose them.
 
-_GROUP = 8  # samples of one query of MultiStream where the log states no number, as since release 2
-_SHORT = 1 << 16  # bytes of a list that is read; a longer one is counted without
+_GROUP = 8  # samples per MultiStream query if the log states no number, as since release 2
+_SHORT = 1 << 16  # bytes of a list that is read; longer lists are only counted
 _BEGINNING = 64  # bytes of a list that distinguish it from most others
 _CACHE_LIMIT = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
 class LoadedSamples(Struct, frozen=True):
-    """Summary of loaded samples. ``different``: how many were loaded; short lists are counted without repeats. For
-    short lists also the greatest index and the greatest negative one; None if there is none."""
+    """Summary of loaded samples. ``different``: number of samples loaded; in short lists, repeats are not counted.
+    Short lists also have the greatest index and the greatest negative index, or None if there is none."""
 
     different: int
     greatest: int | None = None
@@ -202,8 +202,8 @@ _Kind = tuple[tuple[int, bytes], ...]
 
 
 class _Known(Struct):
-    """Summaries by list text, oldest first. Lists are compared within their lines: copying and hashing them takes
-    several times as long. ``alike``: lists with the same lengths and beginnings."""
+    """Summaries by list text, oldest first. Lists are compared within their lines, because copying and hashing them
+    takes several times as long. ``alike``: lists with the same lengths and beginnings."""
 
     cached_bytes: int = 0
     found: dict[_Texts, LoadedSamples] = field(default_factory=dict)

@@ -62,9 +62,10 @@ class Contradiction(Struct, frozen=True):
         return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
 
 
-# Settings that are in no spec and that only a compliance test may change: which samples are issued, and which answers a
-# performance run logs. Excluded: accuracy_log_rng_seed (irrelevant unless answers are sampled), print_timestamps,
-# coalesce_queries and max_async_queries (how queries are passed on), and what LoadGen derives from other settings.
+# Settings that appear in no spec and that only a compliance test may change. They select the samples to issue and the
+# answers that a performance run logs. Excluded: accuracy_log_rng_seed (irrelevant unless answers are sampled),
+# print_timestamps, coalesce_queries and max_async_queries (how queries are passed on), and values that LoadGen derives
+# from other settings.
 _UNASKED: Mapping[str, int] = {
     keys.ISSUE_UNIQUE: 0,
     keys.ISSUE_SAME: 0,
@@ -74,9 +75,9 @@ _UNASKED: Mapping[str, int] = {
 }
 # LoadGen logs these settings only if they are on.
 _ABSENT_MEANS_OFF = frozenset({keys.REQUESTED_USE_TOKEN_LATENCIES})
-# Releases before 6 do not log the accuracy count; it is then the entire dataset.
+# Releases before 6 do not log the accuracy count; it is then the size of the entire dataset.
 _SUBSTITUTE = {keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT: keys.QSL_REPORTED_TOTAL_COUNT}
-# The first release that always logs them: an older log without them does not show whether they were on.
+# The first release that always logs them: if an older log omits them, they may still have been on.
 _LOGGED_SINCE = {keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION: 5}
 _NOTHING = "nothing"
 
@@ -115,9 +116,9 @@ def _is_longer_test(log: DetailLog, asked: Asked, setting: Setting) -> bool:
 
 
 def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
-    """Find settings that were not requested and that change what a run proves."""
+    """Find settings that were not requested and that affect what a run proves."""
     performance = asked.mode == PERFORMANCE
-    if performance:  # an accuracy run issues every sample and logs every answer, whatever these or a bound say
+    if performance:  # an accuracy run issues every sample and logs every answer, regardless of these or a bound
         yield from find_unasked_issue(log, asked.audited)
     bounded = asked.audited.get(keys.ISSUE_UNIQUE)  # LoadGen then ends after one pass
     for name in (keys.MAX_DURATION, keys.MAX_QUERY_COUNT) if performance else ():
@@ -132,7 +133,7 @@ def find_unasked(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
 
 
 def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[Contradiction]:
-    """Find where LoadGen issued other samples, or logged more answers, than by default or by audit.config."""
+    """Find settings by which LoadGen issued other samples, or logged more answers, than by default or audit.config."""
     for name, usual in _UNASKED.items():
         value = audited.get(name, usual)
         logged = log.find_line(f"effective_{name}")
@@ -160,7 +161,7 @@ def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradic
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:
-    """Return True if the log's LoadGen does not print a setting at all, so that its absence means nothing."""
+    """Return True if the log's LoadGen never prints a setting, so that its absence means nothing."""
     release = re.match(r"(\d{1,3})\.", log.version)
     return key not in log.index and release is not None and int(release[1]) < _LOGGED_SINCE.get(key, 0)
 
@@ -193,12 +194,12 @@ def round_to_six_digits(number: Decimal) -> str:
 def find_conf_contradictions(
     data: bytes, log: DetailLog, model_key: str, scenario: str, overridden: Collection[str] = ()
 ) -> list[str]:
-    """Find differences between a user.conf and a log; empty if the log may be of a run with this conf. ``overridden``:
-    settings of the run's audit.config, which LoadGen reads later."""
+    """Find differences between a user.conf and a log. The result is empty if the log may come from a run with this
+    conf. ``overridden``: settings of the run's audit.config, which LoadGen reads later."""
     conf = parse_user_conf(data)
     if conf.rejected:
         return ["LoadGen rejects the file"]
-    names = {setting.name for setting in SETTINGS} - {*overridden}  # no conf says the mode, nor the scenario
+    names = {setting.name for setting in SETTINGS} - {*overridden}  # a conf states neither mode nor scenario
     found = find_contradictions(log, Asked(scenario, PERFORMANCE, read_conf_settings(conf, model_key, scenario), {}))
     return [str(item) for item in found if item.field in names]
 
@@ -217,5 +218,5 @@ def read_logged_settings(log: DetailLog, conf: UserConf | None = None, model_key
         found[setting.name] = show_decimal(Decimal(logged)) if rate else int(Decimal(logged))
         if rate and _is_same(Unit.RATE, exact, logged):
             found[setting.name] = exact
-    # LoadGen uses zero for no bound.
+    # LoadGen uses zero to mean no bound.
     return {name: value for name, value in found.items() if value != 0 or name == keys.MIN_DURATION}

@@ -2,8 +2,8 @@
 numbers that it logs, so a manually changed line contradicts others.
 
 Each check derives a value as LoadGen does, and its docstring names LoadGen's function (at v5.1.1), which makes it an
-invariant. Checks allow for LoadGen's rounding: doubles have six significant digits, clocks milliseconds. Dates, time
-zones and file write times depend on the machine, and cause doubts at most.
+invariant. Checks allow for LoadGen's rounding: six significant digits for doubles, milliseconds for clocks. Dates, time
+zones and file write times depend on the machine, so they cause doubts at most.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from reconciler.loadgen.value_formats import find_wrong_notation
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Rule, rule
 
-# All lines of a log come from one process, and LoadGen's logger takes the time of its results once, after the run. So a
-# line that was invented or copied from another log is detected even if its value fits.
+# All lines of a log come from one process, and LoadGen's logger takes the time of its results once, after the run. So
+# an invented line, or one copied from another log, is detected even if its value fits.
 
 _RESULT = re.compile(r"result_.*", re.DOTALL)
 _STAMP = re.compile(
@@ -63,8 +63,8 @@ _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file":
 
 @rule("log.one-run", "lines of one run", sources=LOADGEN)
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
-    """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, which ``LogDetail`` stamps once
-    with a time; ``TlsLogger`` (logging.cc:1131) takes the process's number once."""
+    """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, and ``LogDetail`` stamps the
+    entry once with a time. ``TlsLogger`` (logging.cc:1131) reads the process number once."""
     if not log.index.one_process:
         yield from _find_other_process(log)
     first, stamps = None, (b"", b"")
@@ -98,20 +98,18 @@ def _compare(
             yield Inconsistency(key, f"{stated} {words}", f"another of its results has {derived}", line, first_line)
 
 
-# Lines that LoadGen writes in every run, or every run of a kind: if one is missing, a contradiction with it cannot be
-# seen.
+# Lines that LoadGen writes in every run, or in every run of a kind. If one is missing, a contradiction with it cannot
+# be detected.
 
-_KNOWN = range(
-    keys.FIRST_KNOWN_RELEASE, 7
-)  # LoadGen's releases whose sources were read: a later one may leave a line out
-_RELEASE = re.compile(r"\d*\.\d", re.ASCII)  # how its version begins; that of the first ones ".5a1"
+_KNOWN = range(keys.FIRST_KNOWN_RELEASE, 7)  # LoadGen releases whose sources were read: a later one may omit a line
+_RELEASE = re.compile(r"\d*\.\d", re.ASCII)  # prefix of their versions; the first ones begin with ".5a1"
 
 
 @rule("log.missing-keys", "keys that LoadGen always logs", sources=LOADGEN)
 def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
-    """Without a condition they are logged by ``StartTest``, ``LoadSamplesToRam`` and ``IssueQueries`` (loadgen.cc),
-    ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc), ``LogLoadgenVersion``
-    (version.cc) and ``PerformanceSummary::LogDetail`` (results.cc), each for the scenarios that are named here."""
+    """``StartTest``, ``LoadSamplesToRam`` and ``IssueQueries`` (loadgen.cc), ``LogRequestedTestSettings`` and
+    ``LogEffectiveSettings`` (test_settings_internal.cc), ``LogLoadgenVersion`` (version.cc) and
+    ``PerformanceSummary::LogDetail`` (results.cc) log these keys unconditionally, for the scenarios listed here."""
     yield from _find_missing_version(log)
     if log.release in _KNOWN:
         for key in log.index.list_absent(_list_keys(log)):
@@ -119,7 +117,7 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
-    """An old release's log may omit a line, but not a log without a release."""
+    """An old release's log may omit a line, but every log states a release."""
     version = log.find_line(keys.LOADGEN_VERSION)
     if version is None and log.index.structured:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
@@ -132,7 +130,7 @@ def _list_keys(log: DetailLog) -> Iterator[str]:
     return keys.list_required(log.scenario, timed=timed, tokens=log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True)
 
 
-_ZONES = 26 * 3600  # seconds by which local times may differ from UTC, and days from each other
+_ZONES = 26 * 3600  # seconds: the largest difference between two time zones
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
 _FLAGS = (
     keys.RESULT_PERF_CONSTRAINTS_MET,
@@ -150,20 +148,20 @@ _ONCE_TIMED = (keys.POWER_BEGIN, keys.POWER_END, keys.LOADED_QSL_SET)
 # Effective settings that LoadGen derives from several, and also logs as requested under the same name.
 _DERIVED = frozenset(
     {
-        keys.MIN_QUERY_COUNT,  # 1 in Offline; padded to whole permutations for equal issue
-        keys.MAX_QUERY_COUNT,  # of performance_issue_unique and the sample count
+        keys.MIN_QUERY_COUNT,  # 1 in Offline; padded to complete permutations for equal issue
+        keys.MAX_QUERY_COUNT,  # derived from performance_issue_unique and the sample count
     }
 )
 
 
 def list_rules() -> tuple[Rule, ...]:
-    """List all rules for a detail log, in the order of their application."""
+    """List all rules for a detail log, in the order in which they are applied."""
     return tuple(applied.rule for applied in (*_ANY, *_PERFORMANCE))
 
 
 def find_inconsistencies(log: DetailLog, *, judge_library: bool = True) -> tuple[Inconsistency, ...]:
     """Return all contradictions within the log of a completed run, in a fixed order. ``judge_library``: include sample
-    counts beyond the library; False if they are judged separately or allowed."""
+    counts beyond the library; False if they are checked separately or allowed."""
     found = log.compute_once(_find_inconsistencies)
     return (*found, *find_small_library(log)) if judge_library else found
 
@@ -177,9 +175,9 @@ def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
 
 @rule("log.repeated-keys", "keys that are logged once", sources=LOADGEN)
 def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
-    """Each is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc),
-    ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), and by
-    ``PerformanceSummary::LogDetail`` (results.cc). Readers take the first line, and LoadGen wrote the second."""
+    """Each of these keys is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings``
+    (test_settings_internal.cc), ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), or
+    ``PerformanceSummary::LogDetail`` (results.cc). Readers use the first line, although LoadGen wrote the second."""
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
     for entry in log.index.list_repeated(once):
         first = log.index[entry.key]
@@ -190,8 +188,8 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.requested-settings", "settings as they were requested", sources=LOADGEN)
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen takes a setting as it was requested, but for those that it derives (the initialisers of
-    ``TestSettingsInternal``, test_settings_internal.cc:27)."""
+    """LoadGen uses settings as requested, except the derived ones (the initialisers of ``TestSettingsInternal``,
+    test_settings_internal.cc:27)."""
     for key, requested in log.index.list_pairs("effective_", "requested_"):
         if key.removeprefix("effective_") in _DERIVED:
             continue
@@ -202,8 +200,8 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.dates", "dates in the order of the run", sources=LOADGEN)
 def _dates(log: DetailLog) -> Iterator[Inconsistency]:
-    """Dates are the machine's word, and another clock than LoadGen's wrote some of them: doubts, but for a date that is
-    none (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
+    """Dates depend on the machine, and some come from another clock than LoadGen's, so they only raise doubts, unless a
+    date is invalid (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
     dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
     if dated is None and keys.TEST_DATETIME in log.index and log.release >= keys.FIRST_KNOWN_RELEASE:
         stated = str(log.get(keys.TEST_DATETIME))
@@ -242,7 +240,7 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 
 @rule("log.loaded-samples", "loaded samples of the library", sources=LOADGEN)
 def _samples(log: DetailLog) -> Iterator[Inconsistency]:
-    """Loaded samples are of the library, and as many as LoadGen says that it uses (``GenerateLoadableSets`` and
+    """Loaded samples are in the library, and their number is the one that LoadGen states (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
     key = f"effective_{mode}_sample_count"
@@ -260,8 +258,8 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.sample-counts", "sample counts of the library", sources=LOADGEN)
 def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen uses as many samples as the library reports, or as a setting overrides (``TestSettingsInternal``,
-    test_settings_internal.cc)."""
+    """LoadGen uses as many samples as the library reports, unless a setting overrides the number
+    (``TestSettingsInternal``, test_settings_internal.cc)."""
     for mode, reported in (
         (PERFORMANCE, keys.QSL_REPORTED_PERFORMANCE_COUNT),
         (ACCURACY, keys.QSL_REPORTED_TOTAL_COUNT),
@@ -275,8 +273,8 @@ def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
-    """Find a sample count beyond the library size logged by a completed run. LoadGen accepts this
-    (``GenerateLoadableSets`` uses the available samples); the rules do not, since they set the count by the dataset's
+    """Find a sample count beyond the library size in the log of a completed run. LoadGen accepts this
+    (``GenerateLoadableSets`` uses the available samples). The rules do not, because they set the count to the dataset's
     size."""
     if not log.complete or log.mode not in _MODES:
         return
@@ -289,7 +287,7 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.error-count", "the number of ERROR lines", sources=LOADGEN)
 def _errors(log: DetailLog) -> Iterator[Inconsistency]:
-    """``PerformanceSummary::LogDetail`` (results.cc:852) logs how many errors there were; others may come behind it."""
+    """``PerformanceSummary::LogDetail`` (results.cc:852) logs the number of errors; more errors may follow it."""
     stated, line = read_integer(log, keys.NUM_ERRORS), log.find_line_number(keys.NUM_ERRORS)
     counted = sum(1 for entry in log.errors if entry.line < line)
     if stated is not None and not counted <= stated <= len(log.errors):
@@ -298,7 +296,8 @@ def _errors(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.verdict", "a verdict that follows from its conditions", sources=LOADGEN)
 def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
-    """VALID is all of the conditions, and no reason why not (``PerformanceSummary::LogDetail``, results.cc:671)."""
+    """VALID requires all of the conditions and no stated reason against it (``PerformanceSummary::LogDetail``,
+    results.cc:671)."""
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
     if log.validity == "VALID" and failed:
         yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{failed} is false", failed)
@@ -344,8 +343,8 @@ def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
 
 
 def _find_last_issue(log: DetailLog) -> Decimal | None:
-    """Return an upper bound of the last query's issue time, in seconds, which LoadGen compares with the minimum
-    duration. A run ends with a later completion."""
+    """Return an upper bound of the last query's issue time in seconds, which LoadGen compares with the minimum
+    duration. A run ends later, with a completion."""
     if log.scenario == "Offline":
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         return None if slowest is None else slowest / SECOND
@@ -354,7 +353,7 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
 
 @rule("log.early-stopping", "early stopping that follows from the counts", sources=LOADGEN)
 def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
-    """The flag, from LoadGen's own words and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
+    """The flag follows from LoadGen's own text and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     text = str(entry.value) if entry is not None else ""
@@ -375,7 +374,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.estimates", "one estimate of early stopping", sources=LOADGEN)
 def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
-    """The streams' metric is an estimate that the text of early stopping states as well
+    """The streams' metric is an estimate, which the early stopping text states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     if (
@@ -394,8 +393,8 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.latencies", "latencies in order", sources=LOADGEN)
 def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
-    """Percentiles do not fall, and all latencies are between the least and the greatest
-    (``PerformanceSummary::ProcessLatencies``, results.cc:22: all are read from one sorted list)."""
+    """Percentiles never decrease, and all latencies lie between the minimum and the maximum
+    (``PerformanceSummary::ProcessLatencies``, results.cc:22, reads all of them from one sorted list)."""
     for part, ranked in (
         ("latency_ns", "_percentile_latency_ns"),
         ("query_latency_ns", "_percentile_per_query_latency_ns"),
@@ -406,7 +405,7 @@ def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
             if found < less:
                 yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
         mean = read_number(log, f"result_mean_{part}")
-        # Releases before 5 lose the carry of Offline's sum.
+        # Releases before 5 lose the carry in Offline's sum.
         if (
             mean is not None
             and len(known) > 1

@@ -1,4 +1,4 @@
-"""Values of a detail log that LoadGen derives from others: settings, counts, rates, percentiles and its own version."""
+"""Values in a detail log that LoadGen derives from others: settings, counts, rates, percentiles and its own version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.rules import rule
 
 _PERCENTILE = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
-# Effective or counted, and the request or setting that it is taken from (``TestSettingsInternal``).
+# Effective settings or counts, each with the request or setting from which it is taken (``TestSettingsInternal``).
 _TAKEN = {
     "SingleStream": (
         (_PERCENTILE, keys.REQUESTED_SINGLE_STREAM_TARGET_LATENCY_PERCENTILE),
@@ -54,10 +54,10 @@ _TAKEN = {
 _SINGLE = {
     "SingleStream": keys.EFFECTIVE_SAMPLES_PER_QUERY,
     "Server": keys.EFFECTIVE_SAMPLES_PER_QUERY,
-    "Offline": keys.RESULT_QUERY_COUNT,  # one query holds all samples
+    "Offline": keys.RESULT_QUERY_COUNT,  # one query contains all samples
 }
 _OVERHEAD = Decimal("1.001")  # two clocks
-_HASH = 7  # digits of a commit at least
+_HASH = 7  # minimum number of digits of a commit
 _SOURCES, _NUMBERED, _LINE_ENDS = keys.LOADGEN_FILE_SHA1, "/VERSION.txt", (b"\n", b"", b"\r\n")
 
 
@@ -78,8 +78,8 @@ def find_wrong_derivations(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
-    """The rate with LoadGen's own time is that of all queries but the last, up to whose issue the others were answered
-    (``qps_w_lg`` of ``LogDetail``, results.cc; ``IssueQueriesInternal``, issue_query_controller.cc). The last one may
+    """LoadGen's own rate counts all queries but the last, up to the last one's issue, when the others were answered
+    (``qps_w_lg`` of ``LogDetail``, results.cc; ``IssueQueriesInternal``, issue_query_controller.cc). The last query may
     have taken the longest."""
     gross, mean = keys.RESULT_QPS_WITH_LOADGEN_OVERHEAD, keys.RESULT_MEAN_LATENCY_NS
     rate, count = read_number(log, gross), read_number(log, keys.RESULT_QUERY_COUNT)
@@ -96,9 +96,9 @@ def _find_wrong_rate(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.release", "one commit of LoadGen", sources=LOADGEN)
 def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen is built from the commit that it names twice: both are of one git in one run of its build
-    (``generate_loadgen_version_definitions_git``, version_generator.py). When its commit was made and when it was
-    built, two machines say: a doubt."""
+    """LoadGen logs the commit that it was built from twice, and both values come from one git in one build
+    (``generate_loadgen_version_definitions_git``, version_generator.py). The commit date and the build date come from
+    two machines, so a conflict between them is a doubt."""
     version, message = log.find_line(keys.LOADGEN_VERSION), log.find_line(keys.LOADGEN_GIT_LOG_MESSAGE)
     if version is not None and message is not None:
         commit, head = str(version.value).partition("@")[2].strip(), str(message.value).strip()[:40]
@@ -119,8 +119,9 @@ def find_wrong_release(log: DetailLog) -> Iterator[Inconsistency]:
 
 @rule("log.version", "the version of the logged sources", sources=LOADGEN)
 def find_wrong_version(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen's number is that of its VERSION.txt, whose SHA-1 is logged with those of the other sources
-    (``generate_loadgen_version_definitions_sha1``, version_generator.py): that of the number and one line end."""
+    """LoadGen's version number comes from its VERSION.txt. The log contains that file's SHA-1 along with those of the
+    other sources (``generate_loadgen_version_definitions_sha1``, version_generator.py); it covers the number and one
+    line end."""
     version, sources = log.find_line(keys.LOADGEN_VERSION), log.find_line(_SOURCES)
     digest = sources.value.get(_NUMBERED) if sources is not None and isinstance(sources.value, dict) else None
     if version is None or sources is None or not isinstance(digest, str) or not isinstance(version.value, str):
@@ -135,15 +136,15 @@ def _is_hash(text: str) -> bool:
     return bool(text) and not text.strip("0123456789abcdef")
 
 
-# Counts and estimates against the sorted latencies that LoadGen reads them from (`results.cc`).
+# Check counts and estimates against the sorted latencies from which LoadGen reads them (`results.cc`).
 #
-# A percentile p of n latencies is the one at place n * p, cut to a whole number, of the sorted ones. So a percentile
-# above the limit says how many queries were over it at least, one below how many at most; and an estimate of early
-# stopping, which is at a place that follows from the number of queries alone, lies between percentiles.
+# Percentile p of n latencies is the sorted latency at index n * p, truncated to an integer. So a percentile above the
+# limit gives a minimum of queries over the limit, and one below it a maximum. An early stopping estimate, whose index
+# depends only on the number of queries, must lie between percentiles.
 
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
 _DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
-_MOST = 10**10  # queries, far above any run's: more would take long to judge
+_MOST = 10**10  # queries, far above any run's: more would take too long to check
 # For streams, and for Server.
 _FORMS = (re.compile(r" \* (?:Only processed \d|Processed at least \d)"), re.compile(r" \* Run (?:un)?successful\."))
 _UNMET = "only processed"
@@ -165,7 +166,7 @@ def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
-    """In Server a query has one sample, also where LoadGen hands several over at once."""
+    """A Server query has one sample, even if LoadGen passes several queries at once."""
     key = keys.RESULT_OVERLATENCY_QUERY_COUNT
     over, limit = read_integer(log, key), read_number(log, keys.EFFECTIVE_TARGET_LATENCY_NS)
     if log.scenario != "Server" or over is None or limit is None:
@@ -184,7 +185,7 @@ def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
 
 
 def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inconsistency]:
-    """The text of early stopping says how many queries there were, and how many of them it leaves out."""
+    """The early stopping text states the number of queries and how many of them are discarded."""
     key, text = keys.EARLY_STOPPING_RESULT, str(entry.value)
     met = log.find_line(keys.EARLY_STOPPING_MET)
     if not _FORMS[log.scenario == "Server"].match(text):
@@ -206,7 +207,7 @@ def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inc
 
 
 def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
-    """Each is the latency at the place ``queries`` - t, where t is the most that may be over it."""
+    """Each estimate is the latency at index ``queries`` - t, where t is the greatest number that may be over it."""
     own = _read_percentile(log)
     ranks = {keys.EARLY_STOPPING_LATENCY_MS: Decimal(99)}
     ranks |= {f"early_stopping_latency_{'ss' if log.scenario == 'SingleStream' else 'ms'}": own} if own else {}
@@ -218,7 +219,7 @@ def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
             if latency is None or estimate is None or estimate == latency:
                 continue
             below = estimate < latency
-            # Below it: more may be over the estimate than lie at that place and behind it. Above: fewer.
+            # Below the latency: more queries may be over the estimate than lie at or after that index. Above it: fewer.
             if is_allowed_over(behind + below, queries, percentile) is below:
                 continue
             side = "below" if below else "above"
@@ -232,14 +233,14 @@ def _read_percentile(log: DetailLog) -> Decimal | None:
     return share * 100 if share is not None and 0 < share < 1 else None
 
 
-# First tokens and times of tokens against the latencies of whole answers, which a log of a language model has as
-# well.
+# Check latencies of first tokens and of later tokens against the latencies of complete answers. A language model's log
+# contains both.
 #
-# An answer's first token comes before its end, so that the sorted latencies of first tokens are nowhere above those
-# of answers. What is logged as token throughput divides by the sum of all latencies, and the rate of completed tokens
-# by the time of the run: both know how many tokens there were.
+# An answer's first token comes before its end, so no sorted latency of first tokens exceeds that of answers. The token
+# throughput divides by the sum of all latencies, and the rate of completed tokens by the run time. Both imply the
+# number of tokens.
 
-_DIGITS = Decimal("0.00005")  # of quotients of several doubles with six significant digits
+_DIGITS = Decimal("0.00005")  # error of quotients of several doubles with six significant digits
 _RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
 _FIRST = (
     keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
@@ -247,7 +248,7 @@ _FIRST = (
     keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS,
 )
 _STOPPED = (keys.EARLY_STOPPING_TTFT_RESULT, keys.EARLY_STOPPING_TPOT_RESULT)
-_RUN = (" * Run successful.", " * Run unsuccessful.")  # how LoadGen begins what it says of each of them in Server
+_RUN = (" * Run successful.", " * Run unsuccessful.")  # beginning of LoadGen's text on each of them in Server
 _EACH = (
     keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
     keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
@@ -257,7 +258,7 @@ _EACH = (
 
 @rule("log.tokens", "token latencies in order", sources=LOADGEN)
 def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
-    """Where LoadGen measures tokens, their latencies fit those of the queries (``ProcessTokenLatencies`` and
+    """If LoadGen measures tokens, their latencies match those of the queries (``ProcessTokenLatencies`` and
     ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
@@ -269,7 +270,7 @@ def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]) -> Iterator[Inconsistency]:
-    """Percentiles do not fall, and all are between the least and the greatest."""
+    """Percentiles never decrease, and all values lie between the minimum and the maximum."""
     least, greatest, mean = ends
     rising = [least, *ranked.values(), greatest]
     known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
@@ -283,7 +284,7 @@ def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str
 
 
 def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
-    """Both latencies begin when the query was to be issued."""
+    """Both latencies begin at the query's scheduled issue time."""
     pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
     pairs += [(keys.FIRST_TOKEN_PERCENTILES[rank], keys.RESULT_PERCENTILES[rank]) for rank in keys.PERCENTILES]
     for key, whole in pairs:
@@ -318,7 +319,7 @@ def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
-    """The tokens behind the first take the time between it and the end, each between the shortest and the longest."""
+    """The tokens after the first take the rest of the answer's time, each between the shortest and the longest time."""
     last, first = (
         read_number(log, keys.RESULT_MEAN_LATENCY_NS),
         read_number(log, keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS),
@@ -333,12 +334,12 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
 
 
 def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
-    """Compare conditions that LoadGen calls met with its own text and its own percentiles."""
+    """Compare conditions that LoadGen reports as met with its own text and its own percentiles."""
     met = log.find_line(keys.EARLY_STOPPING_MET)
     for key in _STOPPED:
         entry = log.find_line(key)
         if entry is None or met is None or met.value is not True:
-            continue  # where the one is not met, LoadGen may leave the other's empty
+            continue  # if one is not met, LoadGen may leave the other's text empty
         if log.scenario == "Server" and not str(entry.value).startswith(_RUN):
             yield contradict(log, key, show_value(entry), "LoadGen words it otherwise in Server")
         if "unsuccessful" in str(entry.value).lower():
@@ -358,26 +359,26 @@ def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
             yield contradict(log, keys.RESULT_PERF_CONSTRAINTS_MET, "true", derived, key)
 
 
-# Rates, latencies and counts of a performance run against the clock and the settings that they are derived from.
+# Check a performance run's rates, latencies and counts against the clock and the settings that determine them.
 
-_RATE_DIGITS = Decimal("0.00001")  # of a double with six significant digits
-_LONGEST_GAP = 40  # mean gaps between two queries of Server: a longer one comes once in e^40
-_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: more comes once in 10^15
-_PART = Decimal("1.25")  # of their latencies, by which queries one after the other may be apart
-_BETWEEN = Decimal("0.0005")  # seconds more, at least
+_RATE_DIGITS = Decimal("0.00001")  # error of a double with six significant digits
+_LONGEST_GAP = 40  # mean gaps between two Server queries: a longer gap occurs once in e^40
+_CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: a larger deviation occurs once in 10^15
+_PART = Decimal("1.25")  # of their latencies: the distance allowed between consecutive queries
+_BETWEEN = Decimal("0.0005")  # minimum number of seconds to add
 _CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
-_SLACK = Decimal("1.1")  # LoadGen's, of the samples that Offline needs
+_SLACK = Decimal("1.1")  # LoadGen's margin on the samples that Offline needs
 
 
 def _rounding(log: DetailLog) -> Decimal:
-    """Find the further rounding where the rates are those of a summary: it has two decimals."""
+    """Return the additional rounding error of rates read from a summary, which has two decimals."""
     return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
 
 @rule("log.rates", "rates that follow from counts and durations", sources=LOADGEN)
 def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:747 at v5.1.1) and ``IssueQueriesInternal``
-    (issue_query_controller.cc), which issues the queries of streams one after the other."""
+    (issue_query_controller.cc), which issues the streams' queries one after the other."""
     if log.scenario == "Offline":
         yield from _offline_rate(log)
         yield from _offline_size(log)
@@ -388,7 +389,7 @@ def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
-    """All samples are one query, and the slowest of them ends the run."""
+    """All samples form one query, which ends with the slowest of them."""
     stated, slowest = read_number(log, keys.RESULT_SAMPLES_PER_SECOND), read_number(log, keys.RESULT_MAX_LATENCY_NS)
     each, queries = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.RESULT_QUERY_COUNT)
     if stated is None or not slowest or each is None or queries is None:
@@ -396,7 +397,7 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     each = _pad(log, each)
     derived = each * queries * SECOND / slowest
     edge = _rounding(log)
-    # Releases before 5 divide by when the last sample in their order was done, which need not be the slowest.
+    # Releases before 5 divide by the completion time of the last sample in order, which need not be the slowest.
     most = derived * (2 if log.release < 5 else 1 + _RATE_DIGITS)
     if not derived * (1 - _RATE_DIGITS) - edge <= stated <= most + edge:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
@@ -410,18 +411,19 @@ _LOGS_PADDED = (5, 0, 11)
 
 
 def _pad(log: DetailLog, each: Decimal) -> Decimal:
-    """With equal issue the samples of a query are whole permutations of the set; before 5.0.11 LoadGen logs how many
-    there were before they were filled up (loadgen.cc, GenerateQueries)."""
+    """With equal issue, a query's samples are complete permutations of the set. LoadGen before 5.0.11 logs the number
+    before padding (loadgen.cc, GenerateQueries)."""
     found, asked = _RELEASE.match(log.version), read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     filled = log.get(keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION) is True
     if not filled or not asked or found is None or tuple(map(int, found.groups())) >= _LOGS_PADDED:
         return each
-    loaded = min(asked, read_number(log, keys.QSL_REPORTED_TOTAL_COUNT) or asked)  # it loads no more than there are
+    loaded = min(asked, read_number(log, keys.QSL_REPORTED_TOTAL_COUNT) or asked)  # it loads no more than exist
     return (each + loaded - 1) // loaded * loaded
 
 
 def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen asks for what the target rate needs and 10 % more, or the minimum, in whole permutations where asked."""
+    """LoadGen requests the samples for the target rate plus 10 %, or the minimum, padded to permutations for equal
+    issue."""
     issued, rate = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.EFFECTIVE_TARGET_QPS)
     least, duration = read_number(log, keys.REQUESTED_MIN_QUERY_COUNT), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
     loaded = read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
@@ -435,7 +437,7 @@ def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _issues_few(log: DetailLog) -> bool:
-    """In tests that issue each sample once, or one always, LoadGen counts otherwise."""
+    """Return True for tests that issue each sample once, or always the same one: LoadGen counts differently in them."""
     return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
 
 
@@ -447,13 +449,15 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
         return
     if scheduled and planned:
         derived = (count - 1) * SECOND / planned
-        # The generated duration ends one gap behind the last query, whose time the rate is of. Gaps are exponential.
+        # The generated duration ends one gap after the last query, and the rate covers only the time of that query.
+        # Gaps are exponential.
         most = derived * count / (count - _LONGEST_GAP) if count > _LONGEST_GAP else scheduled
         if not derived * (1 - DRIFT) <= scheduled <= most * (1 + DRIFT):
             why = f"{count:f} queries in {planned / SECOND:.6g} s are {derived:.6g}"
             key = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC
             yield contradict(log, key, f"{scheduled:f}", why, keys.GENERATED_QUERY_DURATION)
-        # The gap behind the last query is not awaited: it is issued when as many gaps are over as the rate is of.
+        # LoadGen does not wait for the gap after the last query: it issues that query after the gaps that the rate
+        # covers.
         yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         if slowest is not None:
@@ -468,20 +472,20 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
-    """One query after the other: together they take no longer than the run."""
+    """Queries run one after the other, so together they take no longer than the run."""
     count = read_number(log, keys.RESULT_QUERY_COUNT)
     key = keys.RESULT_MEAN_QUERY_LATENCY_NS if log.scenario == "MultiStream" else keys.RESULT_MEAN_LATENCY_NS
     mean = read_number(log, key)
     if count and mean:
         yield from _within_clock(log, key, count * mean / SECOND)
-        # The next query is issued once the thread that waits for the one before is woken, which other load on the
-        # machine delays by milliseconds. It delays answers as well: the slowest bounds the mean of such times.
+        # The next query is issued once the thread that waits for the previous one wakes up, which other load on the
+        # machine delays by milliseconds. It delays answers as well, so the slowest answer bounds the mean delay.
         slowest = read_number(log, key.replace("mean", "max")) or Decimal(0)
         overhead = count * max(_BETWEEN, slowest / SECOND)
         yield from _fills_clock(log, key, count * mean / SECOND * _PART + overhead)
     stated = read_number(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
     if stated and mean and log.scenario == "SingleStream":
-        # The mean is cut to whole nanoseconds.
+        # The mean is truncated to whole nanoseconds.
         low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
         edge = _rounding(log)
         if not low * (1 - _RATE_DIGITS) - edge <= stated <= high * (1 + _RATE_DIGITS) + edge:
@@ -490,8 +494,8 @@ def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    """The run ends with the last completion (``GetMaxCompletionTime``, loadgen.cc:553 at v5.1.1): no time of queries
-    that come one after the other is longer."""
+    """The run ends with the last completion (``GetMaxCompletionTime``, loadgen.cc:553 at v5.1.1), so the total time of
+    consecutive queries does not exceed it."""
     elapsed = read_longest_seconds(log)
     if elapsed is not None and seconds > elapsed + CLOCK + elapsed * DRIFT:
         why = f"that is {seconds:.6g} s of queries, and the run lasted {elapsed:.6g} s"
@@ -499,7 +503,7 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    """All was done after ``seconds``: the run ended then, by the same clock."""
+    """All queries were complete after ``seconds``, so the run ended then, by the same clock."""
     elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"

@@ -17,13 +17,13 @@ from reconciler.loadgen.settings import ACCURACY, PERFORMANCE, name_loadgen_scen
 from reconciler.loadgen.user_conf import audit_settings
 from reconciler.resource.settings import Settings
 
-_SLACK = Decimal("1.1")  # LoadGen fills an Offline query for 1.1 times the minimum duration
+_SLACK = Decimal("1.1")  # LoadGen sizes an Offline query for 1.1 times the minimum duration
 _STREAM_SPARE = 2  # and generates stream queries for twice the minimum duration
 
 
 class Prediction(Struct, frozen=True):
-    """Predicted run. ``seconds``: of the run itself; ``queries`` and ``samples``: expected to be issued (totals for
-    progress); ``generated``: queries that LoadGen generates in advance, which determine its memory use."""
+    """Predicted run. ``seconds``: run time; ``queries`` and ``samples``: expected number issued (totals for progress);
+    ``generated``: queries that LoadGen generates in advance, which determine its memory use."""
 
     seconds: float
     queries: int
@@ -41,10 +41,11 @@ def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
 
 
 def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0) -> Prediction:
-    """``settings`` under the names of specs: target_qps (decimal text), target_latency (ns), min_duration (ms), counts.
+    """Predict a run. ``settings`` use spec names: target_qps (decimal text), target_latency (ns), min_duration (ms),
+    counts.
 
-    ``mode`` is "performance" or "accuracy"; ``dataset_size`` counts when accuracy_sample_count is unset. A missing rate
-    counts as 1 query/s and a missing latency as LoadGen's default, as LoadGen itself would take them.
+    ``mode`` is "performance" or "accuracy"; ``dataset_size`` is used if accuracy_sample_count is unset. A missing rate
+    defaults to 1 query/s and a missing latency to LoadGen's default, as in LoadGen itself.
     """
     name = name_loadgen_scenario(scenario)
     size = (settings.get_number(keys.SAMPLES_PER_QUERY) or 8) if name == "MultiStream" else 1
@@ -71,7 +72,8 @@ def _offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
 
 
 def _accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
-    """Every sample once. Server accuracy runs also follow target_qps; streams issue one query after another."""
+    """Predict one pass over every sample. Server accuracy runs also follow target_qps; streams issue queries
+    sequentially."""
     queries = math.ceil(count / size)
     per_query = 1 / _rate(settings) if name in ("Server", "Offline") else _latency(name, settings)
     issued = 1 if name == "Offline" else queries
@@ -79,7 +81,7 @@ def _accuracy(name: str, settings: Settings, count: int, size: int) -> Predictio
 
 
 def _padded(count: int, settings: Settings) -> int:
-    """Equal issue (sample_concatenate_permutation) pads to whole permutations of the performance set."""
+    """Pad to complete permutations of the performance set for equal issue (sample_concatenate_permutation)."""
     loaded = settings.get_number(keys.PERFORMANCE_SAMPLE_COUNT)
     if not settings.get("sample_concatenate_permutation") or not loaded:
         return count
@@ -94,6 +96,6 @@ def _rate(settings: Settings) -> Decimal:
 
 
 def _latency(name: str, settings: Settings) -> Decimal:
-    """Seconds per query."""
+    """Return the seconds per query."""
     nanoseconds = settings.get_number(keys.TARGET_LATENCY) or (1_000_000 if name == "SingleStream" else 8_000_000)
     return Decimal(nanoseconds) / 1_000_000_000

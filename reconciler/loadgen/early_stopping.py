@@ -1,4 +1,4 @@
-"""LoadGen's early stopping: how many queries prove a latency percentile (inference rules, "early stopping").
+"""LoadGen's early stopping: the number of queries that prove a latency percentile (inference rules, "early stopping").
 
 With percentile p, confidence 0.99 and tolerance 0, t queries over the latency are compatible with the percentile when
 at least n(t) queries ran, the least n for which Binomial(n, 1 - p) gives at most t with probability at most 0.01.
@@ -16,7 +16,8 @@ _DOUBT = 0.01  # 1 - confidence
 
 
 def compute_least_queries(over: int, percentile: Decimal) -> int:
-    """n(t): queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99, 99.9."""
+    """Return n(t), the queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99,
+    99.9."""
     rate = _rate(percentile)
     low, high = over, 64 + 2 * over
     while _at_most(over, high, rate) > _DOUBT:
@@ -31,8 +32,8 @@ def compute_least_queries(over: int, percentile: Decimal) -> int:
 
 
 def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> int | None:
-    """How many queries prove the percentile where this share of them is late: more queries bring more late ones with
-    them. None where ``most`` are not enough."""
+    """Return how many queries prove the percentile if this share of them is late. More queries include more late ones.
+    Return None if ``most`` are not enough."""
 
     def suffice(queries: int) -> bool:
         return is_allowed_over(math.ceil(queries * late), queries, percentile)
@@ -49,12 +50,12 @@ def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> i
 
 
 def is_allowed_over(over: int, queries: int, percentile: Decimal) -> bool:
-    """True where n(``over``) <= ``queries``."""
+    """Return True if n(``over``) <= ``queries``."""
     return over < 0 or _at_most(over, queries, _rate(percentile)) <= _DOUBT
 
 
 def compute_allowed_over(queries: int, percentile: Decimal) -> int:
-    """The greatest t with n(t) <= ``queries``; -1 when even no query over the latency would not prove it."""
+    """Return the greatest t with n(t) <= ``queries``; -1 if even zero queries over the latency would not prove it."""
     rate = _rate(percentile)
     low, high = -1, math.ceil(queries * rate) + 1
     while high - low > 1:
@@ -73,7 +74,8 @@ def _rate(percentile: Decimal) -> float:
 
 
 def _at_most(over: int, queries: int, rate: float) -> float:
-    """P(Binomial(queries, rate) <= over), or some number above the doubt when it certainly is above."""
+    """Return P(Binomial(queries, rate) <= over), or some number above ``_DOUBT`` if the probability certainly exceeds
+    it."""
     if over >= queries:
         return 1.0
     logarithm = (
@@ -85,7 +87,7 @@ def _at_most(over: int, queries: int, rate: float) -> float:
     )
     term = math.exp(logarithm)
     if over > queries * rate:
-        return 0.5  # beyond the mean: the median is at most one away from it
+        return 0.5  # above the mean: the median differs from it by at most one
     total, count = 0.0, over
     while count >= 0 and term > total * 1e-17:
         total += term

@@ -1,5 +1,5 @@
-"""Fingerprints that two runs never share, whatever dates their logs have: latencies in nanoseconds, and the logger's
-clock.
+"""Fingerprints that two runs never share, regardless of the dates in their logs: latencies in nanoseconds, and the
+logger's clock.
 
 A copied log with changed dates keeps them. Among 6,471 logs of two published rounds, no two different logs shared a
 fingerprint.
@@ -13,12 +13,12 @@ import re
 from reconciler.loadgen.log import DetailLog
 
 _LATENCY = re.compile(r"result_\S*latency_ns")
-_LEAST = 4  # different latencies: fewer may be those of two short runs by chance
+_LEAST = 4  # different latencies: two short runs may share fewer by chance
 
 
 def find_fingerprints(log: DetailLog) -> tuple[str, ...]:
-    """Return fingerprints, each of which identifies the run; empty for a log without measurements and without the
-    logger's end time."""
+    """Return fingerprints that each identify the run. The result is empty for a log without measurements and without
+    the logger's end time."""
     found = []
     latencies = [(key, log.get(key)) for key in log.index.choose(_LATENCY)]
     if len({str(value) for _, value in latencies}) >= _LEAST:

@@ -1,4 +1,4 @@
-"""Result of a check of a detail log, and how checks read values: non-numeric values count as absent."""
+"""Result of a detail log check. When checks read values, non-numeric values count as absent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.quantities import is_whole, show_count
 
-CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks, and their resolution, may differ
-ENDING = Decimal(2)  # seconds by which dates may be off that LoadGen took of one clock: more is worth a word
-DRIFT = Decimal("0.01")  # of a duration: more is an ERROR of LoadGen's
+CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks may differ, including their resolution
+ENDING = Decimal(2)  # seconds by which dates that LoadGen took from one clock may differ: more is reported
+DRIFT = Decimal("0.01")  # of a duration: LoadGen logs an ERROR for more
 SECOND = 1_000_000_000  # in nanoseconds
 _CENTURY = 100 * 365 * 86400 * SECOND
 
 
-LOADGEN = ("LoadGen",)  # the source of the rules of a log: its code, which their docstrings name
+LOADGEN = ("LoadGen",)  # the source of the rules for a log: its code, which their docstrings name
 CLOCK_KEPT = "the clock of the machine was not set during the run"  # the premise of a doubt
 
 
@@ -51,11 +51,11 @@ def contradict(log: DetailLog, key: str, stated: str, derived: str, source: str 
 
 
 def read_run_seconds(log: DetailLog) -> Decimal | None:
-    """How long the run took by LoadGen's own clock; None where the dates of its log do not show that.
+    """Return the run time by LoadGen's own clock; None if the log's dates do not show it.
 
-    power_end is power_begin and the time from the start to the last completion by the clock that latencies are of
-    (``IssueQueries``, loadgen.cc:555 at v5.1.1, since v0.7), and the logger counts milliseconds of that clock, too. So
-    a clock that is set changes all of them alike. Dates that do not fit the logger were not written so.
+    power_end is power_begin plus the time from the start to the last completion, by the clock that measures latencies
+    (``IssueQueries``, loadgen.cc:555 at v5.1.1, since v0.7). The logger also counts milliseconds of that clock, so
+    setting the clock changes all of them equally. LoadGen did not write dates that do not match the logger.
     """
     elapsed, counted = elapsed_seconds(log), log.index.ended_at
     if elapsed is None or elapsed < 0 or (counted is not None and elapsed > counted / 1000 + ENDING):
@@ -70,9 +70,9 @@ def read_longest_seconds(log: DetailLog) -> Decimal | None:
 
 
 def is_wrapped(log: DetailLog, mean: Decimal) -> bool:
-    """True where a mean is that of a sum below 0, which a clock that was set back makes: LoadGen divides it by an
-    unsigned count (``ProcessLatencies``, results.cc:32 at v5.1.1), so that all latencies together seem to be of
-    centuries."""
+    """Return True if a mean comes from a negative sum, which a clock that was set back produces. LoadGen divides the
+    sum by an unsigned count (``ProcessLatencies``, results.cc:32 at v5.1.1), so the latencies seem to total centuries.
+    """
     return mean * (read_number(log, keys.RESULT_QUERY_COUNT) or 0) > _CENTURY
 
 

@@ -1,4 +1,4 @@
-"""The lines of LoadGen's detail log that anything reads, in one table, and what a spec calls LoadGen's settings.
+"""Table of all lines of LoadGen's detail log that are read, and the spec names of LoadGen's settings.
 
 ``LogKey`` is the key itself, as text. Sources: ``LogRequestedTestSettings`` and ``LogEffectiveSettings``
 (test_settings_internal.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), ``LogLoadgenVersion`` (version.cc) and
@@ -14,10 +14,10 @@ from msgspec import Struct
 SINGLE_STREAM, MULTI_STREAM, SERVER, OFFLINE = "SingleStream", "MultiStream", "Server", "Offline"
 STREAMS = (SINGLE_STREAM, MULTI_STREAM)
 PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
-# The first release whose lines were compared with its sources; of earlier ones less is judged.
+# The first release whose lines were compared with its sources; fewer checks apply to earlier ones.
 FIRST_KNOWN_RELEASE = 4
 
-# Names of a run's settings in a spec; ``reconciler.loadgen.settings`` has their table.
+# Spec names of a run's settings; the table is in ``reconciler.loadgen.settings``.
 TARGET_QPS, TARGET_LATENCY = "target_qps", "target_latency"
 TARGET_LATENCY_PERCENTILE, SAMPLES_PER_QUERY = "target_latency_percentile", "samples_per_query"
 MIN_DURATION, MAX_DURATION = "min_duration", "max_duration"
@@ -41,14 +41,14 @@ _REQUIRED: list[_Row] = []
 
 
 def _require(key: str, *scenarios: str, timed: bool = False, tokens: bool | None = None) -> str:
-    """A key that LoadGen logs without a condition: in every run of these scenarios (of all, where none is named), of
-    performance runs alone where ``timed``, and only where token latencies are, or are not, measured (``tokens``)."""
+    """Declare a key that LoadGen logs unconditionally in every run of these scenarios (all if none is passed).
+    ``timed``: in performance runs only; ``tokens``: only if token latencies are, or are not, measured."""
     _REQUIRED.append(_Row(key, scenarios, timed, tokens))
     return key
 
 
 def list_required(scenario: str, *, timed: bool, tokens: bool) -> Iterator[str]:
-    """The keys of every run of a scenario. ``timed``: a performance run; ``tokens``: it measures token latencies."""
+    """List the keys of every run of a scenario. ``timed``: performance runs; ``tokens``: runs that measure tokens."""
     for row in _REQUIRED:
         fits = (not row.scenarios or scenario in row.scenarios) and row.tokens in (None, tokens)
         if fits and (timed or not row.timed):
@@ -64,7 +64,7 @@ QSL_REPORTED_TOTAL_COUNT = _require("qsl_reported_total_count")
 QSL_REPORTED_PERFORMANCE_COUNT = _require("qsl_reported_performance_count")
 REQUESTED_PERFORMANCE_SAMPLE_COUNT_OVERRIDE = _require("requested_performance_sample_count_override")
 
-# Settings as requested, an audit.config applied, and as effective after LoadGen's own adjustments.
+# Settings as requested, with an audit.config applied, and as effective after LoadGen's own adjustments.
 REQUESTED_SCENARIO = _require("requested_scenario")
 REQUESTED_TEST_MODE = _require("requested_test_mode")
 REQUESTED_MIN_DURATION_MS = _require("requested_min_duration_ms")
@@ -103,7 +103,7 @@ GENERATED_QUERY_COUNT = _require("generated_query_count")
 GENERATED_SAMPLES_PER_QUERY = _require("generated_samples_per_query")
 GENERATED_QUERY_DURATION = _require("generated_query_duration")
 
-# The build of LoadGen.
+# LoadGen's build.
 LOADGEN_BUILD_DATE_UTC = _require("loadgen_build_date_utc")
 LOADGEN_GIT_COMMIT_DATE = _require("loadgen_git_commit_date")
 LOADGEN_GIT_LOG_MESSAGE = _require("loadgen_git_log_message")
@@ -148,7 +148,7 @@ RESULT_SCHEDULED_SAMPLES_PER_SEC = _require("result_scheduled_samples_per_sec", 
 RESULT_COMPLETED_SAMPLES_PER_SEC = _require("result_completed_samples_per_sec", SERVER, timed=True)
 RESULT_SAMPLES_PER_SECOND = _require("result_samples_per_second", OFFLINE, timed=True)
 
-# Results of performance runs that measure the latencies of tokens.
+# Results of performance runs that measure token latencies.
 EARLY_STOPPING_TTFT_RESULT = _require("early_stopping_ttft_result", timed=True, tokens=True)
 EARLY_STOPPING_TPOT_RESULT = _require("early_stopping_tpot_result", timed=True, tokens=True)
 _WITH_FIRST_TOKENS = (SINGLE_STREAM, MULTI_STREAM, SERVER)

@@ -22,7 +22,7 @@ from reconciler.loadgen.log_line import MARKER, WRITER, ListLine, LogLine, find_
 from reconciler.resource.lazy_property import lazy_property
 
 _HIDDEN = b"\r" + MARKER
-TEXT_MARKER = b'"pid": '  # how a log of before v1.0 begins
+TEXT_MARKER = b'"pid": '  # beginning of logs before v1.0
 AUDIT_TEXT = "Found Audit Config file"
 _PROCESS = b'"pid": '
 _ENDING, _ENDING_LENGTH = re.compile(rb'"pid": (\d++), "tid": \d++\}\}\s*+\Z'), 48
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class DetailLog(Struct, frozen=True, dict=True):
-    """Parsed detail log. ``file`` is used in messages only; ``length`` is the number of lines."""
+    """Parsed detail log. ``file``: used in messages only; ``length``: number of lines."""
 
     file: str
     index: LogIndex
@@ -59,7 +59,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         return self.get(f"effective_{name}", default)
 
     def compute_once(self, make: Callable[[DetailLog], T]) -> T:
-        """Compute a function of this log once for all identical files, whatever their names."""
+        """Compute a function of this log once for all identical files, regardless of their names."""
         made = self.index.made
         if make not in made:
             made[make] = make(self)
@@ -68,11 +68,11 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @lazy_property
     def lines(self) -> tuple[LogLine, ...]:
-        """Every entry, in the order of the log."""
+        """Return every entry in log order."""
         return tuple(self.index.list_lines())
 
     def list_entries(self, key: str) -> tuple[LogLine, ...]:
-        """Every line of a key."""
+        """Return every line of a key."""
         return tuple(self.index.list_entries(key))
 
     @lazy_property
@@ -89,12 +89,12 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @lazy_property
     def version(self) -> str:
-        """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty when not logged."""
+        """LoadGen's release and revision, as in "6.0.17 @ d6147c7eb7"; empty if not logged."""
         return str(self.get(keys.LOADGEN_VERSION, ""))
 
     @lazy_property
     def release(self) -> int:
-        """The first number of LoadGen's release; 0 for those before 2, which call themselves ".5a1"."""
+        """The first number of LoadGen's release; 0 for releases before 2, which log ".5a1"."""
         first = self.version.partition(".")[0]
         return int(first[:_DIGITS]) if first.isdecimal() and first.isascii() else 0
 
@@ -110,12 +110,12 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @property
     def serves_both(self) -> bool:
-        """True if one run measured and answered, as with releases before 4: its log is published twice."""
+        """True if one run both measured and logged answers, as with releases before 4: its log is published twice."""
         return self.mode == "SubmissionRun" and self.release < _FIRST_APART
 
     @property
     def validity(self) -> str:
-        """LoadGen's verdict, VALID or INVALID; empty for accuracy runs and for a run that did not end."""
+        """LoadGen's verdict, VALID or INVALID; empty for accuracy runs and for runs that did not end."""
         return str(self.get(keys.RESULT_VALIDITY, ""))
 
     @property
@@ -124,7 +124,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     @property
     def audit(self) -> LogLine | None:
-        """The warning that LoadGen took settings from an audit.config: a compliance run, or a file left behind."""
+        """The warning that LoadGen read settings from an audit.config: a compliance run, or a leftover file."""
         return next((e for e in self.warnings if isinstance(e.value, str) and e.value.startswith(AUDIT_TEXT)), None)
 
     @lazy_property
@@ -155,7 +155,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
 @functools.lru_cache(maxsize=256)
 def _read_time(text: str) -> datetime:
-    """ValueError where it is none. Digits in their places are read in a fifth of strptime's time."""
+    """Raise ValueError for an invalid time. Reading digits at fixed positions takes a fifth of strptime's time."""
     if (found := _DIGITS_OF_TIME.fullmatch(text)) is not None:
         month, day, year, hour, minute, second, fraction = found.groups()
         microsecond = int(fraction.ljust(6, "0"))
@@ -164,7 +164,8 @@ def _read_time(text: str) -> datetime:
 
 
 def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
-    """Parse the bytes of a detail log. LogError (file:line) on a missing marker, broken JSON, an entry without key."""
+    """Parse the bytes of a detail log. Raise LogError (file:line) for a missing marker, broken JSON, or an entry
+    without a key."""
     if not data or data.isspace():
         problem = f"{file}:1: it is empty: LoadGen wrote nothing"
         raise LogError(problem, fix="see what the program printed: its run never began")
@@ -182,8 +183,8 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
 
 
 class _Reader(Struct):
-    """Reads a log from its beginning on. ``writers``: the processes that its lines name, None among them where it takes
-    a closer look. ``listed``: there was a list. ``looked``: for batches, once there may have been some."""
+    """Reader of a log. ``writers``: the processes named by its lines, with None if a closer look is needed. ``listed``:
+    a list was read. ``looked``: batches were searched for, once a list made them possible."""
 
     data: bytes
     file: str
@@ -220,7 +221,7 @@ class _Reader(Struct):
         self.rows += plain
 
     def _take_batches(self, at: int) -> int:
-        """Take the batches; gives where they end; 0 where none begin, as they do once at most."""
+        """Read the batches and return where they end; 0 if none begin here. They begin once at most."""
         if self.looked or not self.listed or not (lines := list_batch_lines(self.data, at, self.rows)):
             return 0
         self.looked, self.batches = True, match_batches(self.data, at, len(self.rows), lines)
@@ -230,7 +231,7 @@ class _Reader(Struct):
         return self.batches.places[-1]
 
     def _take_other(self, at: int) -> int:
-        """Take another line; gives where the next line begins."""
+        """Read another line and return where the next line begins."""
         if at >= len(self.data):
             return at
         found = self.data.find(b"\n", at)
@@ -245,7 +246,7 @@ class _Reader(Struct):
 
 
 def _read_writer(data: bytes, begin: int, end: int) -> bytes | None:
-    """The process that the end of a line names; None where there is none."""
+    """Return the process named at the end of a line; None if there is none."""
     found = _ENDING.search(data, max(begin, end - _ENDING_LENGTH), end)
     return found[1] if found else None
 

@@ -31,7 +31,7 @@ from reconciler.loadgen.log_line import (
 # Keys of a detail log in order. Most of a round's thousands of logs share a few orders, so a search in one applies to
 # all logs with the same order.
 
-_LONGEST = 4096  # rows of logs whose order is remembered; most have hundreds
+_LONGEST = 4096  # rows of logs whose order is cached; most have hundreds
 Placed = tuple[tuple[str, int], ...]  # keys, and the row of each
 
 
@@ -47,20 +47,21 @@ class KeyOrder(Struct, frozen=True):
     _pairs: dict[tuple[str, str], tuple[tuple[str, int, str, int], ...]] = field(default_factory=dict)
 
     def choose(self, shape: re.Pattern[str]) -> Placed:
-        """The first row of each key that is of a shape."""
+        """Return the first row of each key that matches a pattern."""
         if shape not in self._chosen:
             self._chosen[shape] = tuple((key, at) for key, at in self.first.items() if shape.fullmatch(key))
         return self._chosen[shape]
 
     def group(self, find: Callable[[str], tuple[int, ...]]) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
-        """The first row of each key for which something is found, with that."""
+        """Return the first row of each key with a non-empty result of ``find``, with that result."""
         if find not in self._grouped:
             found = ((key, at, find(key)) for key, at in self.first.items())
             self._grouped[find] = tuple(item for item in found if item[2])
         return self._grouped[find]
 
     def pair(self, beginning: str, other: str) -> tuple[tuple[str, int, str, int], ...]:
-        """Keys that begin so, each with the one that begins with ``other`` instead, and their first rows."""
+        """Return keys with a prefix, each with its counterpart that has the prefix ``other``, and the first row of
+        both."""
         if (beginning, other) not in self._pairs:
             twins = ((key, at, other + key.removeprefix(beginning)) for key, at in self.first.items())
             self._pairs[beginning, other] = tuple(
@@ -88,21 +89,21 @@ def _order(keys: tuple[str | None, ...]) -> KeyOrder:
 _order_lately = functools.lru_cache(maxsize=128)(_order)
 
 
-Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line that LoadGen's logger did not write
+Row = LogLine | ListLine | re.Match[bytes] | None  # None: a line not written by LoadGen's logger
 ANY_KEY = re.compile(r".*", re.DOTALL)
 _MINUS = ord("-")
 _CLOCK = re.compile(rb', "time_ms": (\d{1,15}\.\d{1,9})')
 
 
 class _Rows(Struct):
-    """The lines of a log, made when they are asked for; but ``skipped`` ones behind the first ``above``."""
+    """Lines of a log, parsed on request. ``skipped`` lines after the first ``above`` are not among them."""
 
     rows: list[Row]
     above: int
     skipped: int
 
     def number(self, at: int) -> int:
-        """The 1-based line of a row."""
+        """Return the 1-based line of a row."""
         return at + 1 if at < self.above else at + 1 + self.skipped
 
     def read(self, at: int) -> LogLine:
@@ -117,8 +118,7 @@ class _Rows(Struct):
 
 
 class _FirstLines(dict[str, LogLine | None]):
-    """First line of each key that is asked for; None for one that no line has. A rule asks for most keys, and many
-    rules do."""
+    """First line of each requested key; None if no line has it. Many rules request most of the keys."""
 
     def __init__(self, first: Mapping[str, int], rows: _Rows) -> None:
         super().__init__()
@@ -131,13 +131,13 @@ class _FirstLines(dict[str, LogLine | None]):
 
 
 class LogIndex(Mapping[str, LogLine]):
-    """The first line of each key, in the order of the log; a value is made of its text when it is asked for.
+    """First line of each key, in log order; values are parsed on request.
 
-    ``rows``: those of the log but for ``batches``, whose keys others before them have. ``flagged``: the rows that
-    LoadGen calls an error or a warning. ``first``: as ``get``, and faster. ``made``: what others make of the log.
-    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its lines of power_begin and of
-    power_end; None where it wrote none. ``one_process``: all lines name the same one. ``structured``: they are objects,
-    as since v1.0.
+    ``rows``: rows of the log, without ``batches``, which repeat earlier keys. ``flagged``: rows that LoadGen marks as
+    an error or a warning. ``first``: like ``get``, but faster. ``made``: values that other code computed from the log.
+    ``began_at``, ``ended_at``: milliseconds from the start of LoadGen's logger to its power_begin and power_end lines;
+    None if it wrote none. ``one_process``: all lines name the same process. ``structured``: lines are objects, as since
+    v1.0.
     """
 
     structured = True
@@ -169,7 +169,7 @@ class LogIndex(Mapping[str, LogLine]):
         return self._rows.read(self._first[key])
 
     def find_line_number(self, key: str) -> int:
-        """The 1-based line of a key, 0 when it is absent."""
+        """Return the 1-based line of a key, 0 if it is absent."""
         at = self._first.get(key)
         return 0 if at is None else self._rows.number(at)
 
@@ -183,8 +183,8 @@ class LogIndex(Mapping[str, LogLine]):
         return len(self._first)
 
     def list_pairs(self, beginning: str, other: str) -> list[tuple[str, str]]:
-        """Keys that begin so, each with the one that begins with ``other`` instead; but pairs of which it is plain that
-        they state one value in one way."""
+        """Return keys with a prefix, each with its counterpart that has the prefix ``other``. Pairs that state one
+        value in the same notation are left out."""
         return [
             (key, twin)
             for key, at, twin, twin_at in self._order.pair(beginning, other)
@@ -200,13 +200,13 @@ class LogIndex(Mapping[str, LogLine]):
         return [key for key in keys if key not in first]
 
     def list_unlike(self, find_groups: Callable[[str], tuple[int, ...]]) -> list[str]:
-        """Keys whose first line is no plain one with a value that one of their groups matches, below 0 none; but those
-        of no groups."""
+        """Return keys whose first line is not a plain one with a non-negative value that matches one of the key's
+        groups. Keys without groups are left out."""
         texts = self._texts
         return [key for key, at, groups in self._order.group(find_groups) if not _is_like(texts[at], groups)]
 
     def list_repeated(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
-        """Lines with a key that begins so and that another line before them has."""
+        """Return lines with these key prefixes whose key an earlier line has, too."""
         return self._with_batches([at for key, at in self._order.others if key.startswith(beginnings)], beginnings)
 
     def list_entries(self, key: str) -> Iterator[LogLine]:
@@ -216,12 +216,12 @@ class LogIndex(Mapping[str, LogLine]):
         return [self._first[key], *(at for name, at in self._order.others if name == key)] if key in self._first else []
 
     def find_lists(self, key: str) -> list[tuple[bytes, int, int]]:
-        """Find a text of every line of a key, and where in it the list of the line is; none where one is not just a
+        """Return the text and the position of the list in every line of a key; empty if any line contains more than a
         list."""
         rows, batches = self._list_rows(key), self._batches
         own = [self._texts[at] for at in rows]
         lists = [(row.data, *row.place) for row in own if isinstance(row, ListLine)]
-        if len(lists) < len(own):  # of a key of batches, too, as lines before them have it
+        if len(lists) < len(own):  # true for a key of batches, too, as earlier lines have it
             return []
         if batches is not None and key == batches.keys[0]:
             above = bisect.bisect_left(rows, self._rows.above)
@@ -232,7 +232,7 @@ class LogIndex(Mapping[str, LogLine]):
         return self._with_batches([at for at, row in enumerate(self._texts) if row is not None], ("",))
 
     def _with_batches(self, rows: list[int], beginnings: tuple[str, ...]) -> Iterator[LogLine]:
-        """These rows, which are in the order of the log, and in their place the lines of batches that begin so."""
+        """Return these rows, which are in log order, and at their position the batch lines with these key prefixes."""
         above = bisect.bisect_left(rows, self._rows.above)
         yield from map(self._rows.read, rows[:above])
         if self._batches is not None:
@@ -240,12 +240,12 @@ class LogIndex(Mapping[str, LogLine]):
         yield from map(self._rows.read, rows[above:])
 
     def choose(self, shape: re.Pattern[str]) -> list[str]:
-        """Keys of a shape."""
+        """Return the keys that match a pattern."""
         return [key for key, _ in self._order.choose(shape)]
 
     def list_texts(self, shape: re.Pattern[str] = ANY_KEY) -> list[tuple[str, int, bytes]]:
-        """(key, 1-based line, text) of the first lines of keys of a shape, of those with plain values, as LoadGen
-        itself writes them."""
+        """Return (key, 1-based line, text) of the first line of each key that matches a pattern, if it has a plain
+        value in LoadGen's own notation."""
         return [
             (key, self._rows.number(at), row[0])
             for key, at in self._order.choose(shape)
@@ -253,7 +253,7 @@ class LogIndex(Mapping[str, LogLine]):
         ]
 
     def list_flagged(self) -> Iterator[LogLine]:
-        """Lines that LoadGen calls an error or a warning."""
+        """Return lines that LoadGen marks as an error or a warning."""
         return map(self._rows.read, self._flagged)
 
 
@@ -270,20 +270,20 @@ def _read_clock(row: Row) -> Decimal | None:
     return Decimal(found[1].decode()) if found else None
 
 
-# Batches of samples in a detail log: an accuracy run loads its library part by part, and LoadGen logs the same lines
-# of each part, behind its list of samples. They are most lines of the logs of a round, and only the lists are ever
-# asked for: a batch is matched as a whole, and a line of it is made when it is asked for.
+# Batches of samples in a detail log. An accuracy run loads its library in parts, and LoadGen logs the same lines for
+# each part, after its list of samples. They make up most lines of a round's logs, and only the lists are ever
+# requested, so a batch is matched as a unit, and its lines are parsed on request.
 
-_MOST_LINES = 32  # of a batch; LoadGen's have a dozen
-_FEWEST = 8  # batches: to match fewer as a whole takes longer than to match their lines
+_MOST_LINES = 32  # per batch; LoadGen's have a dozen
+_FEWEST = 8  # batches: matching fewer as a unit takes longer than matching their lines
 BatchLine = tuple[bytes, bytes]  # its key, and the source file that wrote it, in quotes
 _LIST = MARKER + b' {"key": "%b", "value": ['
 
 
 class SampleBatches(Struct, frozen=True):
-    """Batches that follow each other. ``above``: how many lines of the log are before them. ``keys``: of the lines of
-    each, that of its list first. ``places``: where each begins in ``data``, and where the last one ends. ``lists``:
-    where their lists are. ``writers``: the processes that wrote them."""
+    """Consecutive batches. ``above``: number of log lines before them. ``keys``: keys of the lines of each batch, that
+    of the list first. ``places``: start of each batch in ``data``, and the end of the last one. ``lists``: positions of
+    their lists. ``writers``: processes that wrote them."""
 
     data: bytes
     above: int
@@ -294,11 +294,11 @@ class SampleBatches(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """In lines."""
+        """Number of lines."""
         return len(self.lists) * len(self.keys)
 
     def read(self, beginnings: tuple[str, ...]) -> Iterator[LogLine]:
-        """The lines with a key that begins so."""
+        """Return the lines with these key prefixes."""
         wanted = [at for at, key in enumerate(self.keys) if key.startswith(beginnings)]
         for batch, begin in enumerate(self.places[:-1] if wanted else ()):
             number = self.above + batch * len(self.keys) + 1
@@ -311,8 +311,8 @@ class SampleBatches(Struct, frozen=True):
 
 
 def list_batch_lines(data: bytes, begin: int, rows: Sequence[object]) -> tuple[BatchLine, ...]:
-    """List the lines of the batch that ends the rows of a log, where another one may begin at ``begin``; () where none
-    does. A row is a line, or what matched it."""
+    """List the lines of the batch that ends the rows of a log if another one may begin at ``begin``; () if none does. A
+    row is a line, or the match of one."""
     lines: list[BatchLine] = []
     for row in reversed(rows[-_MOST_LINES:]):
         if isinstance(row, re.Match):
@@ -330,15 +330,15 @@ def _find_source(data: bytes, begin: int, end: int) -> bytes:
 
 
 def match_batches(data: bytes, begin: int, above: int, lines: tuple[BatchLine, ...]) -> SampleBatches | None:
-    """Match the batches from ``begin`` on whose lines are these, as LoadGen writes them. None where they are few, so
-    that they must be read line by line."""
+    """Match the batches from ``begin`` on that consist of these lines in LoadGen's notation. Return None if there are
+    only a few, which must then be read line by line."""
     head = _LIST % lines[0][0]
     if not _has_several(data, head, begin):
         return None
     rest = _shape_rest(lines)
     places, lists, writers, at = [begin], [], set[bytes](), begin
     while data.startswith(head, at):
-        # Lists are parsed when they are asked for.
+        # Lists are parsed on request.
         behind = data.find(b"]", at) + 1
         found = rest.match(data, behind) if behind else None
         if found is None or data.find(b"\n", at, behind) >= 0 or data.find(b"\\", at, behind) >= 0:
@@ -360,7 +360,7 @@ def _has_several(data: bytes, head: bytes, begin: int) -> bool:
 
 @functools.lru_cache(maxsize=16)
 def _shape_rest(lines: tuple[BatchLine, ...]) -> re.Pattern[bytes]:
-    """Shape of the rest behind a list of samples, with these lines: those of one source name the same."""
+    """Build the pattern of these lines after a list of samples: lines from the same source name the same file."""
     groups, parts = {lines[0][1]: FILE_OF_BATCH}, [BEHIND_LIST]
     for key, source in lines[1:]:
         known = groups.get(source)

@@ -1,6 +1,5 @@
-"""One line of ``mlperf_log_detail.txt``: a JSON object behind ``:::MLLOG``. Nearly all have a plain value and are
-matched as text; the others are read as JSON, lists of samples (megabytes for some benchmarks) only when they are asked
-for."""
+"""One line of ``mlperf_log_detail.txt``: a JSON object after ``:::MLLOG``. Nearly all have a plain value and are
+matched as text. The others are read as JSON; lists of samples (megabytes for some benchmarks) are parsed on request."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ import msgspec
 from reconciler.errors import LogError
 
 MARKER = b":::MLLOG"
-# A line as LoadGen itself writes it, with a plain value: it needs no JSON reader. Lists, escaped text and numbers of
-# hundreds of digits do. The process is that of a line which is neither error nor warning.
+# A line with a plain value in LoadGen's own notation, which needs no JSON reader. Lists, escaped text and numbers of
+# hundreds of digits do need one. Only a line that is neither error nor warning has the process matched.
 _TEXT, _KEY, _COUNT = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"', rb"(?:0|[1-9][0-9]*+)"
 _STAMP = (
     rb', "time_ms": '
@@ -47,20 +46,20 @@ _LINE = (
     + rb"\}\}[^\S\n]*+(?:\n|\Z)"
 )
 _PLAIN = re.compile(_LINE)
-# The same but that keys, and texts which are never read, may have a backslash or a line end, which is looked for
-# afterwards: matched in two thirds of the time.
+# The same, except that keys and texts that are never read may contain a backslash or a line end. These are searched for
+# afterwards. This takes two thirds of the time.
 _NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
 VALUES = FLAG, INTEGER, DECIMAL, TEXT = 2, 3, 4, 5  # the groups of a value
-WRITER = 6  # and of the process; those behind match in an error or a warning
-# Shape of a list of loaded samples: there is one for each set, each of many kilobytes.
+WRITER = 6  # and of the process; the groups after it match in an error or a warning
+# Pattern of a list of loaded samples: each set has one, of many kilobytes.
 _LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
 _ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
 _LIST_END = re.compile(
     _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + _COUNT + rb', "tid": ' + _COUNT + rb"\}\}"
 )
-# Behind a list of samples, and a line of a key: as LoadGen writes them, neither error nor warning. The first has what
-# the others repeat, which is compared faster than it is matched; the process in no more digits than a system has. The
-# source file of a line is filled in: a group of its own, or one before it.
+# The text after a list of samples, and a line of a key, in LoadGen's notation, neither error nor warning. The first
+# contains the text that the others repeat, since comparing is faster than matching. The process has no more digits than
+# a system allows. A line's source file is filled in: as a new group, or as a reference to an earlier one.
 _REPEATED = rb', "namespace": %b, "event_type": %b, "metadata": \{"is_error": false, "is_warning": false, "file": ' % (
     _TEXT,
     _TEXT,
@@ -77,11 +76,11 @@ LINE_OF_KEY = (
     rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+)%b"
     % (_TEXT, _BEHIND % (rb"\1%b", rb"\3"))
 )
-_LARGEST_EXPONENT = 400  # beyond what LoadGen's doubles hold; an integer of a million digits would take minutes
+_LARGEST_EXPONENT = 400  # beyond the range of LoadGen's doubles; an integer of a million digits would take minutes
 
 
 def _parse_double(text: str) -> Decimal:
-    """ValueError for what no double comes near to."""
+    """Raise ValueError for a number outside a double's range."""
     try:
         value = Decimal(text)
     except ArithmeticError as error:
@@ -91,12 +90,12 @@ def _parse_double(text: str) -> Decimal:
     return value
 
 
-# strict=False: a git log message that LoadGen records may hold control characters.
+# strict=False: a git log message that LoadGen records may contain control characters.
 _DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One entry: ``line`` is 1-based. ``raw`` holds the JSON of a list, whose ``value`` is then None."""
+    """One entry. ``line`` is 1-based. ``raw`` contains the JSON of a list, whose ``value`` is then None."""
 
     key: str
     value: Any
@@ -106,7 +105,8 @@ class LogLine(msgspec.Struct, frozen=True):
     raw: bytes = b""
 
     def read(self) -> Any:
-        """The value, decoded now if it was put off; decimals as Decimal. None where a long line holds no JSON."""
+        """Return the value, decoded now if that was deferred, with decimals as Decimal; None if a long line contains no
+        JSON."""
         if not self.raw:
             return self.value
         try:
@@ -115,7 +115,8 @@ class LogLine(msgspec.Struct, frozen=True):
             return None
 
     def read_integers(self) -> list[int]:
-        """The integers of a list, whatever else it has; of a list of thousands in a fraction of the time."""
+        """Return the integers of a list and skip other items. A list of thousands takes a fraction of the time of
+        ``read``."""
         if self.raw:
             try:
                 return _INTEGERS.decode(self.raw).value
@@ -126,8 +127,9 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 class ListLine(msgspec.Struct, frozen=True):
-    """A line of a list as LoadGen writes it, to the end: of an object that names its key twice, readers of JSON take
-    the last. ``begin``, ``end``: of its object in ``data``; ``place``: of the list, on which alone its value depends.
+    """A line with a list in LoadGen's notation, matched to its end, because JSON readers use the last of two equal
+    keys. ``begin``, ``end``: of its object in ``data``; ``place``: position of the list, which alone determines its
+    value.
     """
 
     key: str
@@ -141,7 +143,7 @@ class ListLine(msgspec.Struct, frozen=True):
 
 
 def find_list(data: bytes, begin: int, end: int) -> ListLine | None:
-    """Find a list that is all between ``begin`` and ``end``, but for blanks."""
+    """Find a list that fills the text between ``begin`` and ``end``, except for blanks."""
     found = _LIST.match(data, begin, end)
     if found is None:
         return None
@@ -175,8 +177,8 @@ NAMES = _Names()
 
 
 def match_lines(data: bytes, begin: int, *, exactly: bool) -> tuple[list[re.Match[bytes]], bool]:
-    """As many lines from ``begin`` on as are plain ones, and whether those behind them must be matched ``exactly``: a
-    log with one text that is not as LoadGen's is, so that it is matched twice at most."""
+    """Match as many plain lines as possible from ``begin`` on, and return whether later ones must be matched
+    ``exactly``. That is so once a text of the log is not in LoadGen's notation; so lines are matched twice at most."""
     found = _match_each(_PLAIN if exactly else _NEARLY, data, begin)
     if exactly or not found:
         return found, exactly
@@ -188,12 +190,12 @@ def match_lines(data: bytes, begin: int, *, exactly: bool) -> tuple[list[re.Matc
 
 
 def _match_each(shape: re.Pattern[bytes], data: bytes, begin: int) -> list[re.Match[bytes]]:
-    """A scanner matches line after line without a copy of any, in two thirds of the time of splitting them first."""
+    """Match lines with a scanner, which copies none and takes two thirds of the time of splitting them first."""
     return list(iter(shape.scanner(data, begin).match, None))  # type: ignore[attr-defined]
 
 
 def parse_line(raw: bytes, file: str, number: int) -> LogLine:
-    """Parse the rest of a line behind the marker, other than a list as LoadGen writes it."""
+    """Parse the rest of a line after the marker. The line is not a list in LoadGen's notation."""
     raw = raw.strip()
     try:
         if (known := _read_recent(raw)) is not None:
@@ -213,7 +215,7 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
 
 
 def read_line(text: bytes, number: int) -> LogLine:
-    """Read a whole line that is known to be LoadGen's: a plain one, or of a list."""
+    """Read a complete line that is known to be LoadGen's: a plain one, or one with a list."""
     listed = find_list(text, len(MARKER), len(text))
     if listed is not None:
         return listed.make_line(number)
@@ -235,7 +237,7 @@ def read_plain(plain: re.Match[bytes], number: int) -> LogLine:
 
 
 def _read_recent(raw: bytes) -> tuple[str, Any] | None:
-    """Key and value of a line as LoadGen writes it, read once of many logs; None of another."""
+    """Return the key and value of a line in LoadGen's notation, cached across logs; None for another line."""
     found, end = _ANY.match(raw), raw.rfind(_BEFORE_STAMP)
     if found is None or end < found.end() or _LIST_END.fullmatch(raw, end) is None:
         return None
@@ -247,7 +249,7 @@ def _read_recent(raw: bytes) -> tuple[str, Any] | None:
 
 @functools.lru_cache(maxsize=32)
 def _decode_recent(text: bytes) -> Any:
-    """LoadGen's line of its own sources has kilobytes, and is the same in all logs of a release."""
+    """LoadGen's line about its own sources takes kilobytes and is the same in all logs of a release."""
     return _decode(text)
 
 

@@ -1,4 +1,4 @@
-"""How far a performance run stayed inside, or fell outside, each constraint that LoadGen puts on it."""
+"""Margins by which a performance run met or missed each of LoadGen's constraints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reconciler.loadgen.log import DetailLog
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
-_MISSING = re.compile(r"at least (\d+) more queries")  # in LoadGen's words on early stopping
+_MISSING = re.compile(r"at least (\d+) more queries")  # in LoadGen's text on early stopping
 
 
 class Margin(Struct, frozen=True):
-    """One constraint: measured and limit as decimal text in ``unit``.
+    """One constraint, with the measured value and the limit as decimal text in ``unit``.
 
     ``headroom`` is the distance to the limit as a percentage of it, positive when the constraint is met with room to
     spare; empty when the limit is 0.
@@ -40,23 +40,23 @@ class Margin(Struct, frozen=True):
 
 
 def compute_margins(log: DetailLog) -> tuple[Margin, ...]:
-    """Every constraint that the log allows to be measured, in a fixed order; empty for a run that did not end."""
+    """Return every constraint that the log makes measurable, in a fixed order; empty for a run that did not end."""
     return tuple(_margins(log)) if log.complete else ()
 
 
 def show_measured(number: Decimal, digits: int = 5) -> str:
-    """The number to some significant digits, without an exponent."""
+    """Format the number with some significant digits, without an exponent."""
     rounded = Decimal(format(number, f".{digits}g")) if number.is_finite() else Decimal(0)
     return show_decimal(rounded)
 
 
 def read_percentile(log: DetailLog) -> Decimal:
-    """The percentile that the run has to prove, in percent."""
+    """Return the percentile that the run has to prove, in percent."""
     return Decimal(log.get(keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE, Decimal("0.99"))) * 100
 
 
 def show_seconds(log: DetailLog) -> Decimal | None:
-    """How long the run lasted. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
+    """Format the run time. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
     slowest = log.get(keys.RESULT_MAX_LATENCY_NS)
     if log.scenario == "Offline" and slowest is not None:
         return Decimal(slowest) / 1_000_000_000
@@ -88,7 +88,8 @@ def _queries(log: DetailLog) -> Iterator[Margin]:
 
 
 def _latencies(log: DetailLog) -> Iterator[Margin]:
-    """Server only: the percentile latency, or with token latencies TTFT and TPOT, against the configured targets."""
+    """Server only: compare the percentile latency, or TTFT and TPOT if tokens are measured, with the configured
+    targets."""
     if log.scenario != "Server":
         return
     rank = format(read_percentile(log), ".2f")
@@ -112,12 +113,12 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         return
     met = bool(log.get(keys.EARLY_STOPPING_MET, True))
     if log.scenario != "Server":
-        # One query has to be discarded for an estimate, hence n(1).
+        # An estimate requires one discarded query, hence n(1).
         least = compute_least_queries(1, read_percentile(log))
         yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
-        if not met:  # LoadGen counts queries over either latency, and states no count where it is met
+        if not met:  # LoadGen counts queries over either latency, and states no count if the condition is met
             yield _at_least(
                 "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
             )
@@ -135,8 +136,8 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
 
 
 def count_needed_queries(log: DetailLog, queries: int) -> int:
-    """How many queries prove the percentile of token latencies, by what LoadGen itself says: none of those that follow
-    may be late. Where it says nothing, as many as prove it when none is."""
+    """Return how many queries prove the percentile of token latencies according to LoadGen's text, which assumes that
+    no further query is late. Without a text, return the number needed if no query is late."""
     texts = (str(log.get(f"early_stopping_{name}_result", "")) for name in ("ttft", "tpot"))
     missing = [int(found[1]) for text in texts if (found := _MISSING.search(text)) is not None]
     return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))

@@ -1,4 +1,4 @@
-"""The settings of a LoadGen run, in one table: what a spec, a user.conf and LoadGen's own log call each of them.
+"""Table of the settings of a LoadGen run, with their names in a spec, in a user.conf and in LoadGen's own log.
 
 LoadGen prints every setting twice: as requested, with an audit.config applied, and as effective, after its own
 adjustments. ``key`` names the line that a request is compared with.
@@ -28,24 +28,24 @@ class Unit(StrEnum):
     RATE = "rate"  # decimal text; logged as a double, with six significant digits
     PERCENT = "percent"  # decimal text; logged as a fraction
     MS = "ms"  # integer nanoseconds; a user.conf has milliseconds with a fraction
-    WHOLE_MS = "whole ms"  # the same, but LoadGen cuts a fraction off
+    WHOLE_MS = "whole ms"  # the same, but LoadGen truncates a fraction
     COUNT = "count"  # an integer: queries, or milliseconds of a duration
-    OVERRIDE = "override"  # a count, where 0 means the number that the sample library reports
+    OVERRIDE = "override"  # a count; 0 means the number that the sample library reports
     FLAG = "flag"
 
     @property
     def integer(self) -> bool:
-        """True where LoadGen reads it with strtoull, so that anything but digits is cut off."""
+        """True if LoadGen reads it with strtoull, which drops everything from the first non-digit on."""
         return self not in (Unit.RATE, Unit.PERCENT, Unit.MS)
 
 
 class Setting(Struct, frozen=True):
-    """``name`` in a spec and among a run's inputs; ``key`` in the detail log; ``conf_name`` in a user.conf, where that
+    """``name`` in a spec and among a run's inputs; ``key`` in the detail log; ``conf_name`` in a user.conf, if it
     differs.
 
-    ``modes``: of the runs that take it from a spec; none where the round or the harness alone sets it. ``ruled``: the
-    round fixes it for both modes. ``default``: what LoadGen takes where no file says anything. ``since``: the release
-    that first reads it from a user.conf or, where the round fixes it, from mlperf.conf; older ones pass over the line.
+    ``modes``: modes whose runs take it from a spec; none if only the round or the harness sets it. ``ruled``: the round
+    fixes it for both modes. ``default``: LoadGen's value if no file sets it. ``since``: the first release that reads it
+    from a user.conf or, if the round fixes it, from mlperf.conf; older ones ignore the line.
     """
 
     name: str
@@ -65,8 +65,8 @@ class Setting(Struct, frozen=True):
 
 _DECLARED, _COUNTS = (PERFORMANCE,), (PERFORMANCE, ACCURACY)
 
-# In the order in which a user.conf states them. min_query_count is compared as requested: LoadGen sets the effective
-# one to 1 in Offline and pads it for equal issue.
+# In user.conf order. min_query_count is compared as requested: LoadGen sets the effective one to 1 in Offline and pads
+# it for equal issue.
 SETTINGS = (
     Setting(keys.TARGET_QPS, Unit.RATE, keys.EFFECTIVE_TARGET_QPS, ("Server", "Offline"), modes=_DECLARED),
     Setting(
@@ -124,45 +124,48 @@ SETTINGS = (
         since="6.0.6",
     ),
 )
-# From the first release with a configuration built in, an audit.config is taken for a second user.conf, which is an
-# ERROR in the log and lets no answers be sampled; to the last such release.
+# The first and the last release whose built-in configuration makes LoadGen treat an audit.config as a second user.conf,
+# which is an ERROR in the log and prevents sampling of answers.
 AUDIT_UNREAD = ("4.1.8", "5.0.5")
-# Values that a round fixes and no user.conf says: the model's name in LoadGen's built-in configuration, and the seeds
+# Values that a round fixes and no user.conf states: the model's name in LoadGen's built-in configuration, and the seeds
 # there.
-_BUILT_IN = ("model_key", *keys.SEEDS)
+BUILT_IN = ("model_key", *keys.SEEDS)
+# Names under which a spec states settings of a run, and names of those that the round fixes, in user.conf order.
+DECLARED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.modes))
+RULED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.ruled))
 
 
 def name_loadgen_scenario(scenario: str) -> str:
-    """The name in LoadGen's enum, in ``user.conf`` and in the logs (``effective_scenario``)."""
+    """Return the name in LoadGen's enum, in ``user.conf`` and in the logs (``effective_scenario``)."""
     return _LOADGEN_NAME.get(scenario, scenario)
 
 
 @functools.cache
 def find_settings(scenario: str) -> tuple[Setting, ...]:
-    """Find the settings that mean anything in a scenario; Interactive has those of Server."""
+    """Find the settings that apply to a scenario; Interactive has those of Server."""
     name = name_loadgen_scenario(scenario)
     return tuple(setting for setting in SETTINGS if name in setting.scenarios)
 
 
 @functools.cache
 def find_setting(name: str, scenario: str) -> Setting | None:
-    """One of them by its name in a spec; None where it says nothing in the scenario."""
+    """Find a setting by its spec name; None if it does not apply to the scenario."""
     return next((setting for setting in find_settings(scenario) if setting.name == name), None)
 
 
 def find_target(scenario: str) -> Setting | None:
-    """The setting by which a submitter states how fast the system is: a rate, or an expected latency."""
+    """Find the setting by which a submitter states the system's speed: a rate, or an expected latency."""
     return find_setting(keys.TARGET_QPS, scenario) or find_setting(keys.TARGET_LATENCY, scenario)
 
 
 def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """The names of the settings that a run of this mode and scenario reads from a spec."""
+    """List the names of the settings that a run of this mode and scenario reads from a spec."""
     return tuple(setting.name for setting in find_settings(scenario) if mode in setting.modes)
 
 
 def list_ruled(scenario: str) -> tuple[str, ...]:
-    """The names of what the round fixes for this scenario, in either mode."""
-    return (*_BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
+    """List the names of the settings that the round fixes for this scenario, in either mode."""
+    return (*BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
 
 
 def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads ``mlperf_log_summary.txt``, the log for people, and holds it against the detail log, on which verdicts rest:
+"""Read ``mlperf_log_summary.txt``, the log for people, and compare it with the detail log, which decides verdicts.
 LoadGen writes both from the same numbers."""
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _NUMBERS = {
     **{f"{name} Time to Output Token (ns)": f"result_time_to_output_token_{name.lower()}" for name in _EXTREMES},
     **{f"{p} percentile time to output token (ns)": keys.OUTPUT_TOKEN_PERCENTILES[p] for p in keys.PERCENTILES},
 }
-# MultiStream's summary states the latencies of queries, each of several samples; those of samples are in the log alone.
+# MultiStream's summary states the latencies of queries, each of several samples; only the log states those of samples.
 _PER_QUERY = {
     "Min latency (ns)": keys.RESULT_MIN_QUERY_LATENCY_NS,
     "Max latency (ns)": keys.RESULT_MAX_QUERY_LATENCY_NS,
@@ -78,7 +78,7 @@ _PER_QUERY = {
     **{f"{p} percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES[p] for p in keys.PERCENTILES},
 }
 _NUMBERS_OF_QUERIES = _NUMBERS | _PER_QUERY
-# Results of early stopping, by the release; of runs that measure tokens a summary has more than one of a name.
+# Results of early stopping by release. In runs that measure tokens, a summary repeats a name.
 _ESTIMATES = {
     f"* Early stopping {rank} percentile estimate": key
     for ranks, key in (
@@ -101,7 +101,7 @@ _OLD_VALUES = {(name, old): new for name in ("Scenario", "Mode") for old, new in
     (name, text): digit for name in _SWITCHES for text, digit in (("false", "0"), ("true", "1"))
 }
 _OLD_NAMES = frozenset(name for name, _ in _OLD_VALUES)
-# Results that those rounds wrote into the summary alone.
+# Results that those rounds wrote into the summary only.
 _OLD_RESULTS = {
     "Result is": keys.RESULT_VALIDITY,
     **_FLAGS,
@@ -112,8 +112,8 @@ _OLD_RESULTS = {
 
 
 def list_result_keys(scenario: str) -> list[tuple[str, str]]:
-    """Name in a summary of before v1.0, and the key that a detail log has for it since. The first percentiles of a
-    MultiStream summary are those of its queries."""
+    """List names in a summary before v1.0, each with the key that a detail log has used for it since. The first
+    percentiles of a MultiStream summary are those of its queries."""
     names = dict(_OLD_RESULTS)
     if scenario == "MultiStream":
         names |= {f"{p} percentile latency (ns)": keys.RESULT_QUERY_PERCENTILES[p] for p in keys.PERCENTILES}
@@ -121,7 +121,7 @@ def list_result_keys(scenario: str) -> list[tuple[str, str]]:
 
 
 class SummaryLine(Struct, frozen=True):
-    """The text behind a key, and its 1-based line."""
+    """The text after a key, and its 1-based line."""
 
     value: str
     line: int
@@ -131,8 +131,8 @@ _Lines = Mapping[str, SummaryLine]
 
 
 class SummaryLog(Struct, frozen=True):
-    """``values``: the first line of each key; ``others``: the first that says otherwise. ``warnings`` and ``errors``
-    are None when the closing counts are missing, which is so when the run did not end."""
+    """``values``: the first line of each key; ``others``: the first later line that differs. ``warnings`` and
+    ``errors`` are None if the closing counts are missing, as in a run that did not end."""
 
     file: str
     values: _Lines
@@ -141,7 +141,8 @@ class SummaryLog(Struct, frozen=True):
     others: _Lines = {}
 
     def list_readings(self, log: DetailLog) -> tuple[SummaryLog, ...]:
-        """As who reads its first lines takes it, and who reads others. Releases before 4 wrote some names twice."""
+        """Return the log as read by its first lines, and as read by later ones. Releases before 4 wrote some names
+        twice."""
         other = SummaryLog(self.file, self.others, self.warnings, self.errors)
         return (self, other) if self.others and log.release >= _FIRST_ONCE else (self,)
 
@@ -150,7 +151,7 @@ class SummaryLog(Struct, frozen=True):
         return default if found is None else found.value
 
     def number(self, key: str) -> int:
-        """The 1-based line of a key, 0 when it is absent."""
+        """Return the 1-based line of a key, 0 if it is absent."""
         found = self.values.get(key)
         return 0 if found is None else found.line
 
@@ -161,15 +162,15 @@ class SummaryLog(Struct, frozen=True):
 
 
 _FIRST_ONCE = 4  # LoadGen's release
-_DIGITS = 18  # of a count of errors: more is more than any run has
+_DIGITS = 18  # of a count of errors: no run has more
 
 
 def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
-    """Parse the bytes of a summary; lines that are no ``key : value`` are passed over."""
+    """Parse the bytes of a summary; skip lines that are not ``key : value``."""
     return SummaryLog(file, *_parse(data))
 
 
-@functools.lru_cache(maxsize=16)  # variants of a benchmark mostly publish the very same ones
+@functools.lru_cache(maxsize=16)  # variants of a benchmark mostly publish identical ones
 def _parse(data: bytes) -> tuple[_Lines, int | None, int | None, _Lines]:
     values: dict[str, SummaryLine] = {}
     others: dict[str, SummaryLine] = {}
@@ -191,9 +192,9 @@ def _parse(data: bytes) -> tuple[_Lines, int | None, int | None, _Lines]:
 
 
 def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, str]]:
-    """Name in the summary and key in the detail log of each value that both state and that is not the same."""
+    """Find values that summary and detail log both state but that differ; return the name and the key of each."""
     for name, key in _TEXT.items():
-        # A name may end in a byte of its own, which JSON has no room for.
+        # A name may end in a non-text byte, which JSON cannot represent.
         said = summary.get(name).rstrip("\0")
         logged = _value(log, key) if said else None
         if isinstance(logged, str) and said != logged.strip().rstrip("\0"):
@@ -229,7 +230,8 @@ def _value(log: DetailLog, key: str) -> Any:
 
 
 def is_same_number(said: str, logged: Decimal) -> bool:
-    """Equal to the digits that are shown: the summary has two decimals where the detail log has six digits."""
+    """Return True if the numbers are equal to the digits shown: two decimals in the summary, six digits in the detail
+    log."""
     number = parse_decimal(said)
     if number is None:
         return False
@@ -239,5 +241,5 @@ def is_same_number(said: str, logged: Decimal) -> bool:
     last = Decimal(1).scaleb(exponent) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
     try:
         return abs(number - logged) <= max(last, abs(logged) * Decimal("0.00001"))
-    except Overflow:  # one is beyond all that can be computed with, and the other is not
+    except Overflow:  # only one of them is beyond the range of computation
         return False

@@ -1,7 +1,7 @@
-"""Reads the detail logs of LoadGen before v1.0, which were text: ``"pid": 7, "tid": 7, "ts": 41338ns : name : value``.
+"""Read LoadGen's text detail logs from before v1.0: ``"pid": 7, "tid": 7, "ts": 41338ns : name : value``.
 
-They become a ``DetailLog`` under the names that LoadGen gave its values since. What those releases wrote into the
-summary alone, the verdict and the results, is taken from there.
+They become a ``DetailLog`` with the names that LoadGen has used since. Those releases wrote the verdict and the results
+into the summary only, so these are read from there.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from reconciler.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys
 from reconciler.resource.quantities import parse_decimal
 
 _LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
-_LONGEST = 4096  # characters of a line that is read; a longer one is a list of samples
+_LONGEST = 4096  # characters of a line that are read; a longer one is a list of samples
 _DIGITS = 40  # of a whole number
 _SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
-# Keys of the lines outside both sections; colons come with and without a blank.
+# Keys of the lines outside both sections; colons may have a blank before them.
 _NAMES = {
     "version": keys.LOADGEN_VERSION,
     "build_date_utc": keys.LOADGEN_BUILD_DATE_UTC,
@@ -37,7 +37,7 @@ _SETTINGS = {"Scenario": "scenario", "Test mode": "test_mode"}
 _UNIT = re.compile(r" \((ns|ms)\)$")
 _QUERIES = re.compile(r'GeneratedQueries: "queries" : (\d+), "samples per query" : (\d+), "duration" : (\d+)')
 _CLOCK = re.compile(r'POWER_(BEGIN|END): .*"time" : (\S+ \S+)')
-_HARMLESS = "CAS failed"  # an error of LoadGen's own logger, which the round's checker passed over
+_HARMLESS = "CAS failed"  # an error of LoadGen's own logger, which the round's checker ignored
 PASSED_OVER = "error_passed_over"  # the key of such a line
 
 
@@ -46,7 +46,7 @@ def is_text_log(data: bytes) -> bool:
 
 
 class _TextIndex(LogIndex):
-    """``length``: lines of the detail log. Any more came from the summary, and have no line there."""
+    """``length``: lines of the detail log. Later lines came from the summary and have no line number there."""
 
     structured = False
 
@@ -61,7 +61,7 @@ class _TextIndex(LogIndex):
 
 
 def parse_text_log(data: bytes, summary: SummaryLog | None, file: str = DETAIL) -> DetailLog:
-    """``summary``: of the same run, None where it cannot be read; that of an accuracy run has no values."""
+    """Parse a text log. ``summary``: of the same run, None if unreadable; that of an accuracy run has no values."""
     section = ""
     rows: list[LogLine | None] = []
     more: list[LogLine] = []

@@ -1,11 +1,11 @@
-"""LoadGen's conf files: writes user.conf and audit.config so that LoadGen reads back exactly what was meant, and reads
-any user.conf the way LoadGen does (``TestSettings::FromConfig``), to say which line decides a setting.
+"""LoadGen's conf files: write user.conf and audit.config so that LoadGen reads back the exact values, and read any
+user.conf the way LoadGen does (``TestSettings::FromConfig``), to find the line that decides a setting.
 
-One line gives ``key = value``. LoadGen looks a key up as model.scenario.key, *.scenario.key, model.*.key, *.*.key; the
-same name again replaces the earlier line. Names are case-sensitive, unknown ones ignored. Its reader has traps that the
-text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments are on their own
-lines and begin with "# " (an inline comment rejects the file), integer keys get plain decimal integers ("1e3" would be
-read as 1).
+One line gives ``key = value``. LoadGen looks a key up as model.scenario.key, *.scenario.key, model.*.key, *.*.key; a
+repeated name replaces the earlier line. Names are case-sensitive, and unknown ones are ignored. LoadGen's reader has
+traps that the text written here avoids: tokens are separated by blanks (``key=value`` is silently ignored), comments
+are on their own lines and begin with "# " (an inline comment rejects the file), and integer keys get plain decimal
+integers ("1e3" would be read as 1).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SPECIAL = re.compile(r"[+-]?(inf(inity)?|nan(\(\w*\))?)", re.IGNORECASE | re.AS
 
 
 def select_settings(scenario: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """From a cell's settings those that LoadGen reads in this scenario, as {conf key: text}, in a fixed order.
+    """Select those of a cell's settings that LoadGen reads in this scenario, as {conf key: text}, in a fixed order.
 
-    Takes integers (counts, ms, ns), decimal text (rates, percent) and booleans; other settings are left out, and so is
-    None. ReconcilerError when a value cannot be said in user.conf, as a Server latency of 0.5 ms.
+    Values are integers (counts, ms, ns), decimal text (rates, percent) and booleans; other settings and None are left
+    out. Raise ReconcilerError if user.conf cannot express a value, such as a Server latency of 0.5 ms.
     """
     texts: dict[str, str] = {}
     for setting in find_settings(scenario):
@@ -47,7 +47,7 @@ def select_settings(scenario: str, settings: Mapping[str, Any]) -> dict[str, str
 
 
 def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], notes: Iterable[str] = ()) -> bytes:
-    """The bytes of a user.conf: every key under the most specific name, so that no other line can win over it.
+    """Write a user.conf: every key under its most specific name, so that no other line can override it.
 
     ``model_key`` is LoadGen's (resnet50); ``texts`` comes from ``select_settings``; ``notes`` become comment lines.
     """
@@ -56,15 +56,14 @@ def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], not
 
 
 def audit_settings(inputs: Mapping[str, object]) -> dict[str, Any]:
-    """The audit settings among a test's inputs, under LoadGen's names; empty for a run that is not a test."""
+    """Return the audit settings among a test's inputs, under LoadGen's names; empty for a run that is not a test."""
     found = ((name, value) for name, value in inputs.items() if name.startswith(AUDIT_PREFIX))
     return {name.removeprefix(AUDIT_PREFIX): value for name, value in found}
 
 
 def write_audit_settings(settings: Mapping[str, object], notes: Iterable[str] = ()) -> bytes:
-    """The bytes of an audit.config, every setting for any model and scenario: the file belongs to one cell, and the
-    lines for any model are the only ones that LoadGen itself applies. What a round sets for one model is among
-    ``settings`` already.
+    """Write an audit.config, with every setting for any model and scenario. The file belongs to one cell, and LoadGen
+    itself applies only lines for any model. ``settings`` already includes values that a round sets for one model.
     """
     texts = ((name, int(value) if isinstance(value, bool) else value) for name, value in settings.items())
     return _write_lines(notes, (f"*.*.{name} = {text}" for name, text in texts))
@@ -100,8 +99,8 @@ def _positive(setting: Setting, number: Decimal) -> str:
 
 
 class ConfValue(Struct, frozen=True):
-    """A value as LoadGen takes it for a key: the text, its 1-based line, and the name that matched. ``before``: what it
-    would take without that line."""
+    """A key's value as LoadGen reads it: the text, its 1-based line, and the name that matched. ``before``: the value
+    that LoadGen would use without that line."""
 
     text: str
     line: int
@@ -110,12 +109,12 @@ class ConfValue(Struct, frozen=True):
 
     @property
     def integer(self) -> int:
-        """As an integer key reads it: base by prefix (0x, 0), cut at the first misfit, modulo 2^64."""
+        """Value of an integer key: base by prefix (0x, 0), cut at the first invalid character, modulo 2^64."""
         return read_integer(self.text)
 
     @property
     def decimal(self) -> Decimal:
-        """As a rate, percentage or float latency reads it, exactly as written (LoadGen holds it as a double)."""
+        """Exact value of a rate, percentage or float latency, as written (LoadGen stores it as a double)."""
         return read_decimal(self.text)
 
 
@@ -128,8 +127,8 @@ class ConfProblem(Struct, frozen=True):
 
 
 class UserConf(Struct, frozen=True):
-    """``values`` maps a full name (model.scenario.key) to its last line. ``made``: what others make of them, once for
-    all files that say the same."""
+    """``values`` maps a full name (model.scenario.key) to its last line. ``made``: values that other code computed,
+    once for all identical files."""
 
     file: str
     values: Mapping[str, ConfValue]
@@ -138,11 +137,11 @@ class UserConf(Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """True where LoadGen refuses the file: FromConfig returns -22, and no setting of it applies."""
+        """True if LoadGen rejects the file: FromConfig returns -22, and none of its settings applies."""
         return any(problem.fatal for problem in self.problems)
 
     def get_effective(self, model: str, scenario: str, key: str) -> ConfValue | None:
-        """The value that decides a key, None when the file does not set it. Interactive is looked up as Server."""
+        """Return the value that decides a key, None if the file does not set it. Interactive is looked up as Server."""
         name = name_loadgen_scenario(scenario)
         for candidate in (f"{model}.{name}.{key}", f"*.{name}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
             if candidate in self.values:
@@ -151,16 +150,16 @@ class UserConf(Struct, frozen=True):
 
 
 def parse_user_conf(data: bytes, file: str = "user.conf") -> UserConf:
-    """Never raises: what LoadGen would refuse or ignore is in ``problems``, by line."""
+    """Parse a user.conf. This never raises: ``problems`` lists by line what LoadGen would reject or ignore."""
     return UserConf(file, *_parse_conf(data))
 
 
-@functools.lru_cache(maxsize=8)  # a submitter's cells mostly have one mlperf.conf, and share many a user.conf
+@functools.lru_cache(maxsize=8)  # a submitter's cells mostly share one mlperf.conf and many user.conf files
 def _parse_conf(data: bytes) -> tuple[Mapping[str, ConfValue], tuple[ConfProblem, ...], dict[tuple[Any, ...], Any]]:
     values: dict[str, ConfValue] = {}
     problems: list[ConfProblem] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
-        # bytes.split() knows the same blanks as C's isspace.
+        # bytes.split() splits at the same blanks as C's isspace.
         tokens = [token.decode("utf-8", "replace") for token in line.split()]
         problem = _read_line(tokens, number, values)
         if problem is not None:
@@ -191,7 +190,8 @@ def _is_number(text: str) -> bool:
 
 
 def read_integer(text: str) -> int:
-    """C's strtoull with base 0: "2.7" is 2, "1e3" is 1, "0x10" is 16, "010" is 8, "-1" is 2^64 - 1, "x" is 0."""
+    """Convert like C's strtoull with base 0: "2.7" is 2, "1e3" is 1, "0x10" is 16, "010" is 8, "-1" is 2^64 - 1, "x" is
+    0."""
     found = _INTEGER.match(text)
     if found is None:
         return 0
@@ -209,7 +209,7 @@ def read_integer(text: str) -> int:
 
 
 def read_decimal(text: str) -> Decimal:
-    """C's strtod, exactly: hexadecimal forms too; 0 for what is not a number."""
+    """Convert exactly like C's strtod, including hexadecimal forms; 0 for text that is not a number."""
     if found := _HEX_FLOAT.match(text):
         return Decimal(float.fromhex(found.group()))
     for form in (_DECIMAL, _SPECIAL):
@@ -219,7 +219,7 @@ def read_decimal(text: str) -> Decimal:
 
 
 def read_conf_settings(conf: UserConf, model_key: str, scenario: str) -> dict[str, Any]:
-    """The settings that a user.conf gives a run, under the names and units of a spec."""
+    """Read the settings that a user.conf gives a run, under the names and units of a spec."""
     found = {}
     for setting in find_settings(scenario):
         line = conf.get_effective(model_key, scenario, setting.conf_key)
@@ -229,7 +229,8 @@ def read_conf_settings(conf: UserConf, model_key: str, scenario: str) -> dict[st
 
 
 def read_conf_value(setting: Setting, line: ConfValue) -> Any:
-    """A line's value in the unit of specs. ArithmeticError or ValueError: a number that no integer can hold."""
+    """Return a line's value in the unit of specs. Raise ArithmeticError or ValueError for a number that no integer can
+    represent."""
     match setting.unit:
         case Unit.RATE | Unit.PERCENT:
             return show_decimal(line.decimal)

@@ -1,5 +1,5 @@
-"""Type and form of each value, as LoadGen writes them for its key. A count with a fraction, a setting in quotes or a
-time that is none would pass a comparison.
+"""Type and form of each value, as LoadGen writes them for its key. A comparison would accept a count with a fraction, a
+setting in quotes or an invalid time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reconciler.resource.rules import rule
 
 
 class _Kind(Struct, frozen=True):
-    """``groups``: of a plain line, one of which matched its value."""
+    """``groups``: groups of a plain line's pattern, one of which matches the value."""
 
     words: str
     groups: tuple[int, ...]
@@ -32,7 +32,7 @@ _FLAG, _TEXT = _Kind("true or false", (FLAG,)), _Kind("a text", (TEXT,))
 _NUMBER = _Kind("a number of at least 0", (INTEGER, DECIMAL))
 _WHOLE = _Kind("a whole number of at least 0", (INTEGER,))
 _EITHER = r"(?:effective|requested)_"
-# The first that fits a key counts; others may have any value.
+# The first pattern that matches a key applies; other keys may have any value.
 _KINDS = (
     (_FLAG, r"(?:result_\w+|early_stopping)_met"),
     (_FLAG, _EITHER + r"(?:performance_issue_(?:same|unique)|print_timestamps|sample_concatenate_permutation)"),
@@ -47,11 +47,12 @@ _KINDS = (
     (_WHOLE, r"early_stopping_latency_[sm]s"),
 )
 _SHAPES = tuple((kind, re.compile(shape, re.ASCII)) for kind, shape in _KINDS)
-# Before release 3 some builds write the counts among the results in quotes, which are of a type that others do not.
+# Before release 3, some builds write counts among the results in quotes, because they use another type than other
+# builds.
 _RESULT, _COUNT, _FIRST_PLAIN = "result_", "_count", 3
 _CLOCKS = (keys.POWER_BEGIN, keys.POWER_END)
-# LoadGen takes latencies from a clock that the machine may set (``std::chrono::high_resolution_clock``): where it was
-# set back during the run, the least of them is below 0. Seven published logs of v2.1 have such, by 0.3 to 1.3 s.
+# LoadGen takes latencies from a clock that the machine may set (``std::chrono::high_resolution_clock``). If it was set
+# back during the run, the lowest latencies are below 0. Seven published logs of v2.1 show this, by 0.3 to 1.3 s.
 _LEAST = frozenset({keys.RESULT_MIN_QUERY_LATENCY_NS, keys.RESULT_MIN_LATENCY_NS})
 
 
@@ -81,7 +82,7 @@ def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 def may_be_set_back(item: Inconsistency) -> bool:
-    """True where a clock that was set back during an honest run explains it."""
+    """Return True if a clock that was set back during an honest run explains the value."""
     return item.key in _LEAST and item.stated.startswith("-")
 
 
@@ -90,7 +91,7 @@ def _judge(_log: DetailLog, _key: str, kind: _Kind, value: Any) -> str:
 
 
 def _judge_older(log: DetailLog, key: str, kind: _Kind, value: Any) -> str:
-    """Logs of before release 1 have no lines of this form."""
+    """Logs before release 1 have no lines of this form."""
     if not key.startswith(_RESULT) or kind not in (_NUMBER, _WHOLE) or _fits(_NUMBER, value):
         return ""
     if key.endswith(_COUNT) and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():

@@ -1,8 +1,8 @@
-"""Verdict of a finished run: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target,
+"""Verdict on a finished run: VALID or INVALID with reasons, the metric, the margin to each constraint, a next target,
 and samples per joule.
 
-VALID is LoadGen's own word: duration, query count, performance constraint and early stopping all met. An ERROR line
-does not change LoadGen's word, but no submission may contain one, so that it makes a run invalid here.
+VALID is LoadGen's own verdict: duration, query count, performance constraint and early stopping are all met. An ERROR
+line does not change that verdict, but no submission may contain one, so it makes a run invalid here.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _REASONS = {
     keys.RESULT_MIN_QUERIES_MET: "fewer queries than the minimum were issued",
     keys.EARLY_STOPPING_MET: "early stopping: too few queries to prove the percentile",
 }
-_MISUSED = "error_invalid_config"  # of LoadGen's test_settings_internal.cc and loadgen.cc: read with the settings
+_MISUSED = "error_invalid_config"  # from LoadGen's test_settings_internal.cc and loadgen.cc, on reading the settings
 
 
 class RunVerdict(Struct, frozen=True):
-    """The judgement of one run.
+    """Verdict on one run.
 
-    ``metric`` is decimal text in ``unit``, empty when the log holds none. ``suggestion`` is set when the run is INVALID
-    for its settings, or needlessly slack. ``errors`` are LoadGen's ERROR lines as (line, text). ``lasting``: LoadGen
-    refuses how it was set up, so that a repeat with the same settings, or another target, would end alike.
+    ``metric`` is decimal text in ``unit``, empty if the log contains none. ``suggestion`` is set if the run is INVALID
+    because of its settings, or needlessly slack. ``errors`` are LoadGen's ERROR lines as (line, text). ``lasting``:
+    LoadGen rejects the run's setup, so a repeat with the same settings, or with another target, would end the same way.
     """
 
     valid: bool
@@ -85,7 +85,7 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
 
 
 def judge_accuracy(log: DetailLog) -> RunVerdict:
-    """Judge the log of an accuracy run: it came to its end and has no ERROR lines. Its score is judged elsewhere."""
+    """Judge an accuracy run's log: it must be complete and contain no ERROR lines. The score is judged elsewhere."""
     reasons = [] if log.complete else [f"the log ends at line {log.length} without a result"]
     reasons += _error_reasons(log)
     return RunVerdict(not reasons, tuple(reasons), "", "", errors=_errors(log))
@@ -116,18 +116,19 @@ def _text(entry: LogLine) -> str:
     return " ".join(str(entry.value).split())
 
 
-# The next value to try after an INVALID or needlessly slack performance run. Offered to the user, never applied.
+# The next value to try after an INVALID or needlessly slack performance run. It is suggested to the user, never
+# applied.
 #
-# The rules are LoadGen's; the factors are first guesses of ours: close enough that a second run usually is VALID.
+# The rules are LoadGen's; the factors are our first guesses, close enough that a second run usually is VALID.
 
 _SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
 _SLACK_LATENCY = Decimal("0.5")
 _SLACK_DURATION = Decimal("1.5")
-_MOST_QUERIES = 10**8  # of a run that anybody makes
+_MOST_QUERIES = 10**8  # of any practical run
 
 
 class Suggestion(Struct, frozen=True):
-    """``setting`` by its name in a spec; ``value`` as text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
+    """``setting``: its spec name; ``value``: text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
 
     setting: str
     value: str
@@ -139,7 +140,7 @@ class Suggestion(Struct, frozen=True):
 
 
 def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggestion | None:
-    """None when nothing better than the settings of this run is known."""
+    """Suggest a next value; None if no better settings than those of this run are known."""
     if not log.complete:
         return None
     if not valid:
@@ -153,7 +154,7 @@ def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggesti
 
 
 def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
-    """target_qps is the claim itself: too high a rate shows as latency over the limit, too low a one as much room."""
+    """target_qps is the claim itself: if it is too high, latency exceeds the limit; if too low, much room remains."""
     target = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0))
     latencies = [margin for margin in found if margin.unit == "ms" and Decimal(margin.limit)]
     if not target or not latencies:
@@ -177,11 +178,11 @@ def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion 
 
 
 def _more_queries(log: DetailLog) -> Suggestion | None:
-    """The latency holds but too few queries ran to prove it: early stopping needs n(t) of them."""
+    """The latency limit is met, but too few queries ran to prove it: early stopping needs n(t) of them."""
     queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
     if log.get(keys.EARLY_STOPPING_MET, True) or not queries:
         return None
-    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # the count over the latency is of another one
+    if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # the count over the latency belongs to another one
         least = count_needed_queries(log, queries)
         return Suggestion(keys.MIN_QUERY_COUNT, str(least), "queries", "early stopping needs that many")
     needed = compute_queries_at_rate(Fraction(over, queries), read_percentile(log), _MOST_QUERIES)
@@ -193,7 +194,7 @@ def _more_queries(log: DetailLog) -> Suggestion | None:
 
 
 def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
-    """LoadGen fills one query for 1.1 x min_duration x target_qps: too short a run when the real rate is higher."""
+    """LoadGen sizes one query for 1.1 x min_duration x target_qps: the run is too short if the real rate is higher."""
     rate, lasted = log.get(keys.RESULT_SAMPLES_PER_SECOND), show_seconds(log)
     least = Decimal(log.get(keys.EFFECTIVE_MIN_DURATION_MS, 0)) / 1000
     if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
@@ -210,14 +211,14 @@ def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
 
 
 def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
-    """SingleStream and MultiStream: queries for 2 x min_duration / target_latency are made beforehand, so that the run
-    ends early when the real latency is under half of the expected one."""
+    """SingleStream and MultiStream generate queries for 2 x min_duration / target_latency in advance, so the run ends
+    early if the real latency is under half of the expected one."""
     if valid:
         return None
     kind = "query_latency" if log.scenario == "MultiStream" else "latency"
     mean = log.get(f"result_mean_{kind}_ns")
     if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
-        # LoadGen's mean leaves its own overhead out, which makes this a little short and so on the safe side.
+        # LoadGen's mean excludes its own overhead, so this value is slightly low, which is the safe side.
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
         return Suggestion(keys.TARGET_LATENCY, str(int(mean)), "ns", why)
     if log.get(keys.EARLY_STOPPING_MET) is False:
@@ -235,18 +236,18 @@ def _up(number: Decimal) -> str:
 
 
 def _rounded(number: Decimal, rounding: str) -> str:
-    """Three significant digits, the way a person would write a target."""
+    """Round to three significant digits, as a person would write a target."""
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))
 
 
-# Samples per joule of a measured run, as the final report of a round computes them from power and result.
+# Samples per joule of a measured run, as a round's final report computes them from power and result.
 
 _DIGITS = Context(prec=6)
 
 
 def compute_efficiency(log: DetailLog, metric: Mapping[str, object] | None, watts: object) -> dict[str, str] | None:
-    """Value and unit; None where the result or the power is unknown. A rate per second is one per watt-second as well;
-    of a latency it is the samples of the whole run by the energy that it took."""
+    """Return value and unit; None if the result or the power is unknown. A rate per second is also one per watt-second.
+    For a latency, divide the samples of the run by the energy that it used."""
     power = parse_decimal(watts)
     if metric is None or power is None or power <= 0:
         return None
@@ -259,7 +260,7 @@ def compute_efficiency(log: DetailLog, metric: Mapping[str, object] | None, watt
 
 
 def _compute_rate(log: DetailLog) -> Decimal | None:
-    """Samples per second between power_begin and power_end."""
+    """Return the samples per second between power_begin and power_end."""
     queries, group = (
         parse_decimal(log.get(key)) for key in (keys.RESULT_QUERY_COUNT, keys.GENERATED_SAMPLES_PER_QUERY)
     )

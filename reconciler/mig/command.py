@@ -41,14 +41,14 @@ _RUN = click.Option(["--run"], is_flag=True, help="Carry the commands out, as ro
 @takes([json_option()])
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> int:
-    """Show the GPUs of this machine and their slices (MIG); make the slices that a system declares, and take them away.
+    """Show the GPUs of this machine and their slices (MIG); make the slices that a system declares, and remove them.
 
     No pass makes a slice: where one is missing, cells are Blocked.
     """
     return IN_SYNC if context.invoked_subcommand is not None else _show(as_json)
 
 
-@command.command("create")
+@command.command("create", short_help="Make the missing slices of a system.")
 @takes([_SYSTEM, _RUN, spec_option(), json_option()])
 def create(system: str | None, run: bool, specs: tuple[str, ...], as_json: bool) -> int:
     """Print the commands that make the missing slices of SYSTEM; --run carries them out."""
@@ -63,17 +63,17 @@ def create(system: str | None, run: bool, specs: tuple[str, ...], as_json: bool)
     return _print([*switches, *(write_cut(cut) for cut in cuts)], "create", as_json)
 
 
-@command.command("destroy")
+@command.command("destroy", short_help="Remove the slices that `create --run` made.")
 @takes([_RUN, json_option()])
 def destroy(run: bool, as_json: bool) -> int:
-    """Print the commands that take away what `create --run` made on this machine; --run carries them out.
+    """Print the commands that remove the slices that `create --run` made on this machine; --run carries them out.
 
     Nothing else is touched, even if either command was killed halfway.
     """
     if run:
         with make_machine_lock("quiet").acquire():
             gone = _make_cutter(as_json).destroy()
-        return _conclude("destroy", gone, f"{show_count(gone, 'slice')} taken away.", as_json)
+        return _conclude("destroy", gone, f"{show_count(gone, 'slice')} removed.", as_json)
     return _print(list_joins(read_slice_journal(find_slice_journal()), look_here()), "destroy", as_json)
 
 
@@ -104,7 +104,7 @@ def _print(commands: Sequence[Sequence[str]], action: str, as_json: bool) -> int
         say_json(render_document(f"mig {action}", commands=lines, slices=0))
     elif lines:
         say_commands(lines)
-        say(f"Nothing is done yet: `reconcile mig {action} --run` does it.")
+        say(f"Nothing done yet: use `reconcile mig {action} --run`.")
     else:
         say("Nothing to do.")
     return NOT_IN_SYNC if lines else IN_SYNC

@@ -70,7 +70,7 @@ class SliceCutter(Struct):
         self._do(write_switch(gpu, on=True))
         now = _find(self.look(), gpu.uuid)
         if now is None or not now.mig:
-            problem = f"MIG of GPU {gpu.index} was asked for, and is not there yet"
+            problem = f"MIG of GPU {gpu.index} was requested, but is not active yet"
             raise ReconcilerError(problem, fix=_RESET.format(gpu.index))
 
     def _cut(self, cut: Cut) -> None:
@@ -118,7 +118,7 @@ class SliceCutter(Struct):
                 self._do(command)
             now = _find(self.look(), entry.gpu)
             if now is not None and any(part.uuid == made.uuid for part in now.slices):
-                raise ReconcilerError(f"{TOOL} took {made.uuid} away, and it is still there", fix=_COMPARE)
+                raise ReconcilerError(f"{TOOL} removed {made.uuid}, but it still exists", fix=_COMPARE)
         self._write(self._read().drop(ending))
         return 1
 
@@ -158,7 +158,7 @@ def run_tool(command: Sequence[str]) -> None:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
         last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
         problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
-        fix = "see what it says; a slice that is in use can neither be made nor taken away"
+        fix = "read its message; a slice in use can be neither made nor removed"
         raise ReconcilerError(problem, fix=fix)
 
 
@@ -192,7 +192,7 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
     whole = next((gpu for gpu in named if gpu.mig is None), None)
     if whole is not None:
         raise ReconcilerError(
-            f"GPU {whole.index} ({whole.name}) cannot be cut", fix="take hardware.mig out of the spec"
+            f"GPU {whole.index} ({whole.name}) cannot be cut", fix="remove hardware.mig from the spec"
         )
     missing = Counter(hardware.slices) - Counter(part.profile for gpu in named for part in gpu.slices)
     room = {gpu: (gpu.most or _ROOM) - sum(_width(part.profile) for part in gpu.slices) for gpu in named}
@@ -204,8 +204,8 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
         gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
         if gpu is None:
             here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
-            problem = f"there is no room for {write_slices(missing.elements())}: {here} is there already"
-            raise ReconcilerError(problem, fix="take away what is in the way, or declare less")
+            problem = f"there is no room for {write_slices(missing.elements())}: {here} already exists"
+            raise ReconcilerError(problem, fix="remove what is in the way, or declare less")
         room[gpu] -= _width(profile)
         found.append(Cut(gpu, profile))
     return tuple(found)

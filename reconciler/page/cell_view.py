@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
-from reconciler.page.charts import describe_changes, draw_charts, overlay
+from reconciler.page.charts import describe_changes, draw_charts, name_reading, overlay
 from reconciler.page.matrix_view import (
     NOTHING,
     STATES,
@@ -14,6 +15,7 @@ from reconciler.page.matrix_view import (
     find_state,
     mark_condition,
     render_measured,
+    show_headroom,
     split_cell,
 )
 from reconciler.render.causes import find_obstacle, word_reason
@@ -59,12 +61,12 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "runs": [_run(run) for run in reversed(runs[-_SHOWN_RUNS:])],
         "left_out": max(0, len(runs) - _SHOWN_RUNS),
         "charts": [chart for chart in charts if chart.has_course or chart.summary],
-        "others": [_run(r) for r in reversed(runs) if _can_compare(r) and r["record"] != performance.get("record")],
-        "other": compared["record"] if compared is not None else "",
+        "others": list_comparable_runs(document),
+        "other": _name_run(compared) if compared is not None else "",
         "counts": performance.get("counts", False),
         "last": render_measured(performance.get("metric")),
         "reasons": performance.get("reasons", []),
-        "margins": performance.get("margins", []),
+        "margins": [_margin(margin) for margin in performance.get("margins", [])],
         "measured": performance.get("started", ""),
         "telemetry": [_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
         "made": [_made(item) for item in document["made"]],
@@ -75,8 +77,14 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
     }
 
 
-def _can_compare(run: Document) -> bool:
-    return bool(run["performance"] and run["metric"])
+_MOST_COMPARED = 8
+
+
+def list_comparable_runs(document: Document) -> list[str]:
+    """List the records of the newest performance runs that can be drawn over the one that is shown."""
+    runs = (run for run in reversed(document["runs"]) if run["performance"] and run["metric"])
+    shown = (document["performance"] or {}).get("record")
+    return [run["record"] for run in runs if run["record"] != shown][:_MOST_COMPARED]
 
 
 def _name_run(run: Document) -> str:
@@ -152,12 +160,26 @@ def _judged(item: Document) -> Document:
 
 
 def _reading(name: str, value: Any) -> tuple[str, str]:
-    """Return "mean 66.4, from 0 to 99.7" for a series; a single value unchanged."""
+    """Return "mean 66.4 %, from 0 to 99.7" for a series; a single value unchanged."""
+    words, unit = name_reading(name)
     if isinstance(value, dict) and {"min", "mean", "max"} <= value.keys():
         show = show_size if name.endswith("bytes") else show_rate
         low, mean, high = (show(value[side]) for side in ("min", "mean", "max"))
-        return name, f"mean {mean}, from {low} to {high}"
-    return name, _value(value)
+        return words, f"mean {mean} {unit}".rstrip() + f", from {low} to {high}"
+    return words, f"{_value(value)} {unit}".rstrip()
+
+
+def _margin(margin: Document) -> Document:
+    """Show the figures with their unit, exactly, since a rounded one may look like its limit."""
+    name, unit = margin["name"], "" if margin["unit"] == margin["name"] else f" {margin['unit']}"
+    measured, limit = (f"{Decimal(margin[side]):,}{unit}" for side in ("measured", "limit"))
+    return {
+        "name": name,
+        "measured": measured,
+        "limit": limit,
+        "met": margin["met"],
+        "room": margin["headroom"] and show_headroom(float(margin["headroom"])),
+    }
 
 
 def _value(value: Any) -> str:

@@ -288,7 +288,16 @@ def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
 def _word(name: str, suffix: str) -> str:
     """Return "GPU power" for "gpu.power_watts"."""
     text = name.removesuffix(suffix).strip("_").replace("_", " ")
-    return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}" if text else "processor"
+    return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}".strip()
+
+
+def name_reading(name: str) -> tuple[str, str]:
+    """Return ("GPU power", "W") for "gpu.power_watts", and so on for every reading of a run."""
+    units = {suffix: unit for suffix, (_, _, unit) in _QUANTITIES.items()} | {"seconds": "s", "bytes": ""}
+    suffix = next((suffix for suffix in units if name.endswith(f"_{suffix}")), None)
+    if suffix is None:
+        return name.replace("_", " "), ""
+    return ("memory", "") if name == "memory_bytes" else (_word(name, suffix), units[suffix])
 
 
 def _thin(rows: Sequence[_Row]) -> Sequence[_Row]:

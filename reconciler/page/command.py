@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import secrets
@@ -35,7 +36,7 @@ _PORT = click.Option(
     default=8765,
     metavar="PORT",
     show_default=True,
-    help="Its port; 0 takes any that is free.",
+    help="Port to listen on; 0 takes any free one.",
 )
 _TOKEN = click.Option(
     ["--token/--no-token"],
@@ -92,7 +93,7 @@ def command(
     It only reads, and may run during a pass or `watch`. Ctrl-C ends it.
     """
     if export is None and (base or compared):
-        raise click.UsageError("--base and --compare go with --export: the page asks for them itself")
+        raise click.UsageError("--base and --compare go with --export: the live page has fields for them")
     paths, options = find_asked_cells(specs)
     page = RepositoryPage(paths, options, {str(tree): tree for tree in trees})
     if export is None:
@@ -126,7 +127,7 @@ def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, brows
     loopback = _is_loopback(host)
     if token is False and not loopback:
         fix = "leave --no-token out, or listen on 127.0.0.1 and forward the port through ssh"
-        raise ReconcilerError(f"anybody who reaches {host} could read everything", fix=fix)
+        raise ReconcilerError(f"anyone who can reach {host} could read everything", fix=fix)
     site = Site(page)
     application = make_application(site)
     if not loopback:
@@ -143,7 +144,8 @@ def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, brows
 
         webbrowser.open(address)
     os.nice(_NICE - os.nice(0))
-    serve(application, listening, secret, LOOPBACK if loopback else ())
+    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+        serve(application, listening, secret, LOOPBACK if loopback else ())
 
 
 def _is_loopback(host: str) -> bool:

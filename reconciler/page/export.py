@@ -8,12 +8,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
+from reconciler.page.cell_view import list_comparable_runs
 from reconciler.page.links import (
     Links,
     find_root,
     name_cell_file,
     name_curve_file,
     name_findings_file,
+    name_run_file,
     name_spec_file,
 )
 from reconciler.page.plots import bundle_script, can_draw
@@ -51,6 +53,10 @@ def export_site(
         name = name_cell_file(cell)
         replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
         written += 1
+        for record in list_comparable_runs(site.source.read_cell(cell)):
+            name = name_run_file(cell, record)
+            replace(folder / name, site.show_cell(cell, _links(name), record).encode(), durable=False)
+            written += 1
     for curve in site.list_curves():
         name = name_curve_file(curve)
         replace(folder / name, site.show_curve(curve, _links(name)).encode(), durable=False)
@@ -92,7 +98,7 @@ def _require_ours(folder: Path) -> None:
         raise ReconcilerError(f"cannot write into {folder}: {error.strerror}", fix="name another folder") from error
     whole = {*STATIC} <= parts and "index.html" in found
     if found and (parts - {*STATIC, VEGA} or not (whole or found == {_BEGUN})):
-        raise ReconcilerError(f"{folder} holds something else than an export", fix="name a new or an empty folder")
+        raise ReconcilerError(f"{folder} contains files that are not an export", fix="name a new or an empty folder")
 
 
 def _list_names(folder: Path) -> set[str]:

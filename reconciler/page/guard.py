@@ -80,7 +80,7 @@ class RequestGuard(Struct, frozen=True):
     def _judge(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]]:
         """Return the status of a refusal or redirect, with its text and headers; status 0 lets the request pass."""
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "This page is only read.", {"allow": "GET, HEAD"}
+            return 405, "This page is read-only.", {"allow": "GET, HEAD"}
         host = headers.get("host", "")
         if self.names and _strip_port(host) not in self.names:
             return 421, "This server answers under names of the loopback interface only.", {}
@@ -103,7 +103,7 @@ class RequestGuard(Struct, frozen=True):
             return 303, "", {"location": where, "set-cookie": cookie}
         if self._is_token(_read_cookie(headers.get("cookie", ""))):
             return 0, "", {}
-        return 401, "Open the address that `reconcile page` printed: it holds the token.", {}
+        return 401, "Open the address that `reconcile page` printed: it contains the token.", {}
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self.token.encode())

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 
 from reconciler.page.charts import chart_history
-from reconciler.page.matrix_view import render_measured
+from reconciler.page.matrix_view import render_measured, split_cell
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import join_listing, show_rate
 from reconciler.resource.wording import shorten_value, show_value
 
 
 def arrange_history(document: Document) -> Document:
+    steps = [_step(step) for step in reversed(document["steps"])]
     return {
         "cell": document["cell"],
         "chart": chart_history(document),
         "results": [{**r, "result": render_measured(r)} for r in reversed(document["results"])],
-        "steps": [_step(step) for step in reversed(document["steps"])],
+        "steps": steps,
+        "opened": next((step for step in steps if step["what"].startswith("Run ")), None),
     }
 
 
@@ -26,7 +28,7 @@ def _step(step: Document) -> Document:
         "started": step["after"]["started"],
         "before": render_measured(step["before"]),
         "after": render_measured(step["after"]),
-        "change": _show_change(step["change"]),
+        "change": _show_change(step["change"], step["after"]["unit"]),
         "causes": [_cause(cause) for cause in step["causes"]],
     }
 
@@ -40,24 +42,29 @@ def _cause(cause: Document) -> Document:
 def arrange_recent(document: Document) -> list[Document]:
     """Return the newest results of all cells, each with the change from the one before it."""
     return [
-        {**row, "result": render_measured(row), "change": _show_change(row["change"])} for row in document["results"]
+        {**row, "result": render_measured(row), "change": _show_change(row["change"], row["unit"])}
+        for row in document["results"]
     ]
 
 
-def _show_change(change: float | None) -> str:
-    return "" if change is None else f"{change:+.1%}".replace("-0.0%", "+0.0%")
+def _show_change(change: float | None, unit: str) -> str:
+    """Return "+5.0 % better"; of a latency, less is better."""
+    if change is None:
+        return ""
+    shown = f"{100 * change:+.1f} %".replace("-0.0", "+0.0")
+    if shown == "+0.0 %" or not (_is_latency(unit) or unit.endswith("/s")):
+        return shown
+    return f"{shown} {'better' if (change > 0) != _is_latency(unit) else 'worse'}"
 
 
 def arrange_comparison(document: Document) -> Document:
-    """Arrange a comparison. ``reach``: the logarithmic scale of ratios runs from its inverse to it, with 1 in the
-    middle."""
+    """Arrange a comparison. ``reach``: the logarithmic scale runs from so many times worse to so many times better."""
     ratios = [pair["ratio"] for pair in document["pairs"] if pair["ratio"]]
     reach = max([1.25, *(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)])
     return {
         "names": document["names"],
-        "reach": f"{reach:.3g}",
-        "least": f"{1 / reach:.3g}",
-        "pairs": [_pair(pair, reach) for pair in document["pairs"]],
+        "reach": _show_ratio(reach).rstrip("0").rstrip("."),
+        "pairs": [_pair(pair, reach, document["names"]) for pair in document["pairs"]],
         "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
         "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
     }
@@ -80,16 +87,32 @@ def _curves(pair: Document, names: list[str]) -> Document:
     }
 
 
-def _pair(pair: Document, reach: float) -> Document:
+def _pair(pair: Document, reach: float, names: list[str]) -> Document:
+    """``bar``: to the right where the other side is better, which of a latency is the lower one."""
     ratio, per_accelerator = pair["ratio"], pair["per_accelerator"]
+    better = -1 if _is_latency(pair["one"]["unit"]) else 1
     return {
-        "cells": list(dict.fromkeys((pair["one"]["cell"], pair["other"]["cell"]))),
+        "cell": _name_both(pair["one"]["cell"], pair["other"]["cell"], names),
         "one": _side(pair["one"]),
         "other": _side(pair["other"]),
-        "ratio": f"{ratio:.3f}" if ratio is not None else "",
-        "per_accelerator": f"{per_accelerator:.3f}" if per_accelerator is not None else "",
-        "bar": round(50 * math.log(ratio) / math.log(reach), 1) if ratio and ratio > 0 else None,
+        "ratio": _show_ratio(ratio) if ratio is not None else "",
+        "per_accelerator": _show_ratio(per_accelerator) if per_accelerator is not None else "",
+        "bar": round(50 * better * math.log(ratio) / math.log(reach), 1) + 0.0 if ratio and ratio > 0 else None,
     }
+
+
+def _name_both(one: str, other: str, names: list[str]) -> str:
+    """Name what two cells share, and what differs between them unless it is what is compared."""
+    pairs = [(a, b) for a, b in zip(split_cell(one), split_cell(other), strict=True) if [a, b] != names or a == b]
+    return " / ".join(a if a == b else f"{a} → {b}" for a, b in pairs)
+
+
+def _is_latency(unit: str) -> bool:
+    return unit in ("s", "ms", "us", "ns")
+
+
+def _show_ratio(ratio: float) -> str:
+    return f"{ratio:.3f}" if ratio < 10 else show_rate(ratio)
 
 
 def _side(side: Document) -> str:

@@ -26,6 +26,12 @@ class Links(Struct, frozen=True):
     def cell(self, cell: str) -> str:
         return f"{self.root}{name_cell_file(cell)}" if self.files else f"{self.root}cell/{quote(cell)}"
 
+    def run(self, cell: str, record: str) -> str:
+        """Return the address of a cell with another of its runs drawn over the one that is shown."""
+        if self.files:
+            return f"{self.root}{name_run_file(cell, record)}"
+        return f"{self.cell(cell)}?other={quote(record, safe='')}"
+
     def curve(self, curve: str) -> str:
         return f"{self.root}{name_curve_file(curve)}" if self.files else f"{self.root}curve/{quote(curve)}"
 
@@ -65,6 +71,10 @@ def find_root(path: str) -> str:
 
 def name_cell_file(cell: str) -> str:
     return f"cell/{_make_plain(cell)}.html"
+
+
+def name_run_file(cell: str, record: str) -> str:
+    return f"{name_cell_file(cell).removesuffix('.html')}-{_make_plain(record.rpartition('/')[2])}.html"
 
 
 def name_curve_file(curve: str) -> str:

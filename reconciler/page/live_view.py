@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from reconciler.page.charts import name_reading
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import show_duration, show_rate, show_size
 
@@ -68,17 +69,10 @@ def _curves(readings: list[Document]) -> list[Document]:
             pairs = [(one, other) for one, other in itertools.pairwise(points) if other[0] > one[0]]
             points = [(other[0], (other[1] - one[1]) / (other[0] - one[0])) for one, other in pairs]
         if points:
-            found.append({"name": _title(name), "value": _show(name, points[-1][1]), "points": _scale(points)})
+            words, unit = ("throughput", "samples/s") if name == "done" else name_reading(name)
+            value = show_size(int(points[-1][1])) if name.endswith("bytes") else show_rate(points[-1][1])
+            found.append({"name": words, "value": f"{value} {unit}".rstrip(), "points": _scale(points)})
     return found
-
-
-def _title(name: str) -> str:
-    words = {"done": "samples per second", "load_percent": "processor load, %", "memory_bytes": "memory of the child"}
-    return words.get(name) or name.replace("gpu.", "GPU ").replace("_", " ")
-
-
-def _show(name: str, value: float) -> str:
-    return show_size(int(value)) if name.endswith("bytes") else show_rate(value)
 
 
 def _scale(points: list[tuple[float, float]]) -> str:

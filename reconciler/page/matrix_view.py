@@ -17,10 +17,12 @@ from reconciler.resource.conditions import NOT_REQUIRED
 from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
 from reconciler.resource.quantities import show_rate
+from reconciler.resource.records import is_thin
 from reconciler.rules.programs import load_program
 
 WORDS = {"True": "ok", "False": "no", "Unknown": "?"}
 _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
+_COLUMNS = ("margin", "percent")  # next to the result, for the systems that have any
 _SLASHES = 3  # in a cell's name
 _FACETS = ("division", "system", "benchmark", "scenario")
 _SHORT = {
@@ -36,7 +38,7 @@ STATES = {
     "ready": "measured as declared, valid and rendered",
     "invalid": "measured, and LoadGen calls the run INVALID",
     "failed": "an attempt failed, or a result is not good enough",
-    "never": "not measured yet",
+    "unmeasured": "not measured yet",
     "stale": "measured, but not as declared now",
 }
 
@@ -68,7 +70,6 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
     values = {name: list(dict.fromkeys(row[name] for row in rows)) for name in _FACETS}
     divisions = [_arrange_division(name, [r for r in rows if r["division"] == name]) for name in values["division"]]
     counts = Counter(row["state"] for row in rows)
-    compared = {row["system"] for row in rows if row["asked"]}
     return {
         "title": "Matrix",
         "submission": document["submission"],
@@ -78,7 +79,6 @@ def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Documen
         "states": [(name, counts[name], said) for name, said in STATES.items() if counts[name]],
         "divisions": divisions,
         "shared": any(row["each"] for row in rows),
-        "compared": compared,
         "count": len(rows),
         "ready": counts["ready"],
         "findings": document["findings"],
@@ -100,7 +100,16 @@ def _arrange_division(name: str, rows: list[Document]) -> Document:
     ]
     heads = [(system, *_roll_up(row for row in rows if row["system"] == system)) for system in systems]
     ready, count = _roll_up(rows)
-    return {"name": name, "systems": heads, "lines": lines, "ready": ready, "count": count}
+    return {
+        "name": name,
+        "systems": heads,
+        "lines": lines,
+        "ready": ready,
+        "count": count,
+        "columns": {
+            system: [c for c in _COLUMNS if any(r[c] for r in rows if r["system"] == system)] for system in systems
+        },
+    }
 
 
 def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
@@ -121,7 +130,7 @@ def find_state(entry: Document, under_way: UnderWay) -> str:
     reasons = {condition["type"]: condition["reason"] for condition in entry["conditions"]}
     if _FAILED in reasons.values() or not entry["steps"]:
         return "failed"
-    return "never" if reasons["Performed"] == _NEVER else "stale"
+    return "unmeasured" if reasons["Performed"] == _NEVER else "stale"
 
 
 def _open_curves(curves: list[Document], rows: list[Document]) -> None:
@@ -172,15 +181,22 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
     accuracy = render_measured(entry["accuracy"])
     published = compare_published(entry)
-    notes = [STATES[state], said, render_measured(entry["metric"]), accuracy and f"accuracy {accuracy}"]
+    measured, margin = entry["metric"] or entry["last"], entry["margin"]
+    result = " ".join(filter(None, ["" if entry["metric"] else "last", render_measured(measured)])) if measured else ""
+    notes = [STATES[state], said, result, accuracy and f"accuracy {accuracy}"]
+    if margin:
+        notes.append(f"{margin['name']} {show_headroom(margin['headroom'])} from its limit")
     if published["asked"]:
         notes.append("{percent} of {asked} per accelerator: {source}".format(**published).removeprefix(" of "))
     return {
         **dict(zip(_FACETS, split_cell(entry["cell"]), strict=True)),
         "cell": entry["cell"],
         "state": state,
-        "metric": _shorten(entry["metric"]),
-        "each": _shorten(_share(entry)),
+        "metric": _shorten(measured),
+        "each": _shorten(_share(measured, entry["accelerators"])),
+        "counts": entry["metric"] is not None,
+        "margin": show_headroom(margin["headroom"]) if margin else "",
+        "room": rate_headroom(margin["headroom"]) if margin else "",
         **published,
         "steps": entry["steps"],
         "notes": "; ".join(filter(None, [*notes, *_list_notes(entry), *entry["marks"]])),
@@ -188,9 +204,17 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     }
 
 
-def _share(entry: Document) -> Document | None:
+def show_headroom(percent: float) -> str:
+    return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
+
+
+def rate_headroom(percent: float) -> str:
+    """Return the class of a margin: "missed", "thin" or ""."""
+    return "missed" if percent < 0 else "thin" if is_thin(percent) else ""
+
+
+def _share(measured: Document | None, count: int) -> Document | None:
     """Return the rate per accelerator of a system with several; None for a latency."""
-    measured, count = entry["metric"], entry.get("accelerators") or 0
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None
     return {**measured, "value": str(Decimal(str(measured["value"])) / count)}

@@ -38,8 +38,8 @@ _OF = click.Option(
 _THEME = click.Option(
     ["--theme"], type=click.Choice(THEMES), default=THEMES[0], show_default=True, help="The background it is meant for."
 )
-_BESIDE = click.Option(
-    ["--beside", "others"],
+_WITH = click.Option(
+    ["--with", "others"],
     multiple=True,
     metavar="FOLDER|COMMIT",
     help="Another Endpoints submission, or the curve at a commit, in the same plot: another stack, or another date.",
@@ -47,7 +47,7 @@ _BESIDE = click.Option(
 
 
 @click.command("plot")
-@takes([cell_argument(), _OUTPUT, _OF, _THEME, _BESIDE, spec_option()])
+@takes([cell_argument(), _OUTPUT, _OF, _THEME, _WITH, spec_option()])
 def command(
     cell: str, output: Path, name: str | None, theme: str, others: tuple[str, ...], specs: tuple[str, ...]
 ) -> int:

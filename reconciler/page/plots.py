@@ -28,8 +28,8 @@ _DASHES = ([1, 0], [8, 4], [8, 3, 2, 3], [2, 3])
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "triangle-right")
 _SIZE = (660, 240)  # pixels of a file
 _MOST_TICKS = 12
-_LONG_MARK = 22  # characters of a label along a line
-_LONG_TICK = 8  # characters; longer labels are rotated
+_LONG_MARK = 34  # characters of a label along a line
+_LONG_TICK = 8  # characters; longer labels take a line for each word, or are rotated
 _WIDE = 20  # times the smallest value: a larger span gets a logarithmic axis
 
 
@@ -133,8 +133,11 @@ def _describe_axis_across(chart: Chart) -> dict[str, Any]:
     if chart.ticks:
         step = -(-len(chart.ticks) // _MOST_TICKS)
         axis["values"] = list(range(0, len(chart.ticks), step))
-        axis["labelExpr"] = f"{json.dumps([escape_line(text) for text in chart.ticks])}[datum.value]"
-        axis["labelAngle"] = -25 if max(map(len, chart.ticks)) > _LONG_TICK else 0
+        axis["labelExpr"] = f"{json.dumps([escape_line(text).split() for text in chart.ticks])}[datum.value]"
+        longest = max((len(word) for text in chart.ticks for word in text.split()), default=0)
+        axis["labelAngle"] = -25 if longest > _LONG_TICK else 0
+    else:
+        axis["tickCount"] = _MOST_TICKS // 2
     return {
         "field": "x",
         "type": "quantitative",

@@ -33,12 +33,12 @@ from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
-from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.documents import convert_plain_value, render_document, render_measured
 from reconciler.render.findings import render_findings_part
 from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.spec.submission_template import find_chip, find_starting_value
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
@@ -115,7 +115,11 @@ class RepositoryPage(Struct, dict=True):
         named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
         status = report_status(look.seen, look.cells)
         cells = [
-            {**entry, **_describe_hardware(look, found.cell)}
+            {
+                **entry,
+                **_describe_hardware(look, found.cell),
+                "last": None if found.metric else _find_last(look, found.cell),
+            }
             for entry, found in zip(status["cells"], look.cells, strict=True)
         ]
         return {**status, "cells": cells, **named}
@@ -271,6 +275,12 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
         settings = look.seen.desired.detail(Address(Kind.RESULT, str(cell))).settings
         published = find_starting_value(chip, settings.official or cell.benchmark, cell.scenario)
     return {"accelerators": count, "published": convert_plain_value(published)}
+
+
+def _find_last(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
+    """Find the newest result of a cell whose results do not count now."""
+    runs = look.seen.recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ())
+    return render_measured(next((run.metric for run in reversed(runs) if run.metric), None))
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def make_application(site: Site) -> Application:
 
     async def missing(request: Request, _: Exception) -> Response:
         links = Links(find_root(request.url.path[1:]))
-        return HTMLResponse(site.show_problem("There is no such view", "The address leads nowhere.", "", links), 404)
+        return HTMLResponse(site.show_problem("There is no such view", "This address does not exist.", "", links), 404)
 
     routes = [Route(path, shown(show)) for path, show in _list_views(site).items()]
     routes += [

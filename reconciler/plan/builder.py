@@ -1,4 +1,4 @@
-"""Changes -> an ordered plan: one step per key, accuracy before performance, what is needed before what needs it."""
+"""Order changes into a plan: one step per key, accuracy before performance, each step after the steps that it needs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from reconciler.plan.select import Selection, Selector
 from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
 from reconciler.resource.resources import Resource
 
-# Knowledge of the world outside the values: blocked(address) → (why, fix) or None; seconds(address) → (prediction,
-# basis). frozen(address) → likewise, of what people want left alone.
+# External knowledge: blocked(address) → (why, fix) or None; seconds(address) → (prediction, basis); frozen(address) →
+# (why, fix) or None.
 Blocked = Callable[[Address], tuple[str, str] | None]
 Predict = Callable[[Address], tuple[float | None, str]]
 Explain = Callable[[Change], tuple[InputChange, ...]]
 _NEEDED, _WAITS = "needed only by what is blocked", "waits for "
-_WORK = (Work.MAKE, Work.START)  # what a child process does, and what may be blocked
+_WORK = (Work.MAKE, Work.START)  # runs in a child process, and may be blocked
 
 
 class Policy(Struct, frozen=True):
-    """``select``/``exclude``: which cells; ``only``: which kinds (what these need is made too, nothing that hangs
-    on them)."""
+    """``select``/``exclude``: which cells; ``only``: which kinds, with everything that they need but nothing that needs
+    them."""
 
     select: Selector = field(default_factory=Selector)
     exclude: Selection = field(default_factory=Selection)
@@ -43,7 +43,7 @@ def make_plan(
     name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: PlanContext
 ) -> Plan:
     selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
-    wanted = [change for change in selected if change.how is not Work.START]  # runs bring their servers
+    wanted = [change for change in selected if change.how is not Work.START]  # runs start their servers themselves
     by_kind = bool(policy.only) or policy.select.names_kind
     wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
     changed = {change.address for change in difference.changes}
@@ -86,7 +86,7 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
 
 def _finding_selected(where: str, policy: Policy) -> bool:
     if where.split("/")[0] not in ALL_DIVISIONS:
-        return True  # what is found of a file, not of a cell, belongs to every selection
+        return True  # a finding about a file, not a cell, belongs to every selection
     address = Address(Kind.RESULT, where)
     return policy.select.matches(address) and not policy.exclude.matches(address)
 
@@ -94,8 +94,8 @@ def _finding_selected(where: str, policy: Policy) -> bool:
 def _with_needs(
     wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
 ) -> list[Change]:
-    """A selected step brings the steps that it is made from. ``as_recorded``: rendering brings none, because a
-    selection of results alone asks for those that are there, and waits for no run."""
+    """Add the upstream steps of the selected ones. ``as_recorded``: add none for rendering, since a selection of
+    results means the recorded ones and waits for no run."""
     changes = {change.address: change for change in difference.changes}
     found = {change.address: change for change in wanted}
     queue = [change.address for change in wanted if not (as_recorded and change.how is Work.RENDER)]
@@ -108,8 +108,8 @@ def _with_needs(
 
 
 def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
-    """The pipeline's own order, cell by cell, so that publishable cells are complete as early as possible; those that
-    ask one server one after the other, so that it starts once."""
+    """Sort in pipeline order, cell by cell, so that publishable cells complete as early as possible. Cells that use the
+    same server follow each other, so that it starts once."""
     position = {address: index for index, address in enumerate(resources)}
     groups = _grouped(changes, position, resources)
     cells = {change.address: resources[change.address].cell for change in changes}
@@ -120,7 +120,7 @@ def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> li
 def _grouped(
     changes: list[Change], position: Mapping[Address, int], resources: Mapping[Address, Resource]
 ) -> dict[Cell | None, int]:
-    """Cell → the place of the first cell that asks the same server."""
+    """Return the position of the first cell that uses the same server, by cell."""
     first: dict[str, int] = {}
     found: dict[Cell | None, int] = {}
     for change in sorted(changes, key=lambda c: position[c.address]):
@@ -131,7 +131,7 @@ def _grouped(
 
 
 def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
-    """In the given order, but nothing before what it is made from."""
+    """Keep the order, but move every step after its upstream steps."""
     waiting = {change.address: change for change in changes}
     ordered: list[Change] = []
 
@@ -155,7 +155,7 @@ def _by_key(changes: list[Change]) -> list[list[Change]]:
 
 
 def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
-    """Leave out what is shared by cells that are all blocked here: a data set for another machine."""
+    """Block shared steps whose users are all blocked here, such as a dataset for another machine."""
     users: dict[Address, list[Step]] = {}
     for step in steps:
         for address in (step.change.address, *step.shared):
@@ -170,7 +170,7 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
             users_blocked = [blocked[user.change.key] for user in needed]
-            # One that only waits for another names no fix.
+            # A step that only waits for another has no fix.
             user = next((u for u in reversed(users_blocked) if not u.blocked.startswith(_WAITS)), users_blocked[-1])
             why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
             blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
@@ -192,7 +192,7 @@ def _step(
         reason = context.blocked(change.address)
     if reason is None:
         waits = next((up for up in resource.upstream if up in stuck), None)
-        whole = change.address.kind is Kind.SUBMISSION  # shows what there is, whatever else is stuck
+        whole = change.address.kind is Kind.SUBMISSION  # shows the finished cells, even if others are stuck
         reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits and not whole else None
     if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
         first = min(unasked, key=lambda address: (ORDER[address.kind], address))
@@ -217,7 +217,7 @@ def _step(
 
 
 def _frozen(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
-    """Steps that several cells share are withheld only when all of them are frozen. A log that is brought back changes
-    nothing."""
+    """Return why a step is frozen; a shared step is frozen only if all its cells are. Restoring a log is always
+    allowed, since it changes nothing."""
     found = [context.frozen(address) for address in addresses] if how is not Work.RESTORE else [None]
     return found[0] if all(found) else None

@@ -1,8 +1,8 @@
 """Plan up to a deadline: which results fit the time left on each machine, and what to drop first. Pure.
 
-A machine times one run after the other, so its results queue for it. Those that take least come first, which completes
-the most; what does not fit any more is best dropped longest first. In the closed division a benchmark counts only with
-all of its scenarios, so that its cells stay or go together.
+A machine executes one timed run at a time, so its results queue for it. The shortest come first, which completes the
+most results; of those that do not fit, the longest should be dropped first. In the closed division a benchmark counts
+only with all its scenarios, so its cells stay or go together.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule, Plan, Step
 from reconciler.resource.kinds import Cell
 
-_WHOLE = "closed"  # the division in which a benchmark is entered as a whole
+_WHOLE = "closed"  # the division in which a benchmark needs all its scenarios
 
 
 def schedule(plan: Plan, place: Callable[[Step], str], seconds: float) -> tuple[MachineSchedule, ...]:
-    """``place``: the machine of a step that belongs to a cell. ``seconds`` are left."""
+    """``place``: returns the machine of a cell's step. ``seconds``: the time left."""
     steps = [step for step in plan.steps if step.change.how in ("make", "start", "restore")]
     machines = dict.fromkeys(place(step) for step in steps if step.change.address.cell is not None)
     return tuple(_schedule(steps, machine, place, seconds) for machine in machines)
@@ -58,7 +58,7 @@ def _list_cells(step: Step) -> list[Cell]:
 
 
 def _list_shared(steps: Iterable[Step], cells: Iterable[Cell]) -> list[Step]:
-    """Data sets and models of these cells' benchmarks."""
+    """List the steps for datasets and models of these cells' benchmarks."""
     names = {cell.benchmark for cell in cells}
     return [step for step in steps if step.change.address.cell is None and step.change.address.name in names]
 

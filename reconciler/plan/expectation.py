@@ -1,8 +1,8 @@
-"""How long a step takes: as it took before, else by the formulas of what its run's harness does, else as what is like
-it took. Pure.
+"""Predict how long a step takes: from its history, else by the formula of the run's harness, else from a similar step.
+Pure.
 
-A formula rests on a rate or latency that the spec declares. A default is the round's, the same for every machine, and
-may be hundreds of times off: then only the minimum duration says anything.
+A formula needs a declared rate or latency. A default is the round's, the same for every machine, and may be wrong by a
+factor of hundreds: in that case only the minimum duration is used.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
 Formula = Callable[[CellSettings, Mapping[str, object]], float | None]
-START = 2.0  # seconds until the child of a run has loaded what it needs, as short runs show
-_LONG = 60.0  # seconds: of a run this long, a changed target says more than an earlier run
-_PACED = "Server"  # LoadGen asks at its rate, whatever set it
+START = 2.0  # seconds until the child process of a run has loaded its libraries, measured with short runs
+_LONG = 60.0  # seconds; for longer runs a changed target predicts better than an earlier run
+_PACED = "Server"  # LoadGen sends queries at the configured rate
 _TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
-# Scenarios of the same benchmark on the same system that take about as long: with accuracy runs.
+# Kinds that take about as long in every scenario of a benchmark on a system, as accuracy runs do.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
 _Likeness = tuple[str, str, str]
 
 
 class Expectation:
-    """``formula``: seconds of a run by its settings and identity inputs, None where only an earlier one gives them."""
+    """``formula``: computes the seconds of a run from its settings and identity inputs; None if only history can."""
 
     def __init__(self, desired: Desired, recorded: Recorded, formula: Formula) -> None:
         self._desired, self._recorded, self._formula = desired, recorded, formula
 
     def predict(self, address: Address) -> tuple[float | None, str]:
-        """Seconds, and by what: "history", "formula" or "alike"; (None, "") without a basis."""
+        """Return the seconds and their basis: "history", "formula" or "alike"; (None, "") without a basis."""
         known = [s for s in self._recorded.by_address.get(address, ()) if _holds(s)]
         key = self._desired.by_address[address].key
         if same := [summary for summary in known if summary.key == key]:
@@ -55,7 +55,7 @@ class Expectation:
 
     @cached_property
     def _alike(self) -> dict[_Likeness, float]:
-        """Asked of the first step that has no other prediction: it goes through all records."""
+        """Times of similar steps, computed only if a step has no other prediction, since it reads all records."""
         found: dict[_Likeness, float] = {}
         for address, summaries in self._recorded.by_address.items():
             if _has_alike(address) and (last := next((s for s in reversed(summaries) if _holds(s)), None)):
@@ -64,7 +64,7 @@ class Expectation:
 
 
 def predict_first(detail: Detail, formula: Formula) -> float | None:
-    """Predict a run that was never made."""
+    """Predict a run without history."""
     from reconciler.loadgen.settings import name_loadgen_scenario
 
     values = detail.values()

@@ -1,4 +1,4 @@
-"""A plan as a value, and what a deadline leaves of it."""
+"""A plan as a value, and its schedule up to a deadline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from reconciler.resource.kinds import Address, Cell
 
 
 class Step(Struct, frozen=True):
-    """One thing to do. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
-    predicted, None when it is unknown; ``basis`` "history", "formula" or "alike". ``blocked``: why it cannot be done
-    here now, and ``fix``."""
+    """A step of a plan. ``shared``: further addresses with the same key, satisfied by the same outcome. ``seconds``:
+    predicted, None if unknown; ``basis``: "history", "formula" or "alike". ``blocked``: why it cannot run here now, and
+    ``fix``."""
 
     change: Change
     shared: tuple[Address, ...] = ()
@@ -25,7 +25,7 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Bound to what it was made from: the desired digest and the digest of the set of records. ``excluded``: steps that
+    """Bound to its sources: the digest of the desired state and that of the set of records. ``excluded``: steps that
     selectors left out. ``acceptances``: path, acceptance, its status; ``frozen``: the freezes in force."""
 
     name: str
@@ -41,7 +41,7 @@ class Plan(Struct, frozen=True):
     frozen: tuple[Freeze, ...] = ()
 
     def withholds(self, step: Step) -> bool:
-        """True where people want all that this step is for left alone."""
+        """Return True if the step serves only frozen cells."""
         return all(find_freeze(address.cell, self.frozen) for address in (step.change.address, *step.shared))
 
     @property
@@ -50,8 +50,8 @@ class Plan(Struct, frozen=True):
 
 
 class DeadlineEntry(Struct, frozen=True):
-    """Cells that are submitted together. ``seconds``: of their own steps; ``unknown``: how many of these have no
-    prediction; ``ends``: seconds from now when they come in this order."""
+    """Cells that are submitted together. ``seconds``: of their own steps; ``unknown``: the number of steps without a
+    prediction; ``ends``: seconds from now if run in this order."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -61,8 +61,8 @@ class DeadlineEntry(Struct, frozen=True):
 
 
 class MachineSchedule(Struct, frozen=True):
-    """``fits`` in the order to run them; ``drops``: what to leave out, first what saves the most. ``blocked``: why the
-    steps of one of its entries cannot be done from here."""
+    """``fits``: entries in the order to run them; ``drops``: entries to leave out, the longest first. ``blocked``: why
+    steps of one of its entries cannot run from here."""
 
     machine: str
     fits: tuple[DeadlineEntry, ...]

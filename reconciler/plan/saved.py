@@ -1,4 +1,4 @@
-"""Plans as JSON: printed for machines, saved for later, refused when the spec or the records moved on."""
+"""Plans as JSON: printed for machines, saved for later, and refused if the spec or the records changed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from reconciler.storage.leftovers import write_output
 from reconciler.storage.untrusted_files import LARGEST
 
 VERSION = 2
-# Encoded as lists, in the order of their fields.
+# Encoded as lists, with fields in their order.
 _ROWS: dict[str, type[Drift | Finding]] = {"drifts": Drift, "findings": Finding}
 
 
 def encode_plan(plan: Plan) -> dict[str, Any]:
-    """The fields of a plan and of all that it holds, in the shapes of ``schemas/plan.schema.json``."""
+    """Encode a plan and its contents as defined by ``schemas/plan.schema.json``."""
     document = make_document(plan)
     return {
         "version": VERSION,
@@ -39,7 +39,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
 
 
 def _shape_step(step: dict[str, Any]) -> dict[str, Any]:
-    """A step and its change as one object. The origins of an input say what it is made from."""
+    """Merge a step and its change into one object. An input's upstream is omitted, since its origin contains it."""
     change, explained = step.pop("change"), step.pop("explained")
     for item in explained:
         del item["upstream"]
@@ -54,7 +54,7 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Raises ReconcilerError when the file is not a plan of this version."""
+    """Load a plan. Raises ReconcilerError if the file is not a plan of this version."""
     try:
         document = read_json(path, LARGEST)
         if document["version"] != VERSION:
@@ -82,7 +82,7 @@ def _restore_step(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore_input(item: dict[str, Any]) -> dict[str, Any]:
-    """The origin of what is made from another resource is its address: the one there is, else the one there was."""
+    """Restore an input's upstream from its origin, or from its earlier origin if the input was removed."""
     origin, then = _restore_row(item["origin"], Origin), item["before_origin"]
     upstream = find_upstream(origin["file"]) or (find_upstream(then) if item["after"] is None else None)
     return {**item, "origin": origin, "upstream": upstream and str(upstream)}
@@ -93,7 +93,7 @@ def _restore_row(row: list[Any], of: type[Drift | Finding | Origin]) -> dict[str
 
 
 def refuse_stale(saved: Plan, fresh: Plan) -> None:
-    """Raises StalePlanError when the saved plan was made from another spec or another set of records."""
+    """Raise StalePlanError if the saved plan was made from another spec or another set of records."""
     if saved.desired != fresh.desired:
         raise StalePlanError("the saved plan was made from another spec", fix="plan again: reconcile plan -o FILE")
     if saved.recorded != fresh.recorded:

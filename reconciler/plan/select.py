@@ -1,9 +1,9 @@
 """Selectors: ``benchmark=resnet scenario=Offline,Server system=h200* kind=Engine``.
 
-Terms of different fields are joined by "and"; terms of one field, like the commas inside a term, by "or". Values are
-shell globs, compared without regard to case. A cell is matched by whole parts of its name in their order, as in
-``cell=open/Server``; a word without "=" also by any piece of text in it. An option that takes a selector may be
-repeated, and its selectors add up: see ``parse_repeated``.
+Terms of different fields are combined with "and"; terms of one field, and values separated by commas, with "or". Values
+are case-insensitive shell globs. A cell is matched by complete parts of its name in order, as in ``cell=open/Server``;
+a word without "=" also matches any part of its text. An option that takes a selector may be repeated, and its selectors
+add up: see ``parse_repeated``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Address, Cell, Kind
 
 FIELDS = ("division", "system", "benchmark", "scenario", "kind", "mode", "cell")
-_OF_RESOURCES = ("kind", "mode")  # the others choose cells
+_OF_RESOURCES = ("kind", "mode")  # the other fields select cells
 _AROUND_SLASH = re.compile(r"\s*/\s*")
 _BETWEEN_TERMS = re.compile(r"\s+(?=[a-z]+=)")
 
 
 class Selector(Struct, frozen=True):
-    """``terms``: (field, globs) pairs; none selects everything."""
+    """``terms``: (field, globs) pairs; without terms it selects everything."""
 
     terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -33,7 +33,7 @@ class Selector(Struct, frozen=True):
         return all(any(_matches(address, field, glob) for glob in globs) for field, globs in self.terms)
 
     def drop_resource_terms(self) -> Selector:
-        """Without the terms that choose among the resources of a cell."""
+        """Return the selector without the terms that select a cell's resources."""
         return Selector(tuple(term for term in self.terms if term[0] not in _OF_RESOURCES))
 
     @property
@@ -42,7 +42,7 @@ class Selector(Struct, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """Matches of any of several selectors; without one, nothing."""
+    """A union of selectors; without any it matches nothing."""
 
     selectors: tuple[Selector, ...] = ()
 
@@ -50,18 +50,19 @@ class Selection(Struct, frozen=True):
         return any(selector.matches(address) for selector in self.selectors)
 
     def drop_resource_terms(self) -> Selection:
-        """The selectors that choose whole cells."""
+        """Return the selectors that select entire cells."""
         return Selection(tuple(found for found in self.selectors if found.drop_resource_terms() == found))
 
 
 def parse_repeated(options: Sequence[str]) -> Selection:
-    """An option that was given several times, one selector each: its terms are separated by spaces, as in
-    ``--exclude "benchmark=resnet scenario=Server"``. Raises ReconcilerError as ``parse`` does."""
+    """Parse a repeated option, one selector each, with terms separated by spaces, as in ``--exclude "benchmark=resnet
+    scenario=Server"``. Raises ReconcilerError like ``parse``."""
     return Selection(tuple(parse(_BETWEEN_TERMS.split(text.strip())) for text in options))
 
 
 def parse(words: Sequence[str]) -> Selector:
-    """Raises ReconcilerError for a field that does not exist, naming the nearest, and for two terms in one word."""
+    """Parse the terms of a selector. Raises ReconcilerError for an unknown field, with the nearest name, and for two
+    terms in one word."""
     terms: dict[str, tuple[str, ...]] = {}
     for word in words:
         field, equals, value = word.partition("=")
@@ -81,13 +82,12 @@ def parse(words: Sequence[str]) -> Selector:
 
 
 def join_parts(text: str) -> str:
-    """A cell as plans print it, with spaces around its slashes, as records name it."""
+    """Convert a cell as printed in plans, with spaces around its slashes, to its name in records."""
     return _AROUND_SLASH.sub("/", text.strip()).strip("/")
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:
-    """A resource of a whole benchmark matches by its benchmark and by kind, and any cell-wide term it has no value
-    for."""
+    """Match a resource. One that belongs to an entire benchmark matches by benchmark and kind, and any other term."""
     cell = address.cell
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)
@@ -100,21 +100,22 @@ def _matches(address: Address, field: str, glob: str) -> bool:
 
 
 def match_cell(name: str, glob: str) -> bool:
-    """The whole name, or whole parts of it in this order, others between them. ``glob``: in small letters."""
+    """Match the complete name, or complete parts of it in order, possibly with gaps. ``glob``: in lower case."""
     rest = iter(name.lower().split("/"))
     in_order = all(any(fnmatchcase(part, wanted) for part in rest) for wanted in glob.split("/"))
     return in_order or fnmatchcase(name.lower(), glob)
 
 
-# Cells by their names, parts of names, globs, or selectors.
+# Find cells by name, parts of a name, glob, or selector.
 
 _MOST = 12
 
 
 def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile status") -> Cell:
-    """The one cell meant. ``listed_by``: the command that lists them.
+    """Find the one matching cell. ``listed_by``: the command that lists the cells.
 
-    Raises ReconcilerError that lists the candidates, or the nearest names."""
+    Raises ReconcilerError with the candidates, or with the nearest names.
+    """
     known = {str(cell): cell for cell in cells}
     found = _candidates(join_parts(text), known)
     if len(found) == 1:
@@ -128,7 +129,8 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
 
 
 def find_cells(text: str, cells: Iterable[Cell]) -> list[Cell]:
-    """All cells that a glob or a selector chooses; of any other text, the one cell meant. Raises ReconcilerError."""
+    """Find all cells that match a glob or selector, or the one cell that matches any other text. Raises
+    ReconcilerError."""
     known = {str(cell): cell for cell in cells}
     if not set("=*?[").intersection(text):
         return [find_cell(text, known.values())]
@@ -139,8 +141,8 @@ def find_cells(text: str, cells: Iterable[Cell]) -> list[Cell]:
 
 
 def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> tuple[str, ...]:
-    """Words that select cells: where one is a whole name or whole parts of names, names that merely contain it do not
-    match. ``cells``: asked where a word has no "=". Raises ReconcilerError that names the nearest."""
+    """Narrow words that select cells: a complete name, or complete parts of one, does not match names that merely
+    contain it. ``cells``: called if a word has no "=". Raises ReconcilerError with the nearest names."""
     if all("=" in word for word in words):
         return tuple(words)
     known = {str(cell): cell for cell in cells()}
@@ -171,8 +173,8 @@ def _select(text: str, known: dict[str, Cell]) -> list[str]:
 
 
 def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable[[], Iterable[Cell]]) -> Cell:
-    """The one cell meant, of those with a committed result. ``declared``: asked where none of them is meant, so that a
-    cell which is only declared is not denied. Raises ReconcilerError."""
+    """Find the one matching cell among those with a committed result. ``declared``: called if none matches, so that the
+    error can say that a cell is declared but not measured. Raises ReconcilerError."""
     try:
         return find_cell(text, measured)
     except ReconcilerError as error:
@@ -187,8 +189,8 @@ def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable
 
 
 def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
-    """The exact name; else what a selector chooses; else names with these whole parts in this order, first those where
-    they follow each other; else with this text anywhere in them."""
+    """Return the exact name; else the cells that a selector matches; else names with these complete parts in order,
+    preferably adjacent; else names that contain the text."""
     if text in known:
         return [text]
     if "=" in text:
@@ -200,7 +202,7 @@ def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
 
 
 def _nearest(text: str, known: dict[str, Cell]) -> list[str]:
-    """Whole names, or names of which one part is near: a typo in a scenario should find its cells."""
+    """Return similar names, or names with a similar part, so that a typo in a scenario finds its cells."""
     text = text.rpartition("=")[2]
     near = difflib.get_close_matches(text, known, 3)
     if near:

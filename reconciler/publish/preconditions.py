@@ -27,7 +27,7 @@ PUBLIC_HOSTS = (
 )
 _INFERRED = "inferred"
 _MARKS = {
-    "rehearsal": ("it is a rehearsal", "take `rehearsal: true` out of the spec and run again"),
+    "rehearsal": ("it is a rehearsal", "remove `rehearsal: true` from the spec and run again"),
     TRIAL: ("it is a trial", "run the cell itself: reconcile cell=CELL"),
     QUICK: ("its runs are short", "run it without --quick"),
     "synthetic": ("its data or backend is synthetic", "measure it with a real dataset, model and backend"),

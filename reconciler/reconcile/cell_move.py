@@ -63,7 +63,7 @@ def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     if find_program_of_division(source.division):
         place = f"{source.division}.{source.system}.{source.benchmark}"
         fix = f"move what is below spec.divisions.{place} by hand; no run is repeated"
-        raise ReconcilerError(f"{source} is a point: a curve is entered in one division as a whole", fix=fix)
+        raise ReconcilerError(f"{source} is a point: all points of a curve are in one division", fix=fix)
     if source == target:
         raise ReconcilerError(f"{source} is in the {target.division} division already", fix="name another one: --to")
     ruleset = load_ruleset(seen.desired.submission.round)

@@ -68,7 +68,7 @@ def parse_end(until: str | None, length: str | None, days: int = 0) -> date | No
     """Return the first day on which a decision no longer applies. ``days``: default duration, 0 for no end. Raises
     ReconcilerError."""
     if until and length:
-        raise ReconcilerError("--until and --for say the same", fix="give one of them")
+        raise ReconcilerError("--until and --for exclude each other", fix="use one of them")
     if not until and not length:
         return get_today() + timedelta(days=days) if days else None
     end = _parse_date(until) if until else get_today() + _parse_length(str(length))
@@ -206,7 +206,7 @@ def revoke(paths: RepositoryPaths, text: str, *, commit: bool) -> RemovedDecisio
     if commit:
         acceptances |= _read_removed(paths, ACCEPTED).acceptances
     if not acceptances:
-        raise ReconcilerError("nothing is accepted here", fix="see: reconcile accept --list")
+        raise ReconcilerError("nothing is accepted for this cell", fix="see: reconcile accept --list")
     cell = find_cell(text, {item.cell for item in acceptances.values()}, "reconcile accept --list")
     files = [path for path, item in acceptances.items() if item.cell == cell]
     return _remove(paths, str(cell), files, ACCEPTED, f"Revoke what was accepted for {cell}", commit=commit)

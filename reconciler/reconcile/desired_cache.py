@@ -36,15 +36,17 @@ if TYPE_CHECKING:
     from reconciler.spec.declared import Declared, Reading
     from reconciler.spec.files import Source
 
-_PACKAGE = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _SPECS = (".yaml", ".yml")
 _COMMITTED, _KEPT = "committed-desired-", 4  # number of caches kept for commits: a base, and recent heads
 _LARGEST_SPEC = 8 << 20  # bytes; a larger spec is refused when it is read
-# Our own code on which a compiled state depends: editing it counts as a new version.
+# Our own code on which a compiled state depends, below the folder of our packages: editing it counts as a new version.
 _SOURCES = (
-    *("spec", "desired", "launch", "loadgen", "rules", "rules/results", "rules/rounds", "resource"),
-    *("../harness/contract.py", "../harness/catalog.py", "../harness/benchmark_catalog.py"),
+    *(f"reconciler/{name}" for name in ("spec", "desired", "loadgen", "rules", "resource", "storage")),
+    *(entry.program.partition(":")[0].rpartition(".")[0].replace(".", "/") for entry in PROGRAMS.values()),
+    *(f"harness/{name}" for name in ("contract.py", "catalog.py", "benchmark_catalog.py")),
 )
+_FACTS = "harness/benchmarks"  # only their YAML: their Python runs in child processes
 
 
 class DesiredCache(Struct):
@@ -97,26 +99,33 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
     return digest({"version": __version__, "specs": specs, "code": _stamp_code()})
 
 
+def list_code(root: Path = _ROOT) -> list[str]:
+    """List the paths below ``root`` of the Python and YAML on which a compiled state depends. Raises OSError if a
+    folder is missing: without it, an old state would count as current."""
+    found: list[str] = []
+    for source in (*_SOURCES, _FACTS):
+        endings = (".yaml",) if source == _FACTS else (".py", ".yaml")
+        waiting = [source]
+        while waiting:
+            name = waiting.pop()
+            if name.endswith(".py"):
+                found.append(name)
+                continue
+            with os.scandir(root / name) as entries:
+                for entry in entries:
+                    if entry.name.endswith(endings):
+                        found.append(f"{name}/{entry.name}")
+                    elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                        waiting.append(f"{name}/{entry.name}")
+    return sorted(found)
+
+
 @functools.cache
 def _stamp_code() -> list[list[object]]:
     """Stamp the code once per process, which keeps using the code that it loaded even if another version is installed
     later."""
-    code: list[list[object]] = []
-    for source in _SOURCES:
-        path = _PACKAGE / source
-        for entry in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if entry.suffix in (".py", ".yaml"):
-                status = entry.stat()
-                code.append([entry.name, status.st_size, status.st_mtime_ns])
-    for program in PROGRAMS.values():
-        package = _PACKAGE.parent.joinpath(*program.program.partition(":")[0].split(".")[:-1])
-        for entry in sorted(path for path in package.rglob("*") if path.suffix in (".py", ".yaml")):
-            status = entry.stat()
-            code.append([entry.relative_to(package).as_posix(), status.st_size, status.st_mtime_ns])
-    for entry in sorted(_PACKAGE.parent.glob("harness/benchmarks/*/*.yaml")):
-        status = entry.stat()
-        code.append([f"{entry.parent.name}/{entry.name}", status.st_size, status.st_mtime_ns])
-    return code
+    stamped = ((name, os.stat(f"{_ROOT}/{name}")) for name in list_code())  # noqa: PTH116 - twice as fast as Path
+    return [[name, status.st_size, status.st_mtime_ns] for name, status in stamped]
 
 
 def load_desired(
@@ -153,7 +162,7 @@ def observe_pins_here(
     recorded: Recorded,
     stamps: DigestCache,
 ) -> Pins:
-    """Observe the pins on the machines of these systems, on this disk and in the records."""
+    """Look up pinned inputs on the systems' machines, on this disk and in the records."""
     reached = read_probed_nodes(paths)
     there = list_installed_for(systems, reached, list_installed())
     return observe_pins(needed, recorded, paths, stamps, there, find_unlike_systems(systems, reached))

@@ -166,7 +166,7 @@ def detect_system(
         nodes = probe_nodes(ProbeRequest(hardware=True), through, shared, seen)
     unlike = "" if through.words else _explain_unlike(declared)
     if unlike and write and not overwrite:
-        fix = "run it there, name the launcher that reaches it, or write all the same: --overwrite"
+        fix = "run it there, name the launcher that reaches it, or write anyway: --overwrite"
         raise ReconcilerError(f"this machine is not {name}: {unlike}", fix=fix)
     proposal = propose(nodes[0], len(nodes))
     try:
@@ -229,7 +229,7 @@ def _find_own(systems: Mapping[str, object]) -> str:
     exact = [name for name in fitting if counts[name] == len(here)]
     if len(found := exact or fitting) != 1:
         what = f"has the hardware of {join_listing(found)}" if found else f"is none of {join_listing(list(systems))}"
-        raise ReconcilerError(f"this machine {what}", fix="say which system this is: --system NAME")
+        raise ReconcilerError(f"this machine {what}", fix="choose the system: --system NAME")
     return found[0]
 
 

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
-from reconciler.resource.quantities import join_listing
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
@@ -54,21 +53,21 @@ People declare an MLPerf Inference submission in `specs/`. `reconcile` measures 
 |---|---|
 | Is the spec right? | `reconcile validate --json` |
 | What would a pass do, and how long does it take? | `reconcile plan --json` |
-| Why is a cell made again, or not? | `reconcile why CELL --json` |
+| Why does a cell run again, or not? | `reconcile why CELL --json` |
 | Which results are there, and are they VALID? | `reconcile status --json` |
 | What would merging a branch make stale? | `reconcile pr --base main --json` |
 | Which fields does a spec have? | `reconcile explain benchmarks` |
 
-These commands change nothing and need no GPU. A cell is named as `plan` prints it, in whole or in part: `Server`.
-`reconcile help json` describes the fields, `reconcile help TOPIC` all else.
+These commands change nothing and need no GPU. Name a cell as `plan` prints it, or by a part: `Server`.
+`reconcile help json` describes the fields, `reconcile help TOPIC` everything else.
 
-Exit codes: 0 in sync or done; 1 an error, with its fix; 2 not in sync, which is no error; 3 a bug; 130 interrupted: run
+Exit codes: 0 in sync or done; 1 an error, with its fix; 2 not in sync (no error); 3 a bug; 130 interrupted: run
 the same command again.
 
 ## Change
 
 1. Edit `specs/*.yaml`, and code that a spec names. Comments there are the user's: keep them.
-2. Run `reconcile validate`, then `reconcile plan`, and show what it would make again.
+2. Run `reconcile validate`, then `reconcile plan`, and show what would run again.
 3. Ask before `reconcile` alone: it is a pass, which runs benchmarks, often for hours. `reconcile --commit` also commits
    the new records.
 
@@ -80,7 +79,7 @@ the same command again.
 - Run `accept`, `freeze`, `amend`, `sign`, `prune` or `--rerun` without being asked: these are decisions of people, with
   a name and a reason.
 - Push where the spec's embargo does not allow it: `reconcile embargo` lists each remote.
-- Make a number up. If a run is INVALID, report its margin and the target that `reconcile why` suggests.
+- Invent a number. If a run is INVALID, report its margin and the target that `reconcile why` suggests.
 """
 
 WORKFLOW_FILE = ".github/workflows/submission.yml"
@@ -223,7 +222,7 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
         if adapter is not None and each.name not in adapter.known.benchmarks:
             message, fix = describe_missing(adapter, each.name)
             raise ReconcilerError(message, fix=fix)
-    system = request.system or "this-machine"
+    system = _check_name("--system", request.system or "this-machine")
     family = find_family(system)
     if family is None:
         read = propose_this_machine()
@@ -261,7 +260,7 @@ def _list_adapted(adapter: HarnessAdapter, ruleset: Ruleset, category: str) -> l
     able = [name for name in own if normalise_category(category) in ruleset.benchmarks[name].tables]
     if not able:
         runs = ", ".join(adapter.known.benchmarks)
-        message = f"adapter {adapter.name} runs nothing that round {ruleset.round} asks of {category} systems"
+        message = f"adapter {adapter.name} runs no {category} benchmark of round {ruleset.round}"
         raise ReconcilerError(message, fix=f"name another --round or --category; it runs {runs}")
     return able
 
@@ -275,7 +274,8 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
     rules = ruleset.benchmarks[official]
     if normalise_category(category) not in rules.tables:
         able = [other for other, found in ruleset.benchmarks.items() if normalise_category(category) in found.tables]
-        fix = f"it is for {join_listing(rules.tables)}; {category} has {', '.join(able)}"
+        wanted = max(rules.tables, key=len)
+        fix = f"add --category {wanted}; {category} has {', '.join(able)}"
         raise ReconcilerError(f"{ruleset.round} has no {category} {official}", fix=fix)
     return rules
 

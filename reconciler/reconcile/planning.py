@@ -265,7 +265,7 @@ def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
 
 
 def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
-    fix = "a pass restores it from git, or moves it aside"
+    fix = "the next pass restores it from git, or moves it aside"
     found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
     return replace(difference, findings=difference.findings + found)
 

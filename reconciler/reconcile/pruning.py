@@ -37,7 +37,7 @@ def find_prunable(paths: RepositoryPaths, options: Options, *, measured: bool) -
 def find_refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[tuple[str, str]]:
     """Return (why, fix) for every reason against removal."""
     if not any(r.kind is Kind.RESULT for r in seen.desired.resources):
-        return [("the spec declares no cell", "declare what is to stay; an empty spec prunes nothing")]
+        return [("the spec declares no cell", "declare the cells to keep; an empty spec prunes nothing")]
     if frozen := find_freeze(None, seen.difference.frozen):
         return [(f"the whole submission is {frozen}", "reconcile unfreeze --all")]
     refused = []
@@ -46,9 +46,9 @@ def find_refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[t
         counts = join_listing(f"{gone} of {show_count(of, what)}" for what, gone, of in over)
         share = _round_up(max(gone / of for _, gone, of in over))
         why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
-        refused.append((why, f"see whether the spec is whole; then allow it: --max-share {share}"))
+        refused.append((why, f"check that the spec is complete; then allow it: --max-share {share}"))
     if not found.empty and (uncommitted := _uncommitted(seen, found)):
-        why = f"{join_listing(uncommitted, most=3)}: not as in the last commit, so it could not be restored"
+        why = f"{join_listing(uncommitted, most=3)}: differs from the last commit, so it could not be restored"
         refused.append((why, "commit specs/ and state/ first"))
     return refused
 

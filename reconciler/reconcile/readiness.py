@@ -35,7 +35,7 @@ from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.settings import CLIENT_CODE, DIRECTOR, KIT, STATE_SET, SystemSettings
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, find_benchmark_files
+from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, choose_scratch, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.submission_template import FILL_IN
@@ -104,8 +104,8 @@ def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> No
     if ended.status:
         said = ended.error.strip().splitlines() or ["it says nothing"]
         line = next((each.strip() for each in said if _REASON.search(each)), said[-1])
-        fix = "see that a package index can be reached, and that there is a compiler where it has no wheel"
-        raise ReconcilerError(f"pip does not install {' '.join(wanted)}: {line}", fix=fix)
+        fix = "check that a package index is reachable, and that a compiler is installed if it has no wheel"
+        raise ReconcilerError(f"pip cannot install {' '.join(wanted)}: {line}", fix=fix)
 
 
 def _bring_builders(folder: Path) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _find_sources(brought: Path) -> Path:
         if (folder / "setup.py").is_file() and (folder / "loadgen.cc").is_file():
             return folder.absolute()
     fix = "name a wheel of LoadGen, its folder of sources, or a checkout of mlcommons/inference at the tag of the round"
-    raise ReconcilerError(f"{brought} is no LoadGen", fix=fix)
+    raise ReconcilerError(f"{brought} is not LoadGen", fix=fix)
 
 
 def _find_conf(brought: Path, round_name: str) -> Path | None:
@@ -145,8 +145,8 @@ def _refuse_place(environment: Path) -> None:
     """Refuse a link, whose target folder belongs to somebody else and would be removed or written to."""
     for path in (environment.parent, environment):
         if path.is_symlink() or (path.exists() and not path.is_dir()):
-            fix = "see who put it there, and move it away; an environment is made in a folder of this repository"
-            raise ReconcilerError(f"{path} is a link or no folder", fix=fix)
+            fix = "find out who created it, and move it away; environments need a folder of this repository"
+            raise ReconcilerError(f"{path} is a link or not a folder", fix=fix)
     try:
         str(environment).encode()
     except UnicodeEncodeError:
@@ -155,7 +155,7 @@ def _refuse_place(environment: Path) -> None:
         unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
     if unfit:
         problem = f"no Python environment can be in {environment}: its name {unfit}"
-        raise ReconcilerError(problem, fix="give the folder of the repository another name")
+        raise ReconcilerError(problem, fix="rename the folder of the repository")
 
 
 def _locate_packages(environment: Path) -> Path:
@@ -269,7 +269,7 @@ def _explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tup
     if carried == wanted:
         return None
     other = next((name for name in list_rounds() if load_ruleset(name).seeds() == carried), "")
-    whose = f"those of round {other}" if other else "those of no round known here" if carried else "none"
+    whose = f"those of round {other}" if other else "those of an unknown round" if carried else "none"
     text = f"LoadGen {installed} does not carry the seeds of round {round_name}, but {whose}"
     return text, True, explain_install(round_name)
 
@@ -290,12 +290,10 @@ def _disk(seen: PlanResult) -> Iterator[Check]:
     top = next((folder for folder in (scratch.root, *scratch.root.parents) if folder.is_dir()), Path("/"))
     free = shutil.disk_usage(top).free
     if due > free:
-        text = (
-            f"{show_size(due)} of datasets and models are still to be brought, and {scratch.root} has {show_size(free)}"
-        )
+        text = f"{show_size(due)} of datasets and models are still missing, and {scratch.root} has {show_size(free)}"
         yield Check(MACHINE, text, True, "free space there, or export MLPERF_SCRATCH_PATH=DIR on a larger disk")
     elif due:
-        yield Check(MACHINE, f"{show_size(due)} are still to be brought; {show_size(free)} are free for them")
+        yield Check(MACHINE, f"{show_size(due)} are still missing; {show_size(free)} are free for them")
 
 
 # Advice of submitters' guides: each check reads this machine's settings, and says nothing if it cannot.
@@ -314,7 +312,7 @@ def _advise(seen: PlanResult) -> Iterator[Check]:
     if os.geteuid() == 0:
         fix = "run as an ordinary user: files that root makes cannot be changed by others"
         yield Check(MACHINE, "you are root", fix=fix, advice=True)
-    yield from _check_scratch()
+    yield from check_scratch()
     systems = {name: each for name, each in seen.desired.submission.systems.items() if each.runs_here}
     fitting = {name: each for name, each in systems.items() if find_unlike(each.hardware) is None}
     own = {name: each for name, each in fitting.items() if each.hardware.accelerator}
@@ -325,18 +323,24 @@ def _advise(seen: PlanResult) -> Iterator[Check]:
         yield from _check_power(seen.paths.root, name, system)
 
 
-def _check_scratch() -> Iterator[Check]:
-    named = os.environ.get(SCRATCH_VARIABLE, "")
-    there = [path for path in SCRATCH_DEFAULTS if Path(path).is_dir()]
-    if named and not Path(named).is_dir():
-        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {named}, which is no folder", fix="correct it", advice=True)
-    elif not named and len(there) > 1:
-        text = f"two scratch spaces of the guides are there, and {there[0]} is used, not {there[1]}"
-        yield Check(MACHINE, text, fix=f"export {SCRATCH_VARIABLE}=DIR, the one that you mean", advice=True)
-    for path in [named] if named and Path(named).is_dir() else there[: not named]:
-        if not os.access(path, os.R_OK | os.X_OK):
-            fix = "let this user read it, such as with: sudo chmod -R a+rX"
-            yield Check(MACHINE, f"the scratch space {path} cannot be read", True, f"{fix} {path}")
+def check_scratch() -> Iterator[Check]:
+    try:
+        place = choose_scratch(named := os.environ.get(SCRATCH_VARIABLE), os.path.isdir)
+    except ReconcilerError as error:
+        yield Check(MACHINE, error.message, True, error.fix)
+        return
+    if not place:
+        return
+    if not Path(place).is_dir():
+        yield Check(MACHINE, f"{SCRATCH_VARIABLE} is {place}, which is not a folder", fix="correct it", advice=True)
+        return
+    others = [path for path in SCRATCH_DEFAULTS if path != place and Path(path).is_dir()]
+    if others and not named:
+        text = f"two scratch spaces exist; {place} is used, not {others[0]}"
+        yield Check(MACHINE, text, fix=f"choose one: export {SCRATCH_VARIABLE}=DIR", advice=True)
+    if not os.access(place, os.R_OK | os.X_OK):
+        fix = "let this user read it, such as with: sudo chmod -R a+rX"
+        yield Check(MACHINE, f"the scratch space {place} cannot be read", True, f"{fix} {place}")
 
 
 def _check_driver(seen: PlanResult, systems: Collection[str]) -> Iterator[Check]:
@@ -376,7 +380,7 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
     categories = " ".join(each.category for each in systems.values())
     limited = any(each.hardware.power_limit or STATE_SET in each for each in systems.values())
     if "datacenter" in categories and (off := count(lambda gpu: gpu.get("ecc") is False)):
-        text = f"ECC is off on {off}; systems of the datacenter category have it on"
+        text = f"ECC is off on {off}; datacenter systems need it on"
         yield Check(MACHINE, text, fix="sudo nvidia-smi -e 1, and restart", advice=True)
     if off := count(lambda gpu: gpu.get("persistence") is False):
         text = f"persistence mode is off on {off}: the driver loads anew for each process, and forgets its settings"
@@ -400,7 +404,7 @@ def _check_power(root: Path, name: str, system: SystemSettings) -> Iterator[Chec
         yield Check(MACHINE, f"the power director of {name} answers at {host}:{port}")
     except (OSError, ValueError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
-        fix = "start server.py of the kit there, with its server.cfg, and let this machine through the firewall"
+        fix = "start server.py of the kit there, with its server.cfg, and open its firewall for this machine"
         yield Check(MACHINE, f"the power director of {name} does not answer at {host}:{port}: {why}", True, fix)
     kit = system.get_text(KIT)
     folders = [root / kit, root / kit / "ptd_client_server", root / "power"] if kit else [root / "power"]
@@ -439,7 +443,7 @@ def _repository(seen: PlanResult) -> Iterator[Check]:
         return
     dirty = [path for path in seen.spec if git.is_dirty(root, [path])]
     if dirty:
-        fix = "commit them, before or after the runs: what was run counts once a commit holds the same bytes"
+        fix = "commit them, before or after the runs: results count only once the spec is committed"
         yield Check(REPOSITORY, f"not committed: {join_listing(dirty)}", True, fix)
     else:
         yield Check(REPOSITORY, f"{show_count(len(seen.spec), 'spec')} committed")
@@ -462,7 +466,7 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
         if numbers:
             listed = join_listing(map(str, numbers), most=4)
             text = f"{show_count(len(numbers), 'line')} still {'says' if len(numbers) == 1 else 'say'} '{FILL_IN}'"
-            fix = f"write what belongs there and take the mark out: line{'s' * (len(numbers) > 1)} {listed}"
+            fix = f"fill in the value and remove the mark: line{'s' * (len(numbers) > 1)} {listed}"
             yield Check(SPEC, text, True, fix, f"{name}:{numbers[0]}")
 
 
@@ -470,13 +474,15 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
     for gap in seen.desired.gaps:
         yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
     for cell in seen.desired.missing_cells:
-        yield Check(SPEC, "required by the round, and not declared", True, "declare it below spec.divisions", cell)
+        yield Check(
+            SPEC, "the round requires it, but it is not declared", True, "declare it below spec.divisions", cell
+        )
     marked = list(_marked(seen))
     yield from marked
     if not marked and not seen.desired.gaps and not seen.desired.missing_cells:
         rehearsal = any(REHEARSAL in seen.desired.detail(each.address).marks for each in seen.desired.resources)
-        fits = "a rehearsal, which is never submitted: nothing is asked of its descriptions and settings"
-        yield Check(SPEC, fits if rehearsal else "nothing is missing that a submission needs")
+        fits = "a rehearsal: it is never submitted, so descriptions and settings need not be complete"
+        yield Check(SPEC, fits if rehearsal else "complete for a submission")
 
 
 def _runs(seen: PlanResult) -> Iterator[Check]:

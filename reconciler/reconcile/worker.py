@@ -215,7 +215,7 @@ class Worker(Struct, dict=True):
         spared = {attempt.folder for attempt in self.under_way.values()}
         for finished in harvest(self.paths.attempts, lambda text: self.report(Message(text)), spared):
             self.recorder.store(finished)
-            self.report(Message(f"{finished.record.address}: took over the result that an earlier pass left"))
+            self.report(Message(f"{finished.record.address}: recorded the result of an earlier pass"))
             taken += 1
         return taken
 
@@ -223,7 +223,7 @@ class Worker(Struct, dict=True):
         """Judge runs that an older version refused by today's rules; return their number."""
         taken = 0
         for address in take_up_refused(self.paths, result, self.recorder.store):
-            self.report(Message(f"{address}: took up the run that an older version refused, from its kept logs"))
+            self.report(Message(f"{address}: recorded a run that an older version rejected, from its stored logs"))
             taken += 1
         return taken
 
@@ -334,7 +334,7 @@ class Worker(Struct, dict=True):
             outcome = Outcome(
                 step,
                 Status.BLOCKED,
-                f"{step.change.note}, and no copy is left",
+                f"{step.change.note}, and there is no copy",
                 f"repeat it: reconcile apply --rerun cell={address.cell}",
             )
         self.tries.outcomes.append(outcome)
@@ -397,7 +397,7 @@ class Recorder(Struct):
 
         if git.find_root(self.paths.root) is None:
             raise RepositoryError(
-                f"--commit: {self.paths.root} is not in a git repository", fix="run `git init`, or leave --commit out"
+                f"--commit: {self.paths.root} is not in a git repository", fix="run `git init`, or omit --commit"
             )
 
     def end_killed_commits(self) -> None:

@@ -22,7 +22,7 @@ from reconciler.resource.codec import encode_canonical, make_versioned, read_doc
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written
+from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written, is_latency_limit
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -138,11 +138,21 @@ _take_all = attrgetter(*_NAMES)
 
 @cache
 def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Make a decoder of a record's fields, with addresses as text. Records with an optional field are not plain."""
+    """Make a decoder of a record's fields, with addresses as text. The fields added later have their defaults."""
     types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
-    plain = msgspec.defstruct(
-        "Plain", [("format", int), *((name, types[name]) for name in _NAMES)], forbid_unknown_fields=True
-    )
+    required = [("format", int), *((name, types[name]) for name in _NAMES if name in _REQUIRED)]
+    later = [
+        (
+            item.name,
+            types[item.name],
+            item.default
+            if item.default_factory is msgspec.NODEFAULT
+            else msgspec.field(default_factory=item.default_factory),
+        )
+        for item in msgspec.structs.fields(Record)
+        if item.name in Record.LEFT_OUT
+    ]
+    plain = msgspec.defstruct("Plain", [*required, *later], forbid_unknown_fields=True)
     return msgspec.json.Decoder(plain)
 
 
@@ -280,6 +290,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         efficiency=_find_efficiency(values.get("power")),
         written=find_written(record),
         lasting=values.get("lasting") is True,
+        margin=_find_margin(values),
     )
 
 
@@ -331,3 +342,12 @@ def _invalid(values: Mapping[str, Any]) -> str:
         wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()
         found.append(f"try {suggestion['setting']}: {wanted}")
     return "; ".join(found)
+
+
+def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
+    tightest of the latency limits."""
+    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(m)]
+    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
+    return (str(least["name"]), str(least["headroom"])) if least else None

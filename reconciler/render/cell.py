@@ -18,7 +18,7 @@ from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
 
-_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
+_DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 
 class ShownFile(Struct, frozen=True):
@@ -89,7 +89,9 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:
             lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
-        lines += render_table([render_file_row(file, paint) for file in resource.files], 2, width=paint.width)
+        lines += render_table(
+            [render_file_row(file, paint) for file in resource.files], 2, width=paint.width, is_last_loose=True
+        )
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ def render_deadline_text(schedules: Sequence[MachineSchedule], now: datetime, by
     for found in schedules:
         lines += _machine(found, now)
     if not schedules:
-        lines.append("Nothing is to be run.")
+        lines.append("Nothing to run.")
     return "\n".join(lines)
 
 

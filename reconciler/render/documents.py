@@ -63,6 +63,7 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
             "accuracy": render_measured(status.accuracy),
             "efficiency": render_measured(status.efficiency),
             "validity": status.validity or None,
+            "margin": {"name": status.margin[0], "headroom": _read_number(status.margin[1])} if status.margin else None,
             "marks": list(status.marks),
             "notes": list(status.notes),
             "conditions": convert_plain_value(status.conditions),

@@ -17,7 +17,7 @@ from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
-from reconciler.resource.kinds import Address, Cell
+from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import show_count
 from reconciler.resource.resources import Resource
 from reconciler.resource.wording import (
@@ -143,7 +143,7 @@ def _matched(part: Reasoned, paint: Paint) -> list[str]:
         return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
     lines = [f"  {label(part.resource.address)}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
     rows = [(item.name, shorten_value(show_value(item.name, item.value)), str(item.origin)) for item in part.inputs]
-    return lines + render_table(rows, 6, width=paint.width)
+    return lines + render_table(rows, 4, width=paint.width, is_last_loose=True)
 
 
 def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, str]) -> dict[str, Any]:
@@ -231,7 +231,12 @@ class Link(Struct, frozen=True):
 def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[str]:
     lines = ["Down the chain:"]
     for link in links:
-        parts = [f"record {link.record}" if link.record else "rendered from what is below"]
+        rendered = (
+            "rendered from the records below"
+            if link.address.kind in (Kind.RESULT, Kind.SUBMISSION)
+            else "no record yet"
+        )
+        parts = [f"record {link.record}" if link.record else rendered]
         parts += [render_metric_text(link.metric)] if link.metric else []
         parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
         parts += [paint(f"due: {word_reason(link.due)}", Tone.DOUBT)] if link.due else []

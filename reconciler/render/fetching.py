@@ -38,7 +38,7 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
         [("benchmark", "file", "size", "", "licence"), *map(_row, report.ended)], width=paint.width
     )
     lines = [paint(head, Tone.HEADING), *rows]
-    for fate, title in ((FetchStatus.BY_HAND, "to be brought by hand"), (FetchStatus.FAILED, "failed")):
+    for fate, title in ((FetchStatus.BY_HAND, "download by hand"), (FetchStatus.FAILED, "failed")):
         chosen = [item for item in report.ended if item.fate is fate]
         lines += ["", paint(title, Tone.HEADING)] if chosen else []
         for item in chosen:

@@ -70,12 +70,12 @@ def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str
         return []
     blind = {(gap.submitter, gap.cell) for gap in gaps if gap.blind}
     cells = {(gap.submitter, gap.cell) for gap in gaps}
-    head = f"Not compared: something of {show_count(len(cells), 'result')}"
+    head = f"Partly compared: {show_count(len(cells), 'result')}"
     head += f", of {len(blind):,} at least one run as a whole" if blind else ""
     counted = Counter((gap.blind, gap.reason) for gap in gaps)
     order = sorted(counted.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
     tone = Tone.DOUBT if blind else Tone.FAINT
-    return [paint(f"{head}.", tone), *(f"  {number:,} times: {reason}" for (_, reason), number in order)]
+    return [paint(f"{head}.", tone), *(f"  {number:,} x {reason}" for (_, reason), number in order)]
 
 
 def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     lines = [f"  {head} {escape_line(finding.cell or 'tree')}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
     lines.append(f"    {escape_line(str(complaint.place))}: {escape_line(complaint.found)}")
     where = f" ({escape_line(str(complaint.other))})" if complaint.other else ""
-    lines.append(f"    {'but' if complaint.other else 'wanted'}: {escape_line(complaint.wanted)}{where}")
+    lines.append(f"    {'but' if complaint.other else 'expected'}: {escape_line(complaint.wanted)}{where}")
     lines += [f"    a question: {escape_line(complaint.doubt)}"] if complaint.doubt else []
     lines += [f"    likely: {escape_line(complaint.cause)}"] if complaint.cause else []
     lines += [f"    fix: {escape_line(complaint.fix)}"] if complaint.fix else []

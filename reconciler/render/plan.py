@@ -23,7 +23,7 @@ from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import join_listing, show_count, show_duration
-from reconciler.resource.wording import shorten_value, show_acceptance
+from reconciler.resource.wording import show_acceptance
 
 LIMIT = 40  # headings shown before the rest is only counted
 _TONES = {Action.CREATE: Tone.GOOD, Action.REPLACE: Tone.DOUBT}
@@ -107,9 +107,7 @@ def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
             kind, locations = str(address.kind).lower(), desired.detail(address).locations
             path = locations.get(f"{kind}.path", "")
             if path and path in locations.get(f"{kind}.looked_for", "").split(", "):
-                lines.append(
-                    f"{address.name}: the spec names no {kind}.path, so it is that of the scratch space, {path}"
-                )
+                lines.append(f"{address.name}: the spec has no {kind}.path, so the scratch space is used: {path}")
     return lines
 
 
@@ -163,7 +161,7 @@ def _row(
 ) -> _StepRow:
     """``names``: columns for the resource names."""
     where = describe_origin(step)
-    reason = shorten_value(describe_cause(step, actions), _WIDEST)
+    reason = _shorten(describe_cause(step, actions))
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
     below: tuple[str, ...] = ()
@@ -182,6 +180,12 @@ def _row(
     return _StepRow(cells, below)
 
 
+def _shorten(text: str) -> str:
+    """Cut a long reason after a word."""
+    words = " ".join(text.split())
+    return words if len(words) <= _WIDEST else f"{words[:_WIDEST].rpartition(' ')[0]} …"
+
+
 def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     drifts = list(_drifts(plan.drifts))
     lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limited(drifts, limit)]
@@ -197,7 +201,7 @@ def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
         lines.append(f"{paint('frozen', Tone.DOUBT)} {freeze.cell or 'the whole submission'}: {text}")
     if plan.undeclared:
         names = join_listing(map(str, plan.undeclared), most=3)
-        lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded, not declared by what was read; kept")
+        lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded but not declared; kept")
     return lines
 
 

@@ -115,7 +115,7 @@ _COUNTED = re.compile(
     r"(?: \[(?P<began>[\d:]+)<| (?:samples|queries|requests|prompts)|(?(of)(?!)))"
 )
 _LEFT_OUT = ("text", "pace", "done", "stage")  # omitted on a narrow terminal, in this order
-_LEAST_NAME = 24  # characters
+LEAST_NAME = 24  # characters
 _TONES = {Status.DONE: Tone.GOOD, Status.BLOCKED: Tone.DOUBT, Status.RETRY: Tone.DOUBT, Status.FAILED: Tone.BAD}
 
 
@@ -262,7 +262,7 @@ def render_progress_of(
         "stage": progress.stage,
         "done": done if counted.expected or counted.done else "",
         "pace": f"{show_rate(found.per_second)}/s" if found.per_second is not None else "",
-        "left": _show_left(found.left, counted),
+        "left": _show_left(found.left, counted) or _show_elapsed(counted),
         "text": "" if counted is not progress else progress.text,
     }
     for name in (None, *_LEFT_OUT):
@@ -282,15 +282,20 @@ def _show_left(seconds: float | None, progress: Progress) -> str:
     return "ending" if progress.expected else "longer than expected"
 
 
+def _show_elapsed(progress: Progress) -> str:
+    """Return how long a step has run that reports only its stage."""
+    return f"for {show_duration(progress.seconds)}" if progress.seconds >= EVERY and not progress.done else ""
+
+
 def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 0.0) -> tuple[str, str]:
     """Fit a step's name and progress into one line of ``width``. The name keeps its end, which distinguishes the runs
     of one cell."""
-    now = render_progress_text(moved, width - min(len(name), _LEAST_NAME), predicted)
+    now = render_progress_text(moved, width - min(len(name), LEAST_NAME), predicted)
     return fit_name(name, width - len(now)), now
 
 
 def fit_name(name: str, room: int) -> str:
-    room = max(room, _LEAST_NAME)
+    room = max(room, LEAST_NAME)
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 

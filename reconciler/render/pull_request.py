@@ -28,13 +28,13 @@ def describe_verdict(impact: Impact) -> str:
     if impact.errors:
         return f"{show_count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
     if not impact.work:
-        return "Merging makes nothing to do."
+        return "Merging adds no work."
     made = join_listing(f"{number} x {label}" for label, number in impact.counts.items())
     about = f", about {show_duration(impact.seconds)}" if impact.seconds else ""
     more = f" and {show_count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
     if not impact.adds_work:
-        return f"Merging makes nothing due that is not due already: {made}{about}{more}."
-    return f"Merging makes due: {made}{about}{more}."
+        return f"Merging adds no work; already due: {made}{about}{more}."
+    return f"Due after merging: {made}{about}{more}."
 
 
 def render_text(impact: Impact, *, paint: Paint = show_plain, limit: int | None = LIMIT) -> str:

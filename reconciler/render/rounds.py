@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reconciler.fetch.scratch import Found
@@ -12,6 +12,7 @@ from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.table import lay_out, render_table
+from reconciler.resource.kinds import SCENARIOS
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.ruled_values import ScenarioTable
 from reconciler.resource.wording import show_value
@@ -159,11 +160,26 @@ def render_diff_text(diff: RoundsDiff, paint: Paint = show_plain) -> str:
     for change in diff.changes:
         place, name = change.place, change.place.name
         where = " / ".join(part for part in (place.benchmark, place.scenario) if part) or "for all benchmarks"
-        before, after = (_cut(render_rule_text(name, value)) for value in (change.before, change.after))
-        changed.setdefault(where, []).append((name, f"{before} → {after}"))
+        changed.setdefault(where, []).extend(_changed_rows(name, change.before, change.after))
     for where, rows in changed.items():
         lines += ["", paint(where, Tone.HEADING), *render_table(rows, 2, width=paint.width)]
     return "\n".join(lines)
+
+
+def _changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
+    """Yield a row per part of a value that changed, so that long values that share most parts stay distinguishable."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping) and name != CATEGORIES:
+        for key in dict.fromkeys((*before, *after)):
+            if before.get(key) != after.get(key):
+                yield from _changed_rows(f"{name}.{key}", before.get(key), after.get(key))
+        return
+    if isinstance(before, tuple) and isinstance(after, tuple) and set(before) != set(after):
+        parts = [f"- {render_rule_text('', item)}" for item in before if item not in after]
+        parts += [f"+ {render_rule_text('', item)}" for item in after if item not in before]
+        yield name, ", ".join(parts)
+        return
+    was, now = (_cut(render_rule_text(name, value)) for value in (before, after))
+    yield name, f"{was} → {now}"
 
 
 def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
@@ -202,7 +218,7 @@ def render_benchmark_list(
         (
             ", ".join(_list_official_names(facts)),
             _show_span(rounds[facts.code]),
-            facts.dataset.size,
+            facts.dataset.size if paint.width is None else facts.dataset.size.partition(", ")[0],
             _show_missing(here[facts.code]),
             facts.title,
             _show_support(facts),
@@ -270,10 +286,6 @@ def render_benchmark_page(
         *([("computed by", _show_backends(facts))] if facts.backends else []),
         *([("install", f"pip install 'mlperf-reconciler[{facts.extra}]'")] if facts.extra else []),
     ]
-    entered = [
-        (name, "; ".join(f"{category}: {', '.join(scenarios)}" for category, scenarios in categories.items()))
-        for name, categories in rounds.items()
-    ]
     return "\n".join(
         [
             paint(facts.title, Tone.HEADING),
@@ -284,9 +296,22 @@ def render_benchmark_page(
             *_render_files(here, next(iter(facts.names)), paint),
             "",
             paint("rounds", Tone.HEADING),
-            *render_table(entered, indent=2),
+            *render_table(_show_entered(rounds), indent=2, width=paint.width),
         ]
     )
+
+
+def _show_entered(rounds: Rounds) -> list[tuple[str, str]]:
+    """Return a row per span of consecutive rounds with the same scenarios."""
+    spans: list[tuple[list[str], str]] = []
+    for name, categories in rounds.items():
+        listed = {category: [s for s in SCENARIOS if s in scenarios] for category, scenarios in categories.items()}
+        text = "; ".join(f"{category}: {', '.join(scenarios)}" for category, scenarios in listed.items())
+        if spans and spans[-1][1] == text:
+            spans[-1][0].append(name)
+        else:
+            spans.append(([name], text))
+    return [(_show_span(names), text) for names, text in spans]
 
 
 def _show_backends(facts: BenchmarkFacts) -> str:
@@ -366,7 +391,7 @@ def _show_tensors(tensors: Mapping[str, Sequence[object]]) -> str:
     )
 
 
-def _show_span(rounds: Rounds) -> str:
+def _show_span(rounds: Iterable[str]) -> str:
     names = list(rounds)
     if not names:
         return "none carried here"

@@ -14,6 +14,7 @@ from reconciler.render.table import measure, render_table
 from reconciler.resource.conditions import CONDITIONS, NOT_REQUIRED, CellStatus, Condition, ConditionStatus
 from reconciler.resource.quantities import show_count, show_rate
 
+_FAILED = "PreviousAttemptFailed"
 _MARKS = {
     ConditionStatus.TRUE: ("ok", Tone.GOOD),
     ConditionStatus.FALSE: ("no", Tone.BAD),
@@ -95,9 +96,13 @@ def _mark(condition: Condition, paint: Paint) -> str:
 
 
 def _mark_first(item: CellStatus, paint: Paint) -> str:
-    """Return "ok"; else "no: Valid" or "?: Built" for the first condition that is not met."""
+    """Return "ok"; else "not valid", "built?" or "failed" for the first condition that is not met."""
     first = _find_first(item)
-    return _mark(item.conditions[-1], paint) if first is None else f"{_mark(first, paint)}: {first.type}"
+    if first is None:
+        return _mark(item.conditions[-1], paint)
+    name = first.type.lower()
+    text = f"not {name}" if first.status is ConditionStatus.FALSE else f"{name}?"
+    return paint("failed" if first.reason == _FAILED else text, _MARKS[first.status][1])
 
 
 def _find_first(item: CellStatus) -> Condition | None:
@@ -107,15 +112,22 @@ def _find_first(item: CellStatus) -> Condition | None:
 
 
 def _reasons(standings: Sequence[CellStatus]) -> list[str]:
-    lines = []
+    """Explain each cell that is not ready; cells with the same reason share a line."""
+    cells: dict[str, list[str]] = {}
     for item in standings:
         if (first := _find_first(item)) is not None:
-            lines.append(f"  {item.cell}: {_explain(first)}")
-    return lines
+            cells.setdefault(_explain(first), []).append(str(item.cell))
+    return [f"  {_list_cells(names)}: {reason}" for reason, names in cells.items()]
+
+
+def _list_cells(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} cells, such as {names[0]}"
 
 
 def _explain(condition: Condition) -> str:
     """Return "not built: input changed"."""
+    if condition.reason == _FAILED:
+        return f"last attempt failed: {condition.message}"
     word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
     reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
     said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]

@@ -68,11 +68,36 @@ def _find_hang(line: str, width: int) -> int:
 
 
 def render_table(
-    rows: Iterable[Sequence[str]], indent: int = 0, *, width: int | None = None, right: Collection[int] = ()
+    rows: Iterable[Sequence[str]],
+    indent: int = 0,
+    *,
+    width: int | None = None,
+    right: Collection[int] = (),
+    is_last_loose: bool = False,
 ) -> list[str]:
     """Return rows as lines with columns as wide as needed; the last is not padded. ``right``: numeric columns. If the
-    rows are wider than ``width``, columns fold, and the last ones move below the others."""
-    return [line for lines in lay_out(rows, indent, width=width, right=right) for line in lines]
+    rows are wider than ``width``, columns fold, and the last ones move below the others; a loose last column moves only
+    in the rows that are too wide, and no column folds for it."""
+    table = list(rows)
+    if is_last_loose and table and width is not None:
+        firm = [row[:-1] for row in table]
+        padded = [max(map(measure, column)) for column in zip(*firm, strict=True)]
+        if _add_up(padded, indent) <= width:
+            laid_out = lay_out(firm, indent)
+            return [
+                line
+                for lines, row in zip(laid_out, table, strict=True)
+                for line in _append(lines, row[-1], padded, indent, width)
+            ]
+    return [line for lines in lay_out(table, indent, width=width, right=right) for line in lines]
+
+
+def _append(lines: list[str], last: str, widths: Sequence[int], indent: int, width: int) -> list[str]:
+    """Append the last column to a row's line, or put it below if there is no room."""
+    column = _add_up(widths, indent) + _GAP
+    if not last or column + measure(last) > width:
+        return [*lines, *(fold_line(" " * (indent + _BELOW) + last, width) if last else [])]
+    return [lines[0] + " " * (column - measure(lines[0])) + last]
 
 
 def lay_out(

@@ -27,7 +27,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def show_decimal(value: Decimal | int | str) -> str:
-    """Return one text for equal numbers: "54" for ``54``, ``54.0`` and ``5.4e1``."""
+    """Return the same text for equal numbers: "54" for ``54``, ``54.0`` and ``5.4e1``."""
     number = Decimal(value)
     text = format(number.normalize(), "f")
     return "0" if number == 0 else text
@@ -35,7 +35,7 @@ def show_decimal(value: Decimal | int | str) -> str:
 
 def canonicalise(value: Any) -> Any:
     """Return the normal form for JSON. Raises TypeError for floats and anything that is not a value."""
-    if type(value) in _AS_THEY_ARE:  # nearly every value: asked first, since a large spec has a hundred thousand
+    if type(value) in _AS_THEY_ARE:  # true for nearly every value; checked first for speed
         return value
     if isinstance(value, Decimal):
         return show_decimal(value)
@@ -51,8 +51,8 @@ def canonicalise(value: Any) -> Any:
 
 
 def encode_canonical_json(value: Any) -> bytes:
-    """Encode canonical JSON. Each planning pass makes a key for every resource; msgspec writes the same bytes in a
-    fraction of the time, provided that no character needs an escape and no integer exceeds 64 bits."""
+    """Encode canonical JSON. A pass computes a key for every resource, and msgspec writes the same bytes several times
+    as fast if no character needs escaping and no integer exceeds 64 bits."""
     try:
         data = _FAST.encode(_simplify(value))
     except (OverflowError, UnicodeEncodeError, RecursionError):

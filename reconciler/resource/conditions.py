@@ -1,4 +1,4 @@
-"""Conditions of a cell, derived from records and never stored, and the worst-of rule that summarises them."""
+"""Conditions of a cell, derived from records and never stored, and the rule that summarises them by the worst."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reconciler.resource.kinds import Cell
 
 
 class ConditionStatus(StrEnum):
-    """From best to worst: a summary is the worst of its parts."""
+    """From best to worst: a summary has the worst status of its parts."""
 
     TRUE = "True"
     UNKNOWN = "Unknown"
@@ -20,14 +20,14 @@ class ConditionStatus(StrEnum):
 
 _WORST = {ConditionStatus.TRUE: 0, ConditionStatus.UNKNOWN: 1, ConditionStatus.FALSE: 2}
 
-NOT_REQUIRED = "NotRequired"  # the reason of a condition that nothing asks for
+NOT_REQUIRED = "NotRequired"  # reason of a condition that no rule requires
 
-# In the order of the columns of `status`.
+# In the order of the columns in `status`.
 CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Audited", "Rendered", "Ready")
 
 
 class Condition(Struct, frozen=True):
-    """``type`` is one of CONDITIONS; ``reason`` one CamelCase word; ``message`` for people."""
+    """``type``: one of CONDITIONS; ``reason``: one CamelCase word; ``message``: text for users."""
 
     type: str
     status: ConditionStatus
@@ -41,7 +41,8 @@ def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
 
 class CellStatus(Struct, frozen=True):
     """Status summary of a cell. ``metric``, ``accuracy``, ``efficiency``: (value, unit). ``marks``: rehearsal,
-    synthetic. ``notes``: doubts about its kept logs, without effect on the status."""
+    synthetic. ``notes``: doubts about its kept logs, without effect on the status.
+    ``margin``: (name, headroom in percent) of the limit that decides."""
 
     cell: Cell
     conditions: tuple[Condition, ...]
@@ -51,6 +52,7 @@ class CellStatus(Struct, frozen=True):
     marks: tuple[str, ...] = ()
     efficiency: tuple[str, str] | None = None
     notes: tuple[str, ...] = ()
+    margin: tuple[str, str] | None = None
 
     @property
     def ready(self) -> ConditionStatus:

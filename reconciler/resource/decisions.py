@@ -46,7 +46,7 @@ class AcceptedKey(Struct, frozen=True):
 
 class Acceptance(Struct, frozen=True):
     """Acceptance of results. ``by``: name and address from git; ``made``: UTC, ISO 8601; ``until``: the first day on
-    which it is no longer valid; ``commit``: HEAD at that time, "" for none."""
+    which it is no longer valid; ``commit``: HEAD at that time, "" if there is none."""
 
     cell: Cell
     reason: str
@@ -58,7 +58,7 @@ class Acceptance(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[tuple[Address, str, AcceptedInput], ...]:
-        """Return each input once, by name; an input of several resources is listed for the first."""
+        """Return each input once, with its name; an input of several resources is listed for the first."""
         found: dict[tuple[str, str], tuple[Address, str, AcceptedInput]] = {}
         for key in self.accepted:
             for name, item in key.inputs.items():
@@ -67,7 +67,7 @@ class Acceptance(Struct, frozen=True):
 
 
 class Freeze(Struct, frozen=True):
-    """Freeze of a cell. ``cell`` None: the entire submission. ``until`` None: no end date."""
+    """Freeze of a cell. ``cell``: None freezes the entire submission. ``until``: None means no end date."""
 
     cell: Cell | None
     reason: str
@@ -113,7 +113,7 @@ class AcceptanceStatus(StrEnum):
 
 
 class Decisions(Struct, frozen=True):
-    """Decisions by file path. ``damaged``: path → why it has no effect. ``today``: a day in UTC."""
+    """Decisions by file path. ``damaged``: path → why it has no effect. ``today``: today's date in UTC."""
 
     acceptances: Mapping[str, Acceptance]
     freezes: Mapping[str, Freeze]

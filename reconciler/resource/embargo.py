@@ -15,12 +15,12 @@ from msgspec import Struct
 
 from reconciler.resource.settings import SubmissionSettings
 
-HOOK = "exec:"  # begins the address of a program that is handed events
+HOOK = "exec:"  # prefix of the address of a program that receives events
 
 
 class Embargo(Struct, frozen=True):
-    """Embargo on results. ``until``: the day on which they are public, None for no end. ``allow``: patterns of private
-    addresses."""
+    """Embargo on results. ``until``: the day on which they become public, None for no end. ``allow``: patterns of
+    private addresses."""
 
     until: date | None
     allow: tuple[str, ...] = ()
@@ -50,11 +50,11 @@ def make_embargo(settings: SubmissionSettings) -> Embargo | None:
 
 
 def explain_refusal(embargo: Embargo | None, address: str, today: date) -> str:
-    """Why nothing measured may go to this address today; "" when it may. ``today`` in UTC.
+    """Explain why measurements may not be sent to this address today; "" if they may. ``today`` is in UTC.
 
-    Every exit asks it before a byte leaves: ``git push`` with each address that the remote pushes to, a transfer of
-    objects with the URL of the store, a comment or annotation with the address of the repository's page, a hook with
-    ``exec:COMMAND``. The submission's own settings give the embargo:
+    Every exit calls this before it sends anything: ``git push`` for each push address of the remote, a transfer of
+    objects for the store's URL, a comment or annotation for the address of the repository's page, a hook for
+    ``exec:COMMAND``. The submission's settings define the embargo:
 
         settings = desired.detail(submission.address).settings
         why = explain_refusal(make_embargo(settings), "s3://acme-private/objects", datetime.now(UTC).date())

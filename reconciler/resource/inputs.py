@@ -11,7 +11,7 @@ from msgspec import Struct
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
 
-# Raised deliberately when a change of our own code must make every resource of a kind stale; shows in `plan`.
+# Incremented when a change to our code must make every resource of a kind stale; shown in `plan`.
 REVISIONS = dict.fromkeys(Kind, 1)
 
 
@@ -22,8 +22,8 @@ class Role(StrEnum):
 
 
 class Origin(Struct, frozen=True, order=True):
-    """Origin of a value. ``file`` with 1-based line and column for a spec; otherwise ``file`` names the source: "round
-    v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
+    """Origin of a value. ``file`` with 1-based line and column for a spec; otherwise ``file`` is the source's name:
+    "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
 
     file: str
     line: int = 0
@@ -53,13 +53,13 @@ class Input(Struct, frozen=True):
 
 
 def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
-    """Return the key of a resource. Values of None are omitted, so that a new field
-    that defaults to None makes no record stale."""
+    """Return the key of a resource. Values of None are omitted, so that a new field that defaults to None makes no
+    record stale."""
     return digest_inputs(kind, {item.name: item.value for item in inputs if item.value is not None})
 
 
 def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None = None) -> str:
-    """Return the key for names and values, none of which is None. ``revision``: of an earlier version of this
+    """Return the key for names and values, none of which is None. ``revision``: that of an earlier version of this
     program."""
     made = REVISIONS[kind] if revision is None else revision
     return digest({"kind": str(kind), "revision": made, "inputs": values})

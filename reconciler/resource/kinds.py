@@ -14,7 +14,7 @@ from reconciler.resource.quantities import read_count
 _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(name)
 
 ACCURACY, PERFORMANCE = "accuracy", "performance"
-AUDIT = "audit"  # the name of a test's own run among what its verdict is made from
+AUDIT = "audit"  # name of a test's own run among the inputs of its verdict
 MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
@@ -39,7 +39,7 @@ class Cell(Struct, frozen=True, order=True):
 
 
 def name_point(concurrency: int) -> str:
-    """Return the name of a curve's point, used instead of the scenario in its cell."""
+    """Return the name of a curve's point, which replaces the scenario in its cell."""
     return f"c{concurrency}"
 
 
@@ -49,16 +49,15 @@ def read_point(cell: Cell) -> int:
 
 
 def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
-    """Sort key for display: points of a curve are ordered by concurrency."""
+    """Return the sort key for display: points of a curve are ordered by concurrency."""
     return cell.division, cell.system, cell.benchmark, read_point(cell), cell.scenario
 
 
 class Address(NamedTuple):
-    """Place of a resource in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
+    """Address of a resource in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
 
-    ``name`` is a benchmark, a cell, or a cell with a run's mode or a test's name behind it. Two addresses may share
-    one key: then they share one record and one artifact. Tens of thousands are made and looked up in one look: a named
-    tuple is hashed and compared in C.
+    ``name`` is a benchmark, a cell, or a cell followed by a run's mode or a test's name. Addresses with the same key
+    share one record and one artifact. A named tuple is used for speed: a command creates and hashes tens of thousands.
     """
 
     kind: Kind
@@ -91,7 +90,7 @@ class Address(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Label for people: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
+        """Label for users: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
         pattern = _LABELS.get(self.kind) if self.part else None
         return pattern.format(self.part) if pattern else str(self.kind)
 
@@ -100,7 +99,7 @@ _LABELS = {Kind.RUN: "Run {}", Kind.COMPLIANCE_TEST: "{}", Kind.VERDICT: "{} ver
 
 
 class RunAddress(NamedTuple):
-    """Return the address of a cell's run, by mode."""
+    """Address of a cell's run, by mode."""
 
     cell: Cell
     mode: str
@@ -111,7 +110,7 @@ class RunAddress(NamedTuple):
 
 
 def find_upstream(origin: str) -> Address | None:
-    """Find the source of an input by its origin text in a record or saved plan; None if the origin is a line, a round
-    or a machine."""
+    """Find the resource that an input comes from, by its origin text in a record or saved plan; None if the origin is a
+    line, a round or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None

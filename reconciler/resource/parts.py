@@ -1,4 +1,4 @@
-"""Optional parts, each a package with one entry in ``PARTS``; programs have theirs in ``reconciler.resource.programs``.
+"""Optional parts, each a package with one entry in ``PARTS``; programs are listed in ``reconciler.resource.programs``.
 
 To remove a part, delete its package and its entry.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 
 class OptionalPart(NamedTuple):
-    """``commands``: (name, module or module:command, help, the command that it follows in ``--help``). ``door``: what
-    other places ask, a module or module:function of a protocol of theirs; "" where none does."""
+    """``commands``: (name, module or module:command, help, the preceding command in ``--help``). ``door``: the module
+    or module:function that implements the interface for other packages; "" if there is none."""
 
     commands: tuple[tuple[str, str, str, str], ...] = ()
     door: str = ""
@@ -86,7 +86,7 @@ PARTS: Mapping[str, OptionalPart] = {
 
 @functools.cache
 def load_part(name: str) -> Any:
-    """The door of a part; None where the part was removed."""
+    """Load the interface of a part; None if the part was removed."""
     if name not in PARTS:
         return None
     module, _, attribute = PARTS[name].door.partition(":")

@@ -1,4 +1,4 @@
-"""External facts that keys need in addition to the spec: digests of sources, versions of backends."""
+"""External facts that keys need in addition to the spec: digests of sources and versions of backends."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from reconciler.resource.kinds import Kind
 
-CODE = "harness.code.sha256"  # of the code of a harness's command
+CODE = "harness.code.sha256"  # of a harness command's code
 MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
-"""What is made of the source that a pin of this name finds, under the name of the pin's owner."""
+"""The kind of the resource made from the source that a pin of this name locates; it is named after the pin's owner."""
 
 
 class PinKind(StrEnum):
-    """The names under which pins enter a key: the digest of a file or folder, or an installed version."""
+    """Names under which pins enter a key: the digest of a file or folder, or an installed version."""
 
     SOURCE = "source"
     VERSION = "version"
@@ -21,7 +21,7 @@ class PinKind(StrEnum):
 
 class Pin(NamedTuple):
     """``name``: what is pinned: "model", "harness.code.sha256", a backend. ``owner``: the benchmark, cell, test or
-    document that has it; of a version the system. ``location``: where a source is found here, which is no identity."""
+    document that uses it; for a version, the system. ``location``: the source's path here, not part of the identity."""
 
     kind: PinKind
     name: str

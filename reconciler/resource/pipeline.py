@@ -1,4 +1,4 @@
-"""The kinds of resources. Every `--help` lists them, so nothing is imported here that takes time."""
+"""The kinds of resources. Every `--help` lists them, so this module must not import anything slow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """In the order of the pipeline: a kind depends only on kinds above it."""
+    """In pipeline order: a kind depends only on kinds above it."""
 
     DATASET = "Dataset"
     MODEL = "Model"
@@ -19,7 +19,7 @@ class Kind(StrEnum):
     RESULT = "Result"
     SUBMISSION = "Submission"
 
-    __hash__ = str.__hash__  # an enum's own is not written in C, and every look at an address takes one
+    __hash__ = str.__hash__  # faster than the hash of an enum; every lookup of an address computes one
 
 
 ORDER = {kind: index for index, kind in enumerate(Kind)}

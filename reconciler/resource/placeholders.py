@@ -1,8 +1,8 @@
-"""Texts of a harness command: placeholders in braces, and parts that are there only where something is given.
+"""Template texts of a harness command: placeholders in braces, and conditional parts.
 
-``{name}`` is replaced with a value. ``{name:+text}`` is the text where the value is not empty, or the run is of that
-mode or scenario, else nothing, as in a shell; the text may hold both. ``{{name}}`` is ``{name}`` itself. After a ``$``
-a conditional part is the shell's own.
+``{name}`` is replaced with a value. ``{name:+text}`` is replaced with the text if the value is not empty, or if the run
+has that mode or scenario, else with nothing, as in a shell; the text may contain both forms. ``{{name}}`` produces
+``{name}`` itself. After a ``$``, a conditional part is left to the shell.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Part = str | Placeholder | Conditional
 
 
 class OpenConditionError(ValueError):
-    """A conditional part has no closing brace."""
+    """A conditional part without a closing brace."""
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Raises OpenConditionError."""
+    """Split a text into its parts. Raises OpenConditionError."""
     parts, end = _parse(text, 0, inside=False)
     assert end == len(text)
     return parts
@@ -49,7 +49,7 @@ def _parse(text: str, position: int, *, inside: bool) -> tuple[tuple[Part, ...],
             if inside:
                 return (*parts, text[begun : found.start()]), position
             continue
-        # Outside of a condition, {name}} has always been a text.
+        # Outside a conditional part, {name}} is plain text, as it was before conditional parts existed.
         if found["name"] and not inside and text[position : position + 1] == "}":
             continue
         parts.append(text[begun : found.start()])
@@ -65,7 +65,7 @@ def _parse(text: str, position: int, *, inside: bool) -> tuple[tuple[Part, ...],
 
 
 def list_placeholders(parts: Iterable[Part]) -> Iterator[Placeholder | Conditional]:
-    """Every one, also those within others."""
+    """Yield all placeholders, including nested ones."""
     for part in parts:
         if not isinstance(part, str):
             yield part
@@ -74,7 +74,7 @@ def list_placeholders(parts: Iterable[Part]) -> Iterator[Placeholder | Condition
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """``values``: also of modes and scenarios, where it is this one."""
+    """Fill in a text. ``values`` also contains the names of the run's mode and scenario."""
     return _fill(parse_template(text), values)
 
 
@@ -91,7 +91,7 @@ def _fill(parts: Iterable[Part], values: Mapping[str, str]) -> str:
 
 
 def fill_words(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
-    """Fill the words of a command: a word of which a condition leaves nothing is not handed over."""
+    """Fill in the words of a command, and drop words that their conditional parts leave empty."""
     filled = ((text, fill_placeholders(text, values)) for text in texts)
     return tuple([word for text, word in filled if word or not _is_conditional(text)])
 

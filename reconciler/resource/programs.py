@@ -1,7 +1,7 @@
 """Programs other than MLPerf Inference: optional parts, each a package with one entry in ``PROGRAMS``.
 
-An entry has the names by which a spec, a record or a tree is known to belong to the program; its package is loaded only
-where one does (``reconciler.rules.programs``). To remove a program, delete its package and its entry.
+An entry contains the names that identify a program's specs, records and trees. Its package is loaded only if one of
+them is found (``reconciler.rules.programs``). To remove a program, delete its package and its entry.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ BUILT_IN = "inference"
 
 
 class ProgramEntry(NamedTuple):
-    """``program``: module and name of the ``Program``, as entry points name objects. ``title``: of its submissions, as
-    people call them. ``divisions``: of its cells. ``results``: the formats of results that it brings, of which a spec
-    may ask for those that are ``declared``. ``commands``: (name, module, help, the command that it follows in
-    ``--help``)."""
+    """``program``: module and name of the ``Program``, as in entry points. ``title``: common name of its submissions.
+    ``divisions``: the divisions of its cells. ``results``: the formats of results that it adds; ``declared``: those
+    that a spec may request. ``commands``: (name, module, help, the preceding command in ``--help``)."""
 
     program: str
     title: str
@@ -26,7 +25,7 @@ class ProgramEntry(NamedTuple):
     commands: tuple[tuple[str, str, str, str], ...] = ()
 
 
-# Name, by which `program` of a spec and a ruleset's layout call it and the name of its round begins → the program.
+# By name: the value of a spec's `program` and of a ruleset's layout, and the prefix of its rounds' names.
 PROGRAMS: Mapping[str, ProgramEntry] = {
     "endpoints": ProgramEntry(
         program="reconciler.endpoints.program:PROGRAM",
@@ -49,21 +48,21 @@ _OF_RESULTS = {results: name for name, entry in PROGRAMS.items() for results in 
 
 
 def find_program(round_name: str) -> str:
-    """The program of a round, by its name in a ruleset; "" for MLPerf Inference."""
+    """Return the program of a round, by the round's name in a ruleset; "" for MLPerf Inference."""
     name, dash, _ = round_name.partition("-")
     return name if dash and name in PROGRAMS else ""
 
 
 def find_program_of_division(division: str) -> str:
-    """ "" for MLPerf Inference."""
+    """Return the program that a division belongs to; "" for MLPerf Inference."""
     return _OF_DIVISION.get(division, "")
 
 
 def find_program_of_results(results: str) -> str:
-    """ "" for LoadGen's logs."""
+    """Return the program that adds a format of results; "" for LoadGen's logs."""
     return _OF_RESULTS.get(results, "")
 
 
 def list_program_results() -> Iterable[str]:
-    """The names of all formats of results that programs bring."""
+    """Return the names of all formats of results that programs add."""
     return _OF_RESULTS

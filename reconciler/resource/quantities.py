@@ -1,6 +1,7 @@
-"""Durations, ages, rates, sizes and counts, rounded for people. The exact value is in the JSON.
+"""Format durations, ages, rates, sizes and counts, rounded for readers, and parse numbers from text.
 
-Also the way back: text as a number."""
+The exact values are in the JSON output.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from typing import TypeGuard
 
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
-_LARGEST_EXPONENT = 400  # beyond what a double holds
-_MOST_DIGITS = 18  # of a count that is written as text
+_LARGEST_EXPONENT = 400  # larger exponents exceed a double
+_MOST_DIGITS = 18  # of a count written as text
 _YEAR = 365 * 86400
 
 
 def show_duration(seconds: float) -> str:
-    """Two units at most: "1 h 50 min", "2 min 10 s", "3.4 s", "12 ms"."""
+    """Format a duration in at most two units: "1 h 50 min", "2 min 10 s", "3.4 s", "12 ms"."""
     if seconds < 0:
         return f"-{show_duration(-seconds)}"
     if seconds < 0.9995:
@@ -41,7 +42,7 @@ def _two(total: int, large: int, large_name: str, small: int, small_name: str) -
 
 
 def show_age(seconds: float) -> str:
-    """How long ago, in one unit: "2 days ago"."""
+    """Format an age in one unit: "2 days ago"."""
     if seconds < 1:
         return "just now"
     if seconds >= _YEAR:
@@ -53,14 +54,14 @@ def show_age(seconds: float) -> str:
 
 
 def show_rate(per_second: float) -> str:
-    """Three significant digits: "107", "1,240", "8.31", "0.042"."""
+    """Format a rate with three significant digits: "107", "1,240", "8.31", "0.042"."""
     if per_second >= 100:
         return f"{per_second:,.0f}"
     return f"{per_second:.3g}"
 
 
 def show_size(count_of_bytes: int) -> str:
-    """Binary units: "512 B", "1.4 MiB"."""
+    """Format a size in binary units: "512 B", "1.4 MiB"."""
     amount = float(count_of_bytes)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1000:
@@ -70,12 +71,12 @@ def show_size(count_of_bytes: int) -> str:
 
 
 def show_count(number: int, noun: str, plural: str = "") -> str:
-    """ "1 step", "4 steps", "1,200 queries"."""
+    """Format a count with its noun: "1 step", "4 steps", "1,200 queries"."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def join_listing(names: Iterable[str], *, most: int = 6) -> str:
-    """ "a, b and c"; a long list ends in "and 12 more"."""
+    """Join names: "a, b and c"; a long list ends in "and 12 more"."""
     items = list(names)
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most:,} more"
@@ -83,27 +84,27 @@ def join_listing(names: Iterable[str], *, most: int = 6) -> str:
 
 
 def join_counted(names: Iterable[str]) -> str:
-    """ "8 x NVIDIA H200 and 1 x NVIDIA T4", in the order in which they first come; "" for none."""
+    """Count and join names: "8 x NVIDIA H200 and 1 x NVIDIA T4", in the order of first occurrence; "" for none."""
     return join_listing([f"{count} x {name}" for name, count in Counter(names).items()])
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """A number that a document writes without a fraction; true and false are none."""
+    """Return True for an integer; true and false do not count."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def read_count(found: object, usual: int) -> int:
-    """A whole number, also one written as text; ``usual`` for anything else."""
+    """Read an integer, which may be written as text; return ``usual`` for anything else."""
     stated = str(found).strip()
     return int(stated) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else usual
 
 
 def parse_decimal(found: object) -> Decimal | None:
-    """A finite number, exactly as it is written; None for anything else, and for numbers too large or too small to
-    compute with or to show."""
+    """Parse a finite number exactly; None for anything else, and for numbers too large or too small to compute with or
+    to display."""
     try:
         exact = None if isinstance(found, bool) else found if isinstance(found, Decimal) else Decimal(str(found))
-    except (InvalidOperation, ValueError):  # the second of an integer with thousands of digits
+    except (InvalidOperation, ValueError):  # ValueError: an integer with thousands of digits
         return None
     if exact is None or not exact.is_finite() or (exact and abs(exact.adjusted()) > _LARGEST_EXPONENT):
         return None
@@ -111,7 +112,7 @@ def parse_decimal(found: object) -> Decimal | None:
 
 
 def parse_number(found: object) -> Decimal | None:
-    """A finite number; None for a text, and anything else."""
+    """Return a finite number; None for text and anything else."""
     if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
         return None
     return parse_decimal(found)

@@ -1,4 +1,4 @@
-"""Queues that give a system's machines out: which there are, how settings choose one, and what submitting takes."""
+"""Job queues that allocate a system's machines: their names, how settings select one, and what submitting requires."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Container, Mapping
 
 from msgspec import Struct
 
-EXECUTOR = "executor"  # of a system: the queue's name, and its settings below that
+EXECUTOR = "executor"  # setting of a system: the queue's name, with its settings below it
 
 
 class QueueFacts(Struct, frozen=True):
-    """``name``: below ``executor`` in a spec, of the executor that submits to it, and of the extra that brings its
-    ``library``. ``title``: as people call it. ``queue``: module and class of its ``JobQueue``, as entry points name
-    objects. ``program`` and ``library``: what a machine that submits must have, "" where it needs none."""
+    """``name``: the name below ``executor`` in a spec, of the executor that submits jobs, and of the extra that
+    installs its ``library``. ``title``: its common name. ``queue``: module and class of its ``JobQueue``, as in entry
+    points. ``program`` and ``library``: required on a machine that submits jobs, "" for none."""
 
     name: str
     title: str
@@ -30,10 +30,10 @@ _SWITCHES = tuple((f"{EXECUTOR}.{name}", name) for name in QUEUES)
 
 
 def find_queue(settings: Container[str]) -> str:
-    """The queue that the settings of a system ask for, by flat name; "" for none."""
+    """Return the queue that a system's settings select; "" for none."""
     return next(iter(find_queues(settings)), "")
 
 
 def find_queues(settings: Container[str]) -> list[str]:
-    """All that they ask for, of which a system can have one."""
+    """Return all queues that a system's settings select; more than one is an error."""
     return [name for switch, name in _SWITCHES if switch in settings]

@@ -1,8 +1,9 @@
-"""Record of an attempt: the full record, and the summary that comparing needs."""
+"""Records of attempts: the full record, and the summary used for comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,20 +13,20 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 
 FORMAT = 1
-REHEARSAL = "rehearsal"  # mark of what the spec calls one, for ever
-TRIAL = "trial"  # mark of a run that was made to learn something, and never becomes a result
-QUICK = "quick"  # in addition to it: the run was shorter than its round asks
+REHEARSAL = "rehearsal"  # permanent mark of what the spec declares a rehearsal
+TRIAL = "trial"  # mark of an experimental run, which never becomes a result
+QUICK = "quick"  # additional mark of a trial: the run was shorter than its round requires
 IMPORTED = "imported"  # mark of what was made elsewhere
-UNKNOWN = "unknown "  # begins a mark that names an undeclared input: "unknown code"
-LOG_LIMIT = 1 << 20  # bytes of one log in git
-SESSION = "session/"  # before the names of what the power kit left of a measured run
-POWER_CHECK = "power-check.txt"  # what the kit's own check says of that
-CHILD_LOG, SERVICE_LOG = "child.log", "service.log"  # what a child prints, and the server that its run asked
-TELEMETRY_LOG = "telemetry.jsonl"  # what was read of the machine during a run, once a second
-REDUNDANT_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept when they can be, dispensable otherwise
+UNKNOWN = "unknown "  # prefix of a mark for an undeclared input: "unknown code"
+LOG_LIMIT = 1 << 20  # maximum size of a log in git, in bytes
+SESSION = "session/"  # prefix of the names of files that the power kit wrote for a measured run
+POWER_CHECK = "power-check.txt"  # output of the power kit's own check of them
+CHILD_LOG, SERVICE_LOG = "child.log", "service.log"  # output of a child process, and of the server that its run queried
+TELEMETRY_LOG = "telemetry.jsonl"  # measurements of the machine during a run, once a second
+REDUNDANT_LOGS = frozenset({CHILD_LOG, SERVICE_LOG, TELEMETRY_LOG})  # kept if possible, but not required
 CODE_ARCHIVE = "code.tar.gz"  # the code of a performance run, which the tree publishes
-REQUIREMENTS = "requirements.txt"  # what was installed where a performance run's code ran
-NOT_HANDED_ON = REDUNDANT_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # of a run to what is made from it
+REQUIREMENTS = "requirements.txt"  # packages installed in the environment of a performance run
+NOT_HANDED_ON = REDUNDANT_LOGS | {CODE_ARCHIVE, REQUIREMENTS}  # artifacts of a run that later steps do not use
 
 
 class Ended(StrEnum):
@@ -36,11 +37,8 @@ class Ended(StrEnum):
 
 
 class Artifact(NamedTuple):
-    """A file that an attempt left: ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); always by
-    digest.
-
-    ``size`` in bytes. A log that the tree needs is in both.
-    """
+    """A file that an attempt created. ``place`` is "logs" (``state/logs``, in git) or "objects" (the store); ``size``
+    is in bytes. Files are stored by digest; a log that the tree needs is stored in both places."""
 
     name: str
     sha256: str
@@ -49,7 +47,7 @@ class Artifact(NamedTuple):
 
 
 class RecordedInput(Struct, frozen=True):
-    """An identity input as it was: its value and where the spec (or round) set it then."""
+    """An identity input as recorded: its value, and where the spec (or round) set it then."""
 
     value: Any
     origin: str
@@ -61,16 +59,15 @@ class RecordedFact(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True):
-    """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict,
-    what was made.
+    """One immutable outcome. ``started`` is UTC, ISO 8601; ``seconds`` monotonic. ``values``: metrics, verdict, and
+    facts about what was made.
 
-    ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input
-    name → id of the record it was made from. ``marks``: "rehearsal", "synthetic", "trial", "quick" (forever),
-    "imported".
+    ``spec``: path → git blob id of each spec file; ``dirty``: they were not committed then. ``upstream``: input name →
+    id of the record it was made from. ``marks``: "rehearsal", "synthetic", "trial", "quick" (forever), "imported".
     ``problem``/``fix`` for a failed attempt.
 
-    The fields are the format of the file. A new one has a default and its name in ``LEFT_OUT``: records from before it
-    keep their bytes, and their ids with them.
+    The fields are the format of the file. A new field has a default and is listed in ``LEFT_OUT``, so that older
+    records keep their bytes and their ids.
     """
 
     LEFT_OUT: ClassVar[frozenset[str]] = frozenset()
@@ -99,8 +96,8 @@ class Record(Struct, frozen=True):
 
     @property
     def came_whole(self) -> bool:
-        """True of the folder of a compliance test that came with a tree: nothing of it was asked for, and its key is of
-        its files."""
+        """Return True for a compliance test's folder that was imported with a tree: it has no declared inputs, and its
+        key is computed from its files."""
         return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs
 
     def evidence(self) -> dict[str, Any]:
@@ -108,8 +105,8 @@ class Record(Struct, frozen=True):
 
 
 class LogFinding(Struct, frozen=True, array_like=True):
-    """One thing that is wrong with kept files of a record: ``rule`` is the id of what found it, ``line`` the 1-based
-    line of ``file``, 0 for none. ``premise``: as of an ``Inconsistency``; not empty, it is a doubt."""
+    """A problem in a record's kept files. ``rule``: the id of the rule that found it; ``line``: the 1-based line of
+    ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt."""
 
     rule: str
     text: str
@@ -119,8 +116,8 @@ class LogFinding(Struct, frozen=True, array_like=True):
 
 
 class Judgement(Struct, frozen=True, array_like=True):
-    """Judgement of a record's kept files by the rules of today: ``findings`` keep its cell from being ready, ``notes``
-    change nothing. ``unknown``: why they could not be read, and so were not judged; ``missing``: the name of the file
+    """Judgement of a record's kept files by the current rules: ``findings`` prevent its cell from being ready,
+    ``notes`` have no effect. ``unknown``: why the files could not be read and judged; ``missing``: the name of a file
     that is not here as recorded."""
 
     findings: tuple[LogFinding, ...] = ()
@@ -130,23 +127,33 @@ class Judgement(Struct, frozen=True, array_like=True):
 
 
 def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
-    """Find the files that the command of a record created in the folder of its code: the folder's location, and
-    names."""
+    """Find the files that a record's command created in its code folder: the folder's location, and their names."""
     fact = record.facts.get("code.written")
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
 
 
+def is_thin(headroom: float | Decimal) -> bool:
+    """Return True for a latency limit that is met with less than two per cent of headroom: the next run may miss it."""
+    return 0 <= headroom < 2
+
+
+def is_latency_limit(margin: Mapping[str, object]) -> bool:
+    """Return True for the margin of a latency or, for language models, of TTFT or TPOT."""
+    return str(margin["name"]).endswith((" latency", " TTFT", " TPOT"))
+
+
 class Summary(Struct, frozen=True, array_like=True):
-    """Summary of a record for comparing, choosing and summing up, so that a warm pass opens no record file.
+    """Summary of a record for comparing, selecting and reporting, so that a warm pass opens no record file.
 
     ``validity`` is "VALID", "INVALID" or "" (no performance run). ``evidence``: sorted (name, canonical text) pairs.
-    ``noted``: likewise of what may differ and is reported (host, kernel). ``metric``: (value, unit) of a run or score.
-    ``pins``: what the record knew of sources and versions, by the names of its inputs. ``by_speed``: a verdict that
-    fails only because two runs were not equally fast. ``inferred``: (scenario, value, unit) of what follows from a run
-    for other scenarios. ``efficiency``: (value, unit) of a run whose power was measured. ``written``: (location, names)
-    of what a command created in the folder of its code. ``lasting``: an INVALID run that a repeat would not make VALID.
+    ``noted``: the same for facts that may differ and are reported (host, kernel). ``metric``: (value, unit) of a run or
+    score. ``pins``: digests and versions of the record, by input name. ``by_speed``: True for a verdict that fails only
+    because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios, derived from the
+    run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
+    command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
+    ``margin``: (name, headroom in percent) of the margin that decides.
 
-    ``array_like``: an index that is read in every pass repeats no names.
+    ``array_like`` omits the field names from the index, which every pass reads.
     """
 
     id: str
@@ -171,9 +178,10 @@ class Summary(Struct, frozen=True, array_like=True):
     efficiency: tuple[str, str] | None = None
     written: tuple[str, tuple[str, ...]] | None = None
     lasting: bool = False
+    margin: tuple[str, str] | None = None
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
-        """Find the metric of a run for a cell of this scenario, which may be inferred from the run's own."""
+        """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""
         own = self.address.cell
         if own is None or own.scenario == scenario:
             return self.metric
@@ -181,14 +189,14 @@ class Summary(Struct, frozen=True, array_like=True):
 
 
 class Recorded(Struct, frozen=True):
-    """All records of a repository, by key and by address, each oldest first."""
+    """All records of a repository, by key and by address, oldest first."""
 
     by_key: Mapping[str, tuple[Summary, ...]] = field(default_factory=dict)
     by_address: Mapping[Address, tuple[Summary, ...]] = field(default_factory=dict)
     digest: str = ""
 
     def find_written(self) -> dict[str, set[str]]:
-        """Location of a command's code → what commands created there, which is no code."""
+        """Map the location of a command's code to the files that commands created there, which are not code."""
         found: dict[str, set[str]] = {}
         for summaries in self.by_address.values():
             for location, names in (summary.written for summary in summaries if summary.written):

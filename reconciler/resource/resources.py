@@ -1,4 +1,4 @@
-"""A desired resource, in the few values that comparing needs."""
+"""A desired resource, reduced to the values needed for comparisons."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from reconciler.resource.kinds import Address, Cell, Kind
 
 
 class Resource(Struct, frozen=True):
-    """A resource that the spec asks for, in the few values that comparing needs; everything else is in its ``Detail``
+    """A resource that the spec requires, reduced to the values needed for comparisons; the rest is in its ``Detail``
     (see ``desired.state``).
 
-    ``upstream`` are the addresses it is made from. ``attempts`` bounds how often an INVALID or transient outcome is
-    tried again. ``brought``: of a result, the compliance tests that the round requires and that come with runs made
-    elsewhere, which makes them no resources.
+    ``upstream``: the addresses it is made from. ``attempts``: the maximum number of attempts if outcomes are INVALID or
+    transient. ``brought``: for a result, the required compliance tests that are imported with runs made elsewhere, and
+    so are not resources here.
     """
 
     address: Address

@@ -1,4 +1,4 @@
-"""The values that a round's rules are made of, what a compliance test consists of among them."""
+"""The values that a round's rules consist of, including those of compliance tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from reconciler.resource.inputs import Value
 
-_WHOLE_LINE = "= "  # before a text that a verify file must hold as a whole line
+_WHOLE_LINE = "= "  # precedes a text that must be a complete line of a verify file
 
 
 class Bar(Struct, frozen=True):
-    """An accuracy metric and its bounds, both inclusive; None: not bounded on that side."""
+    """An accuracy metric and its inclusive bounds; None: no bound on that side."""
 
     metric: str
     least: Decimal | None = None
@@ -24,7 +24,7 @@ class Bar(Struct, frozen=True):
 
 
 class LatencyLimits(Struct, frozen=True):
-    """Latency limits of a scenario: the greatest 99th percentiles, in ns; None where the round rules none."""
+    """Latency limits of a scenario: the highest 99th percentiles, in ns; None if the round has no limit."""
 
     ttft: Decimal | None = None
     tpot: Decimal | None = None
@@ -50,7 +50,8 @@ class SystemField(Struct, frozen=True):
 
 
 class AccuracyLogRule(Struct, frozen=True):
-    """Bytes: the greatest size allowed, the size below which a log stays whole, and how much of each end is kept."""
+    """Sizes in bytes: the maximum, the size up to which a log is kept complete, and how much of each end is kept above
+    it."""
 
     limit: int
     whole_below: int
@@ -58,7 +59,7 @@ class AccuracyLogRule(Struct, frozen=True):
 
 
 class Presence(StrEnum):
-    """Presence of a benchmark's scenario that is allowed or required for a system of some category."""
+    """Whether a benchmark's scenario is required, optional or forbidden for a category of systems."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"
@@ -66,7 +67,7 @@ class Presence(StrEnum):
 
 
 class ScenarioTable(Struct, frozen=True):
-    """``one_of``: groups of optional scenarios of which at least one must be entered."""
+    """``one_of``: groups of optional scenarios, at least one of which must be entered."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -74,11 +75,11 @@ class ScenarioTable(Struct, frozen=True):
 
 
 class Inference(Struct, frozen=True):
-    """A result of ``scenario`` by the logs of a run of ``measured``, on systems of ``category``.
+    """A result for ``scenario``, derived from the logs of a ``measured`` run on systems of ``category``.
 
-    Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse``: ``multiplier``
-    divided by the value (``divisor`` is 1 then).
-    ``least_queries``: how many queries the run must have processed for LoadGen to log the key.
+    Its metric is ``multiplier`` times the value of ``key``, divided by ``divisor``; with ``inverse``, it is
+    ``multiplier`` divided by the value (``divisor`` is then 1). ``least_queries``: the number of queries that a run
+    must process before LoadGen logs the key.
     """
 
     scenario: str
@@ -91,31 +92,31 @@ class Inference(Struct, frozen=True):
     least_queries: int = 0
 
     def derive(self, measured: Decimal) -> Decimal:
-        """The metric of ``scenario``, from a value of ``key`` that is not 0."""
+        """Derive the metric of ``scenario`` from a nonzero value of ``key``."""
         return self.multiplier / measured if self.inverse else self.multiplier * measured / self.divisor
 
 
 class ExtraFiles(Struct, frozen=True):
-    """Files that must be in a folder with the accuracy log, by their names without extension."""
+    """Files that a folder with the accuracy log must contain, by name without extension."""
 
     folder: str
     stems: tuple[str, ...]
 
 
 class NetworkRules(Struct, frozen=True):
-    """Rules of the network division: the further fields of the system description, and what the SUT's name must
-    contain."""
+    """Rules of the network division: additional fields of the system description, and the required part of the SUT's
+    name."""
 
     fields: tuple[str, ...] = ()
     sut_name: str = ""
 
 
 class EndpointsRules(Struct, frozen=True):
-    """Which benchmarks may be entered with the output of the endpoints harness, and what it calls each test.
+    """The benchmarks that may be entered with the endpoints harness's output, and its name for each test.
 
-    ``required``: the tests without whose file a result is refused. ``single``: the benchmarks of which the checker
-    compares a score that is but one number. ``metrics``: scenario → {key, unit} of what is published, where it is not
-    what LoadGen's logs give; ``benchmark_metrics``: benchmark → scenario → the key that is published instead.
+    ``required``: the tests whose file must exist, or the result is refused. ``single``: the benchmarks for which a
+    single plain score counts as the accuracy. ``metrics``: scenario → {key, unit} of the published metric, if it
+    differs from LoadGen's; ``benchmark_metrics``: benchmark → scenario → the key that is published instead.
     """
 
     benchmarks: tuple[str, ...] = ()
@@ -126,7 +127,7 @@ class EndpointsRules(Struct, frozen=True):
     required: tuple[str, ...] = ()
 
     def make_metric(self, benchmark: str, scenario: str, own: Metric) -> Metric:
-        """``own``: the benchmark's metric by LoadGen, whose unit and divisor hold where nothing else is said."""
+        """``own``: the benchmark's LoadGen metric, which provides the unit and divisor unless they are overridden."""
         table, special = self.metrics.get(scenario, {}), self.benchmark_metrics.get(benchmark, {}).get(scenario)
         key = special or table.get("key") or own.key
         unit = own.unit if special or key == own.key else table.get("unit") or own.unit
@@ -134,7 +135,7 @@ class EndpointsRules(Struct, frozen=True):
 
 
 class Expected(Struct, frozen=True):
-    """A verdict file must hold one of these texts: as a whole line (blanks at its ends aside), or anywhere."""
+    """A verdict file must contain one of these texts, either as a complete line (ignoring outer blanks) or anywhere."""
 
     file: str
     texts: tuple[str, ...]
@@ -149,14 +150,14 @@ class Expected(Struct, frozen=True):
 class TestRules(Struct, frozen=True):
     """A compliance test of one benchmark and scenario.
 
-    ``compared_with``: the runs of the same cell that its verdict reads, of "performance" and "accuracy"; none where the
-    test is judged by itself. ``files``: what must lie below its folder. ``expected``: what its verdict files must say.
-    ``performance_checks``: whether its own run must pass the checks of a performance run (seeds, counts, durations).
-    ``settings``: LoadGen's audit settings by their names in a conf file (durations in ms). ``limits``: the bounds of
-    its verdict, by their names in the round file; changes are in percent, as decimal text.
+    ``compared_with``: the cell's runs that its verdict reads, of "performance" and "accuracy"; none if the test is
+    judged by itself. ``files``: files that its folder must contain. ``expected``: texts that its verdict files must
+    contain. ``performance_checks``: whether its own run must pass the checks of a performance run (seeds, counts,
+    durations). ``settings``: LoadGen's audit settings by their names in a conf file (durations in ms). ``limits``: the
+    bounds of its verdict, by their names in the round file; changes are in percent, as decimal text.
     """
 
-    __test__ = False  # pytest: no class of tests
+    __test__ = False  # for pytest: not a test class
 
     name: str
     compared_with: tuple[str, ...]
@@ -168,7 +169,7 @@ class TestRules(Struct, frozen=True):
 
 
 def parse_expected(entry: Mapping[str, Any]) -> tuple[Expected, ...]:
-    """From {file: texts}, where a list within the list holds alternatives; "= " before a text: a whole line."""
+    """Parse {file: texts}. A nested list contains alternatives; "= " before a text requires a complete line."""
     found = []
     for file, items in entry.items():
         for item in items:

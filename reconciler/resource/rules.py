@@ -1,5 +1,5 @@
-"""Declares rules: one decorator on the function that applies a rule holds every fact about it, and its docstring is the
-explanation that the documents print."""
+"""Declaration of rules: a decorator on the function that applies a rule contains all facts about it, and the function's
+docstring is the explanation printed in documents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ F = TypeVar("F")
 
 
 class Severity(StrEnum):
-    """ERROR: the submission is refused, or contradicts itself. WARNING: accepted, but not as it should be. NOTE: worth
-    a look, and no reason to fail."""
+    """ERROR: the submission is refused, or contradicts itself. WARNING: it is accepted, but not as it should be. NOTE:
+    worth a look, but no reason to fail."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -23,21 +23,21 @@ class Severity(StrEnum):
 
 
 class Premise(Struct, frozen=True):
-    """``statement`` must be true for a finding to be an accusation. ``find_doubt`` takes the complaint and the view
-    that the rule was applied to, and gives the reason why the tree does not show it, "" where it does. Without
-    ``find_doubt`` the rule looks into it for each finding, and fills in ``Complaint.doubt``."""
+    """``statement`` must be true for a finding to be an accusation. ``find_doubt`` gets the complaint and the view that
+    the rule was applied to, and returns why the tree does not prove the statement; "" if it does. Without
+    ``find_doubt``, the rule checks this itself for each finding, and sets ``Complaint.doubt``."""
 
     statement: str
     find_doubt: Callable[[Any, Any], str] | None = None
 
 
 class Rule(Struct, frozen=True):
-    """``id`` is kind.name. ``sources``: who demands it, as "policy", "checker", "checker (old)", "LoadGen", "ours".
-    ``argument``: why a finding holds.
+    """``id`` is kind.name. ``sources``: where the requirement comes from, as "policy", "checker", "checker (old)",
+    "LoadGen", "ours". ``argument``: why a finding holds.
 
-    Rules of ``verify-tree`` also have ``premises``, all of which must be shown before a finding is an error or a
+    Rules of ``verify-tree`` also have ``premises``, all of which must be proven before a finding is an error or a
     warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the reason why no round, tool
-    or machine can bring it about, "" where one may: then many alike are one question.
+    or machine can cause such a finding. If ``proof`` is "", many similar findings are reported as one question.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Rule(Struct, frozen=True):
 
 
 class AppliedRule(NamedTuple, Generic[V, F]):
-    """A rule and the function that finds what violates it in one view, in one log, or among all cells of a tree."""
+    """A rule and the function that finds its violations in one view, in one log, or among all cells of a tree."""
 
     rule: Rule
     find: Callable[[V], Iterator[F]]
@@ -65,7 +65,7 @@ class AppliedRule(NamedTuple, Generic[V, F]):
 
 
 class Declaration(Struct, frozen=True):
-    """All facts about a rule but its explanation, which is the docstring of the function that applies it."""
+    """All facts about a rule except its explanation, which is the docstring of the function that applies it."""
 
     id: str
     title: str
@@ -98,10 +98,10 @@ def rule(
 
 
 def question(name: str, title: str, *, sources: tuple[str, ...], cause: str = "") -> Declaration:
-    """Declare a rule that only asks."""
+    """Declare a rule whose findings are only questions."""
     return rule(name, title, sources=sources, severity=Severity.NOTE, cause=cause)
 
 
 def applies(rule: Rule) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
-    """Let another function apply a rule that is declared elsewhere."""
+    """Apply a rule that is declared elsewhere with another function."""
     return lambda function: AppliedRule(rule, function)

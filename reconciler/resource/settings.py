@@ -1,5 +1,5 @@
-"""Resolved settings of a spec: of a cell, of a system, of the submission as a whole. Values are canonical, under the
-flat names that records and the reference have ("engine.batch_size"); a reader of one says as what."""
+"""Resolved settings of a cell, a system or the submission. Values are canonical, under the flat names used in records
+and the reference ("engine.batch_size"); a reader converts a value to the type it needs."""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ from reconciler.storage.launch.launcher import LAUNCHER, LAUNCHING, NO_PYTHON, P
 
 T = TypeVar("T")
 
-# Names that several stages read: a harness's own command, and its parts.
+# Names used by several stages: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
-RESULTS, USUAL = "harness.results", "loadgen"  # what a harness leaves; our own, too, leaves LoadGen's logs
+RESULTS, USUAL = "harness.results", "loadgen"  # a harness's output format; our own harness uses the default
 
-ORIGINAL = "system.original"  # of a system: where its description is as it was published before
-NAMEPLATE = "system.nameplate"  # where it is written what its power supplies can give
-CLIENT_CODE = "client.code"  # of the official Endpoints client
+ORIGINAL = "system.original"  # setting of a system: path of its previously published description
+NAMEPLATE = "system.nameplate"  # setting of a system: path of the document on its power supplies
+CLIENT_CODE = "client.code"  # code of the official Endpoints client
 ACCURACY_DATASET = "client.accuracy.dataset"
-CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # whose content counts
-MAXIMUM = "max_supported_concurrency"  # of the system behind a curve of points
-DEDICATED_OFFLINE = "point.offline"  # of a point that is not at a fixed concurrency, but a dedicated Offline run
-AGENTIC = "point.agentic"  # of a point of an agentic benchmark: its client plays conversations, turn by turn
-ACCURACY_FROM = "accuracy_from"  # of a cell without an accuracy run: the scenario whose run it shares
-# Groups that a point of a curve publishes with its results.
+CLIENT_SOURCES = (CLIENT_CODE, "client.tokenizer", ACCURACY_DATASET)  # sources whose content enters keys
+MAXIMUM = "max_supported_concurrency"  # limit of the system that a curve of points measures
+MINIMUM = "min_concurrency"  # the smallest concurrency of its points
+DEDICATED_OFFLINE = "point.offline"  # marks a point that is a dedicated Offline run instead of a fixed concurrency
+AGENTIC = "point.agentic"  # marks a point of an agentic benchmark, whose client plays multi-turn conversations
+ACCURACY_FROM = "accuracy_from"  # setting of a cell without an accuracy run: the scenario whose run it shares
+# Groups that a curve's point publishes with its results.
 DISCLOSING = ("disclosure", "nodes_used", "dp_shortfall", "warmup", "speculative_decoding")
-_NODE_TYPES = "node_types."  # of a system whose nodes differ
-SLICES = "hardware.mig"  # of accelerators that are cut
-BACKGROUND = "background"  # loads on further slices at the same time
-DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # of a power meter
+_NODE_TYPES = "node_types."  # prefix for systems with different types of nodes
+SLICES = "hardware.mig"  # slices of partitioned accelerators
+BACKGROUND = "background"  # loads that run on other slices at the same time
+DIRECTOR, NTP, KIT, ANALYZER = "power.director", "power.ntp", "power.kit", "power.analyzer"  # settings of a power meter
 METERED = (DIRECTOR, NTP, KIT, ANALYZER)
-STATE = "power_state"  # in which the runs of a system are made; what it reads is identity, how it is set is not
+STATE = "power_state"  # power state for a system's runs; only the state read back is identity
 STATE_SET, STATE_RESTORE, STATE_READ, STATE_EXPECT = (
     f"{STATE}.{name}" for name in ("set", "restore", "read", "expect")
 )
 
 
 def is_placing(name: str) -> bool:
-    """True where a setting of a system only says where, through whom, under which meter and in which power state its
-    commands run: nothing of it is published."""
+    """Return True if a system's setting only defines where and how its commands run: machine, launcher, power meter or
+    power state. Such settings are not published."""
     return name in (*LAUNCHING, *METERED) or name.startswith((f"{EXECUTOR}.", f"{STATE}."))
 
 
 def group_node_types(settings: Mapping[str, T]) -> dict[str, dict[str, T]]:
-    """Type of node → what it has of its own, of the settings of a system. A name may hold dots, a field has none."""
+    """Group a system's settings by type of node. A type's name may contain dots, a field's name does not."""
     found: dict[str, dict[str, T]] = {}
     for path, value in settings.items():
         if path.startswith(_NODE_TYPES):
@@ -62,15 +63,15 @@ def group_node_types(settings: Mapping[str, T]) -> dict[str, dict[str, T]]:
 
 
 _MILLISECONDS = 1000
-# Fields of systems/<name>.json that count what the hardware of a system counts.
+# Fields of systems/<name>.json with the same counts as hardware settings.
 COUNTED = {"accelerators_per_node": "hardware.count", "number_of_nodes": "hardware.nodes"}
-NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # what people write where there is none
+NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # values that users write for missing hardware
 
 
 class Hardware(Struct, frozen=True):
-    """``accelerator``, ``cpu``: "" where none is declared. ``count``: of accelerators on each node, ``nodes``: 0 where
-    undeclared. ``power_limit``: of each accelerator, in mW, 0 for none. ``slices``: where accelerators are cut (MIG),
-    the profile of each slice that a node offers."""
+    """``accelerator``, ``cpu``: "" if not declared. ``count``: accelerators per node, ``nodes``: number of nodes; 0 if
+    not declared. ``power_limit``: per accelerator in mW, 0 for none. ``slices``: the profile of each slice of a node's
+    partitioned (MIG) accelerators."""
 
     accelerator: str = ""
     cpu: str = ""
@@ -81,7 +82,7 @@ class Hardware(Struct, frozen=True):
 
 
 class SpecField(Generic[T]):
-    """A field of a spec as an attribute of settings. ``read``: its value from settings, or the default."""
+    """A field of a spec as an attribute of settings. ``read`` returns its value from settings, or the default."""
 
     __slots__ = ("name", "read")
 
@@ -105,7 +106,7 @@ def seconds_of(name: str) -> SpecField[float]:
 
 
 class CellFields:
-    """Fields of a cell, and of its system, as every reader of its settings by name has them."""
+    """Fields of a cell and its system, shared by all classes that read settings by name."""
 
     __slots__ = ()
 
@@ -123,7 +124,7 @@ class CellFields:
 
 
 class Settings(Struct, frozen=True):
-    """By flat name. A name that is not declared reads as the default, like one that is declared as nothing."""
+    """Settings by flat name. A name that is not declared, or declared as null, reads as the default."""
 
     values: Mapping[str, object] = field(default_factory=dict)
 
@@ -142,45 +143,45 @@ class Settings(Struct, frozen=True):
         return default if found is None else int(str(found))
 
     def get_seconds(self, name: str, default: float = 0.0) -> float:
-        """Durations are declared in any unit, and kept in ms."""
+        """Get a duration in seconds; durations are stored in ms."""
         found = self.values.get(name)
         return default if found is None else float(str(found)) / _MILLISECONDS
 
     def get_words(self, name: str) -> tuple[str, ...]:
-        """Get the words of a list, such as a command."""
+        """Get the words of a list, such as a command's."""
         found = self.values.get(name)
         return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
     def get_below(self, prefix: str) -> dict[str, object]:
-        """Get the settings that begin with the prefix, without it."""
+        """Get the settings whose names begin with the prefix, under names without it."""
         return {name.removeprefix(prefix): value for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def launcher(self) -> Launcher:
-        """Words of the system before each process of ours on its machine; none where it has none."""
+        """The words that start each of our processes on the system's machine; empty if it has no launcher."""
         if self.get_text(PYTHON) == NO_PYTHON:
             return Launcher()
         return Launcher(self.get_words(LAUNCHER), self.get_text(PYTHON))
 
     @property
     def bare_launcher(self) -> Launcher:
-        """Words before declared commands alone, where the image behind them has nothing of ours."""
+        """The words that start only declared commands, in an image without our package."""
         return Launcher(self.get_words(LAUNCHER) if self.get_text(PYTHON) == NO_PYTHON else ())
 
     @property
     def runs_here(self) -> bool:
-        """True where the system's commands run on this machine. Every other place to run is declared here, and nowhere
-        else."""
+        """Return True if the system's commands run on this machine. Other places to run can only be declared in these
+        settings."""
         return not self.launcher.words and not self.is_queued
 
     @property
     def queue(self) -> str:
-        """The one that gives its machines out; "" for none."""
+        """The queue that allocates the system's machines; "" for none."""
         return find_queue(self.values)
 
     @property
     def is_queued(self) -> bool:
-        """True where a queue gives its machines out: then they cannot be seen before a job runs there."""
+        """Return True if a queue allocates the machines, which cannot be inspected before a job runs there."""
         return self.queue != ""
 
     @property
@@ -197,7 +198,7 @@ class Settings(Struct, frozen=True):
 
 
 class CellSettings(CellFields, Settings, frozen=True):
-    """Settings of one cell, with those of its system; of a run, also the values that the round adds."""
+    """Settings of one cell, including its system's; for a run, also the values that the round adds."""
 
     command = words_of(COMMAND)
     score_command = words_of(SCORE_COMMAND)
@@ -216,11 +217,11 @@ class CellSettings(CellFields, Settings, frozen=True):
     power_ntp = text_of(NTP)
 
     def get_part_text(self, part: str, name: str) -> str:
-        """Get a text of a part of the harness; without one of its own it has that of the harness."""
+        """Get a text of a harness part; a part that does not set it inherits the harness's."""
         return self.get_text(f"{part}.{name}") or self.get_text(f"{HARNESS}.{name}")
 
     def list_part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
-        """Name, text and whether the text names a variable of the environment, which has the value."""
+        """Yield name, text, and whether the text is the name of an environment variable that contains the value."""
         for name, value in self.get_below(f"{part}.env.").items():
             yield (name, value, False) if isinstance(value, str) else (name, str(_second(value)), True)
 
@@ -242,17 +243,17 @@ class SystemSettings(Settings, frozen=True):
 
 
 class StoreSettings(Struct, frozen=True):
-    """An object store. An option is a value, or a pair that names the variable of the environment which holds it."""
+    """An object store. An option is a value, or a pair with the name of the environment variable that contains it."""
 
     url: str
     options: Mapping[str, object]
 
 
 class SubmissionSettings(Settings, frozen=True):
-    """Settings for all cells: the submission's own (``embargo.until``, ``documents.calibration``, stores) and its
-    systems. ``tree``: the declared place of the rendered tree. Of a benchmark ``code``: locations of what it publishes
-    instead of the code of its runs; ``own_code``: of its own file, for runs that did not keep their code;
-    ``excluded_code``: patterns of names that it does not publish."""
+    """Settings of the submission: its own (``embargo.until``, ``documents.calibration``, stores) and its systems'.
+    ``tree``: the declared location of the rendered tree. By benchmark: ``code``: locations of code published instead of
+    the runs' code; ``own_code``: the benchmark's own file, for runs that did not keep their code; ``excluded_code``:
+    name patterns of unpublished files."""
 
     round: str = ""
     submitter: str = ""
@@ -278,9 +279,9 @@ class SubmissionSettings(Settings, frozen=True):
 
 
 class Trial(Struct, frozen=True):
-    """Runs with other settings than the spec's, or shorter ones, that never become results. ``settings`` of ``cell``,
-    as they would be typed into the spec, by their path below it: ("run.batch_size", "8"). Without a cell, every cell's
-    own settings. ``quick``: ms of its runs, which are then shorter than the round asks; 0 for none."""
+    """Runs with changed settings or a shorter duration, which never become results. ``settings`` of ``cell``: (path,
+    text) as written in the spec: ("run.batch_size", "8"). Without a cell, no settings are changed. ``quick``: duration
+    of the runs in ms, shorter than the round requires; 0 to keep the duration."""
 
     cell: Cell | None = None
     settings: tuple[tuple[str, str], ...] = ()

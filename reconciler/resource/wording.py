@@ -1,4 +1,4 @@
-"""Resolved values and what people decided of them, as a person would write them: units put back, digests cut short."""
+"""Format resolved values and users' decisions for readers: with units, and with shortened digests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LONGEST = 48
 
 @cache
 def _load_units() -> dict[str, tuple[int, Mapping[str, int]]]:
-    """Name of a field → its unit in terms of a table: from the schema, since the models that it is made from load
-    pydantic."""
+    """Map a field's name to its unit, in terms of a table. The units are read from the schema, since importing the
+    models would load pydantic."""
     groups = decode_json(read_shipped(SCHEMA), Any)["$defs"].values()
     fields = [item for group in groups for item in group.get("properties", {}).items()]
     named = {name: field[UNIT].replace("us", "µs") for name, field in fields if UNIT in field}
@@ -34,7 +34,7 @@ def _load_units() -> dict[str, tuple[int, Mapping[str, int]]]:
 
 
 def _quantity(number: int, units: Mapping[str, int]) -> str:
-    """In the largest unit that keeps it a short exact decimal; 0 stays 0."""
+    """Format a number in the largest unit that keeps it a short exact decimal; 0 stays 0."""
     if number == 0:
         return "0"
     for unit, size in sorted(units.items(), key=lambda item: -item[1]):
@@ -46,7 +46,7 @@ def _quantity(number: int, units: Mapping[str, int]) -> str:
 
 
 def show_value(name: str, value: Any) -> str:
-    """One value of a setting, in full but for digests."""
+    """Format the value of a setting, in full except for digests."""
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -66,7 +66,7 @@ def show_value(name: str, value: Any) -> str:
 
 
 def shorten_value(text: str, longest: int = _LONGEST) -> str:
-    """On one line and cut in the middle, so that both ends of a path stay readable."""
+    """Put a text on one line, and cut its middle, so that both ends of a path stay readable."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
@@ -75,18 +75,18 @@ def shorten_value(text: str, longest: int = _LONGEST) -> str:
 
 
 def name_setting(name: str, kind: Kind) -> str:
-    """A setting as it is called within its kind: an Engine's ``engine.batch_size`` is "batch_size"."""
+    """Return the name of a setting within its kind: an Engine's ``engine.batch_size`` is "batch_size"."""
     return name.removeprefix(f"{str(kind).lower()}.")
 
 
 def show_change(name: str, before: Any, after: Any, kind: Kind) -> str:
-    """ "batch_size 8 → 16"."""
+    """Format a change: "batch_size 8 → 16"."""
     old, new = (shorten_value(show_value(name, value)) for value in (before, after))
     return f"{name_setting(name, kind)} {old} → {new}"
 
 
 def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatus.IN_FORCE) -> str:
-    """ "batch_size 8 → 16, until 2026-12-20, by Ada: the kernels are the same"."""
+    """Format an acceptance: "batch_size 8 → 16, until 2026-12-20, by Ada: the kernels are the same"."""
     changed = show_accepted(item)
     if status is AcceptanceStatus.IN_FORCE:
         return f"{changed}, until {item.until}, by {item.by.partition(' <')[0]}: {item.reason}"
@@ -95,7 +95,7 @@ def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatu
 
 
 def show_accepted(item: Acceptance) -> str:
-    """The inputs whose difference is accepted; the first three by name."""
+    """Format the inputs whose difference is accepted; the first three by name."""
     texts = [show_accepted_input(*changed) for changed in item.inputs]
     return join_listing(texts, most=3) if texts else "a new revision of our own code"
 

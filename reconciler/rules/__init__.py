@@ -1,1 +1,1 @@
-"""The rulebook: rounds as data, rulesets, LoadGen log parsing, user.conf. Pure: values in, values out."""
+"""The rulebook: rounds as data, rulesets, LoadGen log parsing, user.conf. Pure functions from values to values."""

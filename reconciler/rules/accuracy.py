@@ -18,13 +18,13 @@ _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
 _HASH_BEGINS = "hash="
 _HASH_BEHIND_TEXT = re.compile(r"(?<=[^\s])hash=([A-Fa-f0-9]{64})[^\S\r\n]*+(?![^\r\n])")
-_HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # one that is a line
+_HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # must be a complete line
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
-# NumPy 2 prints scalars in a dict as np.float64(80.2), which the official checkers do not parse.
+# NumPy 2 prints scalars in a dict as np.float64(80.2), which the official checkers cannot parse.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
-# Metrics in a Python dict printed on one line, and their names there. Some scripts quote the number after any number of
-# blanks; the others put exactly one blank before it.
+# Metrics that scripts print as a Python dict on one line, with their names in it. Some scripts quote the number after
+# any number of spaces; the others put exactly one space before it.
 _QUOTED = {
     "ROUGE1": "'rouge1':",
     "ROUGE2": "'rouge2':",
@@ -41,8 +41,8 @@ _SPACED = {
     "exact_match": "'exact_match':",
     "vbench_score": "'vbench_score':",
 }
-# A word on each metric's line. Searching for it takes a hundredth of the time of a regular expression, and some scorers
-# print a line for each of 50,000 samples.
+# A word on each metric's line. Searching for it takes 1 % of the time of a regular expression, and some scorers print a
+# line for each of 50,000 samples.
 _WORDS: Mapping[str, tuple[str, ...]] = {
     **{name: (word,) for name, word in (_QUOTED | _SPACED).items()},
     "acc": ("accuracy",),
@@ -129,7 +129,7 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
     return AccuracyReport(file, *_parse(text, names))
 
 
-@lru_cache(maxsize=32)  # each rule of a cell asks anew, and variants of a benchmark have the same texts
+@lru_cache(maxsize=32)  # every rule of a cell calls this, and variants of a benchmark have the same texts
 def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
     """Parse the named metrics, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
@@ -137,7 +137,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
         for number, line in find_lines(text, *_WORDS[name]):
             if match := METRIC_LINES[name].match(line):
                 found[name].append(Measured(Decimal(match["value"]), number, bool(match.groupdict().get("numpy"))))
-    # Some files name the log by another digest first.
+    # Some files first state a digest of the log by another algorithm.
     stated = _list_hashes(text)
     digest, digest_line = next((item for item in stated if is_digest(item[0])), stated[0] if stated else ("", 0))
     return {name: tuple(values) for name, values in found.items()}, digest, digest_line
@@ -157,7 +157,7 @@ def hash_results(text: str) -> frozenset[str]:
 
 
 def _list_hash_lines(text: str) -> list[tuple[str, int]]:
-    """Each with its line: those without are counted, and not looked at."""
+    """Return each hash with its line number. The lines in between are only counted."""
     stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
     while at >= 0:
         if found := _HASH_IN_TEXT.match(text, at):

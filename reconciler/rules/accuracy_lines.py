@@ -29,7 +29,7 @@ def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
         lines = enumerate(split_lines(text), start=1)
         yield from ((number, line) for number, line in lines if any(word in line for word in there))
         return
-    # No text is searched twice, neither before the last line nor before the next line end of each kind.
+    # No part of the text is searched twice for the last line or for the next line end of a kind.
     number, counted, feed = 1, 0, -1
     back = -1 if "\r" in text else len(text)
     while at >= 0:
@@ -44,7 +44,7 @@ def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
 
 
 def _find_end(text: str, mark: str, at: int, known: int) -> int:
-    """Find its next place, which is ``known`` where that is not before ``at``; the end of the text for nowhere."""
+    """Return ``known`` if it is not before ``at``, else the mark's next position, or the end of the text."""
     if known >= at:
         return known
     found = text.find(mark, at)

@@ -7,7 +7,7 @@ Paths are relative to the scratch space, laid out as in submitters' guides: ``da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from harness import catalog
+from reconciler.errors import ReconcilerError
 from reconciler.storage.documents import parse_yaml_mapping
 
 _FOLDER = Path(catalog.__file__).parent / "benchmarks"
@@ -25,6 +26,18 @@ SCRATCH_VARIABLE = "MLPERF_SCRATCH_PATH"
 SCRATCH_DEFAULTS = ("/home/mlperf_inference_storage", "/home/mlperf_inference_data")
 GIT = "git"
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def choose_scratch(named: str | None, is_there: Callable[[str], bool]) -> str:
+    """Choose the scratch space: the value of the variable if it is set, else the first of the guides' locations that
+    ``is_there``, else "". Raises ReconcilerError for a value that is not an absolute path, since it would name another
+    folder in each process."""
+    if not named:
+        return next((path for path in SCRATCH_DEFAULTS if is_there(path)), "")
+    if not named.startswith(("/", "${")):  # a commit is read independently of the machine, with unexpanded variables
+        problem = f"{SCRATCH_VARIABLE} is {named!r}, which is not an absolute path"
+        raise ReconcilerError(problem, fix=f"export {SCRATCH_VARIABLE}=/path/to/it, or name the datasets and models")
+    return named
 
 
 class FileDigest(Struct, frozen=True):

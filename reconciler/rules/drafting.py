@@ -1,5 +1,5 @@
-"""The draft of a round's file from an official checker and mlperf.conf: what they say otherwise than the round before,
-each value with its file and line. What they do not say is kept of that round, and listed."""
+"""Draft a round's file from an official checker and mlperf.conf: the values that differ from the previous round, each
+with its file and line. Values that these sources do not state are kept from the previous round and listed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from reconciler.rules.ruled_value import SETTING_FIELDS, RoundFileError, RuledVa
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 _CONF = "mlperf.conf"
-_SOURCES = ("checker", _CONF, "old checker")  # of a draft; the first that says something counts where none is stricter
+_SOURCES = ("checker", _CONF, "old checker")  # of a draft; if none is stricter, the first one with a value counts
 _TODO = "TODO"
-_WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # that YAML takes for values
-_TABLES = {  # of MODEL_CONFIG: benchmark → value, or scenario → value
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # text that YAML would read as other types
+_TABLES = {  # names in MODEL_CONFIG: benchmark → value, or scenario → value
     "performance-sample-count": "least_performance_sample_count",
     "dataset-size": "dataset_size",
     "latency-constraint": "most_target_latency",
@@ -50,7 +50,7 @@ _NEVER_READ = (
 
 
 class Said(Struct, frozen=True):
-    """What a source says, and where."""
+    """Value stated by a source, and its location."""
 
     value: Any
     where: str
@@ -76,12 +76,12 @@ class Draft(Struct, frozen=True):
 
 
 def choose_round(checkers: Sequence[CheckerTables]) -> str:
-    """The newest that the tables have."""
+    """Return the newest round in the tables."""
     return max(checkers[0].list_rounds(), key=order_round)
 
 
 def choose_base(round_name: str) -> str:
-    """The newest round before it that is known; the oldest of all where none is."""
+    """Return the newest known round before this one, or the oldest of all."""
     return next((name for name in reversed(list_rounds()) if order_round(name) < order_round(round_name)), "v0.7")
 
 
@@ -98,7 +98,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
             try:
                 for place, cell in readings:
                     if choose_strict_side(place.name) and not cell.unread:
-                        Decimal(str(cell.value))  # sources are compared by it
+                        Decimal(str(cell.value))  # sources are compared as decimals
                     if not cell.unread:
                         where = f"{checker.file}:{cell.line}"
                         _state(statements, place, checker.source, Said(_exact(cell.value), where))
@@ -123,7 +123,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
 
 
 def _drop_older_metrics(statements: Statements) -> None:
-    """The older checker may know a benchmark by another metric, which the newer one replaced."""
+    """The older checker may use another metric for a benchmark, which the newer one replaced."""
     bars = [place for place in statements if place.name.startswith("accuracy.")]
     newer = {place.benchmark for place in bars if "checker" in statements[place]}
     for place in bars:
@@ -140,7 +140,7 @@ def _state(statements: Statements, place: RulePlace, source: str, said: Said) ->
 
 
 def _exact(value: Any) -> Any:
-    """As round files have it: no decimal that could be read as a float."""
+    """Return the value as round files state it: no decimal that could be read as a float."""
     if isinstance(value, Decimal):
         return show_decimal(value)
     if isinstance(value, Mapping):
@@ -148,13 +148,13 @@ def _exact(value: Any) -> Any:
     return tuple(_exact(item) for item in value) if isinstance(value, tuple) else value
 
 
-# What a checker's tables say.
+# Values in a checker's tables.
 
 
 def _read_checker(
     checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
 ) -> Iterator[tuple[str, Iterator[Reading]]]:
-    """What each table says of the benchmarks that are ``named``, and of all."""
+    """Yield each table's values for the ``named`` benchmarks and for all benchmarks."""
     models = partial(checker.find_model_table, round_name)
     yield "what holds for all benchmarks", _read_general(checker, round_name, base)
     yield "model_mapping", _read_aliases(models("model_mapping"), base, named)
@@ -228,7 +228,7 @@ def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Ite
 
 
 def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterator[Reading]:
-    """Those of benchmarks that the round has no more stay."""
+    """Keep the aliases of benchmarks that are no longer in the round."""
     if aliases := {name: cell.value for name, cell in mapping.items() if cell.value in named}:
         earlier = {name: official for name, official in base.aliases.items() if official not in named}
         line = min(mapping[name].line for name in aliases)
@@ -236,7 +236,7 @@ def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterat
 
 
 def _read_fields(checker: CheckerTables, base: Ruleset) -> Iterator[Reading]:
-    """A section is one value: a list as the checker has it, and the rest of the round before."""
+    """A section is one value: the checker's list, and the previous round's values for the rest."""
     find, stated = checker.find_cell, {name: ruled.value for name, ruled in base.sections.items()}
     for name, cell in (
         ("measurements_fields", find("SYSTEM_IMP_REQUIRED_FILES")),
@@ -289,7 +289,7 @@ def _read_endpoints(checker: CheckerTables, round_name: str, base: Ruleset) -> I
 
 
 def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
-    """Of two scenarios that are both optional, its code asks for one."""
+    """The checker's code, not its tables, requires one of two scenarios that are both optional."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
         found = {
@@ -309,21 +309,21 @@ def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) ->
 
 
 def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
-    """By the name below a benchmark; "" where it has one value."""
+    """Return the entries below a benchmark by name; "" if it has a single value."""
     found = table.get(benchmark, {})
     below = {"": found} if isinstance(found, Constant) else found
     return [(name, cell) for name, cell in below.items() if isinstance(cell, Constant) and not cell.unread]
 
 
 def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
-    """One value, or one for each scenario."""
+    """Yield a single value, or one for each scenario."""
     joined = rule == "exact_accuracy_sample_count"
     for scenario, cell in (_join_scenarios if joined else _cells)(table, benchmark):
         yield RulePlace(benchmark, scenario, rule), cell
 
 
 def _join_scenarios(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
-    """The most frequent value of several scenarios is that of the benchmark."""
+    """Use the most frequent value of several scenarios as the benchmark's value."""
     cells = _cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
     common = max(values, key=values.count, default=None)
@@ -351,11 +351,11 @@ def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> It
                 yield RulePlace(benchmark, scenario, "metric_divisor"), Constant(_DIVISORS[unit], cell.line)
 
 
-# What mlperf.conf says.
+# Values in mlperf.conf.
 
 
 def _place_general(base: Ruleset, key: str) -> RulePlace | None:
-    """Seeds, and what is no setting of a user.conf; those of TEST05 where the round before has it."""
+    """Place seeds and keys that are not user.conf settings; TEST05's seeds if the previous round has the test."""
     if key in (*keys.SEEDS, "infer_token_latencies", "token_latency_scaling_factor"):
         return RulePlace("", "", key)
     seed = key.removeprefix("test05_")
@@ -364,7 +364,8 @@ def _place_general(base: Ruleset, key: str) -> RulePlace | None:
 
 
 def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Sequence[str]) -> Iterator[str]:
-    """States what it says; yields what says nothing of this round. LoadGen takes Interactive for Server."""
+    """Record the file's statements, and yield those that do not apply to this round. LoadGen treats Interactive as
+    Server."""
     strangers: dict[str, list[str]] = {}
     models = {full.rpartition(".")[0].rpartition(".")[0] for full in conf.values}
     owners: dict[str, list[tuple[str, str]]] = {}
@@ -409,7 +410,7 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
 
 
 def _list_model_keys(models: set[str], rules: BenchmarkRules | None, benchmark: str) -> list[tuple[str, str]]:
-    """LoadGen's names of a benchmark, each with its scenario; "" for all."""
+    """List LoadGen's names for a benchmark, each with its scenario; "" for all scenarios."""
     if rules is not None:
         keyed = {scenario: rules.get_value("model_key", scenario) for scenario in ("", *rules.levels)}
         return [(key, scenario) for scenario, key in keyed.items() if key and (not scenario or key != keyed[""])]
@@ -418,12 +419,12 @@ def _list_model_keys(models: set[str], rules: BenchmarkRules | None, benchmark: 
     return [(key, "") for key in known if key in models][:1]
 
 
-# What differs from the round before.
+# Differences from the previous round.
 
 
 def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -> None:
-    """A new benchmark also needs what a run starts from: LoadGen's name for it and, where mlperf.conf does not say
-    them, the counts that are asked for."""
+    """Complete a new benchmark with the values needed to start a run: LoadGen's name for it and, if mlperf.conf does
+    not state them, the required counts."""
     for benchmark in (name for name in named if name not in base.benchmarks):
         own = {place: said for place, said in statements.items() if place.benchmark == benchmark}
         source = next((said[_CONF] for said in own.values() if _CONF in said), None)
@@ -443,7 +444,7 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
 
 
 def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
-    """Those that the round before does not define: a round that asks for one of them would not load."""
+    """Remove tests that the previous round does not define, because a round that requires one would not load."""
     new: dict[str, list[str]] = {}
     for place, said in statements.items():
         for source, item in said.items() if place.name == "compliance_tests" else ():
@@ -484,7 +485,7 @@ def _list_removed(
 
 
 def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
-    """What the round before says at a place, wherever it is stated."""
+    """Find the previous round's value at a place, at whatever level it is stated."""
     if place.benchmark:
         rules = base.find_benchmark(place.benchmark)
         if rules is None:
@@ -502,7 +503,8 @@ def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
 
 
 def _is_known(place: RulePlace, said: Mapping[str, Said], ruled: RuledValue | None) -> bool:
-    """True where each source says what it said of the round before, or what another said there."""
+    """Return True if each source states the same value as for the previous round, or the value another source stated
+    there."""
     if ruled is None:
         return place.scenario not in ("", *SCENARIOS)
     before = _list_said(ruled)
@@ -518,7 +520,7 @@ def _list_said(ruled: RuledValue) -> dict[str, Any]:
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Lists in any order, decimals however they are written."""
+    """Compare lists in any order, and decimals in any notation."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return all(_are_alike(one.get(key) or (), other.get(key) or ()) for key in {*one, *other})
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
@@ -531,7 +533,7 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _list_kept(base: Ruleset, statements: Statements, named: Sequence[str]) -> Iterator[RulePlace]:
-    """But for settings that a checker's demand was made of, and for names that are no rule of a checker's."""
+    """Skip settings derived from a checker's demand, and names that are not checker rules."""
     rules = {place.name for place in statements} - {"model_key"}
     divided = {(place.benchmark, place.name) for place in statements}
     for benchmark in (found for name in named if (found := base.find_benchmark(name)) is not None):
@@ -543,11 +545,11 @@ def _list_kept(base: Ruleset, statements: Statements, named: Sequence[str]) -> I
                     yield place
 
 
-# As a round's file.
+# Rendering as a round's file.
 
 
 def render_draft(draft: Draft) -> str:
-    """A round's file; comments name the source of each value and what is left to be done."""
+    """Render a round's file. Comments give the source of each value and the open tasks."""
     base = draft.base.round
     lines = [f"round: {draft.round}", f"extends: {base}"]
     if draft.removed:
@@ -609,8 +611,8 @@ def _insert(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapp
 
 
 def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Leaf:
-    """Sources that say the same in one; where neither of two values is the stricter, the first source counts. Sources
-    that were not read say what they said of the round before."""
+    """Combine sources that state the same value. If neither of two values is stricter, the first source counts. Sources
+    that were not read keep their values from the previous round."""
     before = _find_base(draft.base, place)
     new = before is None or (place.benchmark and place.benchmark not in draft.base.benchmarks)
     left = {} if before is None or new or place.name == "accuracy_files" else _list_said(before)
@@ -646,7 +648,7 @@ def _render(name: str, node: Any, depth: int) -> Iterator[str]:
 
 
 def _write(value: Any) -> str:
-    """YAML in one line."""
+    """Return the value as YAML on one line."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_write(key)}: {_write(item)}' for key, item in value.items())}}}"
     if isinstance(value, tuple | list):
@@ -656,13 +658,14 @@ def _write(value: Any) -> str:
 
 
 def load_draft(round_name: str, text: str) -> Ruleset:
-    """RoundFileError where it is no round's file: a rounds' chain may lead back to the round that is drafted anew."""
+    """Load a draft. Raises RoundFileError if it is not a valid round file. The chain of extended rounds may lead back
+    to the round being drafted."""
     given = iter([text.encode()])
     return read_round(round_name, lambda name: next(given, b"") or read_file(name))
 
 
 def describe_stale(diff: RoundsDiff) -> Iterator[str]:
-    """What of a submission to the round before would be made again."""
+    """Describe the parts of a submission to the previous round that would become stale."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for change in diff.changes:
         name = change.place.name

@@ -1,7 +1,7 @@
 """Capacity of a system's power supplies, from systems/<system>_power.yaml (submission structure, from v6.1 on).
 
-A component names its supplies (``PSUs``, each with ``PowerCapacityWatts``) and how many of them it needs at least; the
-largest of them count, since spare ones give nothing. Components may be nested at will.
+A component lists its supplies (``PSUs``, each with ``PowerCapacityWatts``) and the minimum number it needs. Only that
+many count, the largest first, because spare supplies deliver no power. Components may be nested to any depth.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from decimal import Decimal
 
 from reconciler.resource.quantities import parse_decimal
 
-CAPACITY = "system_power_capacity"  # of systems/<system>.json: the same, as a number
+CAPACITY = "system_power_capacity"  # in systems/<system>.json: the same value as a number
 _SUPPLIES, _NEEDED, _WATTS = "psus", "min psus needed", "PowerCapacityWatts"
 
 
 def compute_capacity(document: object) -> Decimal:
-    """In watts, of a YAML document that was read. ValueError where a component is not as the template has it."""
+    """Compute the capacity in watts from a parsed YAML document. Raises ValueError if a component does not match the
+    template."""
     if isinstance(document, Mapping):
         names = {str(name).lower(): item for name, item in document.items()}
         if _SUPPLIES in names and _NEEDED in names:

@@ -1,6 +1,6 @@
-"""Protocol of a program other than MLPerf Inference, and how its package is loaded.
+"""Protocol of a program other than MLPerf Inference, and functions that load its package.
 
-Which programs there are, and what belongs to them, is in ``reconciler.resource.programs``, which loads none.
+``reconciler.resource.programs`` lists the programs and what belongs to them, without loading any.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class ProgramReference(Struct, frozen=True):
-    """For the reference of specs. ``groups``: (title, where it is written, model, prefix of its settings); ``free``:
-    groups of free names; ``recorded``: fields whose settings have another name."""
+    """Contribution to the spec reference. ``groups``: (title, where it is written, model, prefix of its settings);
+    ``free``: groups of free names; ``recorded``: fields whose settings have another name."""
 
     groups: tuple[tuple[str, str, Any, str], ...]
     free: tuple[str, ...] = ()
@@ -33,47 +33,47 @@ class ProgramReference(Struct, frozen=True):
 
 
 class PublishedLists(Struct, frozen=True):
-    """Files of lists that are published between releases, in place of those that ship; None for these."""
+    """Files of lists that are published between releases and replace those shipped; None uses the shipped list."""
 
     seed_sets: Path | None = None
     approved_drafters: Path | None = None
 
 
 class Program(Protocol):
-    """Protocol of a program for all stages. Where a value is of a type that a higher place defines, it is ``Any`` here,
-    and the docstring names the type."""
+    """Protocol of a program for all stages. Types defined in a higher layer are ``Any`` here, and the docstring names
+    them."""
 
     def load_ruleset(self, round_name: str) -> Ruleset:
-        """Its rules in the form of a round. ReconcilerError for an unknown version."""
+        """Load its rules in the form of a round. Raises ReconcilerError for an unknown version."""
 
     def find_format(self, results: str) -> ResultFormat:
-        """The format of results of this name."""
+        """Find a result format by name."""
 
     def predict_seconds(self, results: str, inputs: Mapping[str, object]) -> float | None:
-        """How long a run with these identity inputs takes; None where only an earlier one shows it."""
+        """Predict the duration of a run with these identity inputs; None if only an earlier run can show it."""
 
     def complete_context(
         self, context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int
     ) -> RuleContext:
-        """With what the round rules of a cell's results. ``shortest``: the ruled duration in ms."""
+        """Add the round's rules for the cell's results. ``shortest``: the minimum duration in ms."""
 
     def list_fields(self, group: str) -> Mapping[str, tuple[Any, Any]]:
-        """Fields that it adds to a group of a spec: name → (annotation, pydantic's field)."""
+        """Return the fields that it adds to a group of a spec: name → (annotation, pydantic's field)."""
 
     def load_reference(self) -> ProgramReference:
-        """Its groups, for the reference of specs."""
+        """Load its groups for the spec reference."""
 
     def declare_cells(self, declaring: Any) -> Iterator[Any]:
-        """The ``DeclaredCell`` of everything that is entered; problems go to the ``Declaring``."""
+        """Yield a ``DeclaredCell`` for each entered result; report problems to the ``Declaring``."""
 
     def check_cell(self, cell: Any, rules: BenchmarkRules, ruleset: Ruleset) -> list[Any]:
-        """Each ``Problem`` of a ``DeclaredCell`` with results of this program that the round does not take."""
+        """Return each ``Problem`` of a ``DeclaredCell`` with results of this program that the round rejects."""
 
     def find_gaps(self, declared: Any) -> tuple[Any, ...]:
-        """Each ``Problem`` for which a submission of the declared cells would be refused at its end."""
+        """Return each ``Problem`` that would cause a submission of the declared cells to be refused at the end."""
 
     def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
-        """(text, whether it is missing, fix) of the client that a run of these locations starts."""
+        """Yield (text, whether it is missing, fix) for the client that a run of these locations starts."""
 
     def build_client_config(
         self,
@@ -82,9 +82,9 @@ class Program(Protocol):
         values: Mapping[str, str],
         find_place: Callable[[str], str],
     ) -> dict[str, Any]:
-        """The configuration of the client that a run's command starts. ``asked``: identity inputs; ``values``: of
-        placeholders, and ``report``, the folder of its results; ``find_place``: the path of a location among the
-        settings."""
+        """Build the configuration of the client started by a run's command. ``asked``: identity inputs; ``values``:
+        values of placeholders, and ``report``, the folder for results; ``find_place``: returns the path of a location
+        in the settings."""
 
     def describe_point(
         self,
@@ -96,66 +96,66 @@ class Program(Protocol):
         """Describe a cell for ``CellContent.point``, from the settings and files of its published runs."""
 
     def render(self, submission: Any, ruleset: Ruleset) -> Iterator[Any]:
-        """Every file of a ``SubmissionContent`` as (path, content), sorted by path."""
+        """Yield every file of a ``SubmissionContent`` as (path, content), sorted by path."""
 
     def group_by_cell(self, files: Mapping[str, str], cells: Any) -> dict[str, dict[str, str]]:
-        """Rendered files by the cell (``CellContent``) to which they belong."""
+        """Group rendered files by the cell (``CellContent``) that they belong to."""
 
     def find_rendered_format(self, results: str) -> Any:
-        """The ``RenderedFormat`` of results that a scenario folder shows."""
+        """Find the ``RenderedFormat`` of results in a scenario folder."""
 
     def is_submission(self, path: Path) -> bool:
-        """True where a folder has submissions of this program."""
+        """Return True if a folder contains submissions of this program."""
 
     def read_seeds(self, files: Any) -> tuple[Any, ...]:
-        """The round's seeds that a scenario folder (``CellFiles``) states; none where it holds no such results."""
+        """Read the round's seeds from a scenario folder (``CellFiles``); empty if it has no results of this program."""
 
     def check(self, path: Path, lists: PublishedLists) -> Any:
-        """The ``TreeReport`` of the submissions at or below a path."""
+        """Return the ``TreeReport`` of `check` for the submissions at or below a path."""
 
     def verify(self, path: Path) -> Any:
-        """The same of what contradicts itself."""
+        """Return the ``TreeReport`` of `verify-tree`: the contradictions."""
 
     def run_official_checker(
         self, report: Any, path: Path, environment: Path, output: Path, lists: PublishedLists
     ) -> Any:
-        """The ``TreeReport`` with what the official checker says."""
+        """Return the ``TreeReport`` with the official checker's messages added."""
 
     def find_cell_format(self, results: str) -> Any:
-        """The ``CellFormat`` by which `check` reads a scenario folder."""
+        """Find the ``CellFormat`` that `check` uses to read a scenario folder."""
 
     def find_cell_rules(self, results: str) -> Any:
-        """Its own ``CellRules`` of `verify-tree`; None for results that no scenario folder shows."""
+        """Find its ``CellRules`` for `verify-tree`; None for results that are not stored in scenario folders."""
 
     def find_run_reader(self, results: str) -> Any:
-        """The ``RunReader`` of a format of results."""
+        """Find the ``RunReader`` of a result format."""
 
     def list_cell_readers(self) -> tuple[Any, ...]:
-        """Each ``CellReader`` of results that a scenario folder shows."""
+        """Return each ``CellReader`` of results in scenario folders."""
 
     def read_submission(self, path: Path, submitter: str, *, rehearsal: bool) -> Any:
-        """A submission as `adopt` takes it: a ``ProgramTree``."""
+        """Read a submission for `adopt`, as a ``ProgramTree``."""
 
     def read_sides(self, path: Path) -> Iterator[tuple[Cell, Any]]:
-        """Each cell of the submissions at a path, with its ``Side``."""
+        """Yield each cell of the submissions at a path, with its ``Side``."""
 
     def read_point(self, concurrency: int, figures: Mapping[str, object], rate: object) -> Any:
-        """The ``CurvePoint`` of a recorded run; None where it has no place on a curve."""
+        """Read the ``CurvePoint`` of a recorded run; None if it does not belong on a curve."""
 
     def list_curves(self, seen: Any) -> tuple[Any, ...]:
-        """The state of each curve of a ``PlanResult``."""
+        """Return the state of each curve of a ``PlanResult``."""
 
     def render_curves(self, curves: tuple[Any, ...]) -> str:
-        """The same as text."""
+        """Render the curves as text."""
 
     def load_page(self) -> Any:
-        """Its ``ProgramPage``."""
+        """Load its ``ProgramPage``."""
 
     def load_plots(self) -> Any:
-        """Its ``ProgramPlots``."""
+        """Load its ``ProgramPlots``."""
 
     def load_registration(self) -> Any:
-        """Its ``ProgramRegistration`` of packed submissions."""
+        """Load its ``ProgramRegistration`` of packed submissions."""
 
 
 @functools.cache
@@ -166,10 +166,10 @@ def load_program(name: str) -> Program:
 
 
 def load_programs() -> Iterator[Program]:
-    """All of them, where only a program itself knows whether something belongs to it."""
+    """Load all programs, for when only a program itself can recognise its data."""
     return map(load_program, PROGRAMS)
 
 
 def find_program_of_tree(path: Path) -> Program | None:
-    """The program whose submissions a folder holds; None for a tree of MLPerf Inference."""
+    """Find the program whose submissions a folder contains; None for a tree of MLPerf Inference."""
     return next((program for program in load_programs() if program.is_submission(path)), None)

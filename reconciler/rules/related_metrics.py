@@ -8,9 +8,9 @@ from decimal import Decimal
 
 from reconciler.rules.accuracy_lines import find_lines, split_lines
 
-# COCO's table, the counts that tokens per sample are of, the error rate of words, the two parts of a mean, and the area
-# that a second script prints. All 164 published scores of retinanet, 536 with such counts, 39 of whisper, 84 of 3d-unet
-# and 36 of dlrm with both areas agree with them.
+# COCO's table, the counts behind tokens per sample, the word error rate, the two parts of a mean, and the area that a
+# second script prints. They agree with all 164 published scores of retinanet, 536 with such counts, 39 of whisper, 84
+# of 3d-unet and 36 of dlrm with both areas.
 _COCO = re.compile(
     r"\s*Average Precision\s+\(AP\) @\[ IoU=0\.50:0\.95 \| area=\s*all \|[^]]*+\] = (\d\.\d{1,9})$", re.ASCII
 )
@@ -22,8 +22,8 @@ _NUMBER = r"(\d{1,9}(?:\.\d{1,30})?)"
 _ERRORS = re.compile(rf"Word Error Rate: {_NUMBER}%, accuracy=", re.ASCII)
 _PARTS = re.compile(rf"Accuracy: mean = [\d.]+, kidney = {_NUMBER}, tumor = {_NUMBER}", re.ASCII)
 _AREA = re.compile(rf"\s*\"roc_auc\": {_NUMBER}", re.ASCII)
-_CLOSE = Decimal("0.001")  # percent: both are floating point
-_ROUNDED = Decimal("0.0002")  # of a mean of two numbers of four digits
+_CLOSE = Decimal("0.001")  # percent; both are floating point
+_ROUNDED = Decimal("0.0002")  # for a mean of two numbers with four digits
 
 _IN_A_LINE = frozenset({"TOKENS_PER_SAMPLE", "WER", "ACCURACY", "DICE"})  # related values are on the same line
 
@@ -31,7 +31,7 @@ Values = Mapping[str, Sequence[tuple[Decimal, int]]]  # metric → its values, e
 
 
 def find_denied(values: Values, text: str) -> Iterator[tuple[str, Decimal, int, str]]:
-    """Metric, value, line, and the related value."""
+    """Yield the metric, value and line of each mismatch, and the related value."""
     if "mAP" in values:
         yield from _deny_by(values["mAP"], "mAP", "COCO's table says", _find_all(_COCO, text, "Average Precision", 2))
     if "AUC" in values:
@@ -72,10 +72,10 @@ def _find_all(shape: re.Pattern[str], text: str, word: str, scale: int = 0) -> l
 
 
 def agree(one: Decimal, other: Decimal) -> bool:
-    """True where two values may be one that was printed with more digits and with fewer."""
+    """Return True if two values may be the same number, printed with different precision."""
     return one == other or abs(one - other) < max(compute_last_digit(one), compute_last_digit(other))
 
 
 def compute_last_digit(value: Decimal) -> Decimal:
-    """Compute the value of one of its last digit."""
+    """Compute the value of one unit in the last digit."""
     return Decimal(1).scaleb(int(value.as_tuple().exponent))

@@ -1,6 +1,6 @@
-"""The form of a round file: its sections, and what each may have. The newest round explains it.
+"""The form of a round file: its sections and their allowed content. The newest round explains it.
 
-A name that nothing reads would silently change no rule, so it is refused at its place.
+An unknown name would be ignored without warning, so it is refused with its location.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from reconciler.rules.ruleset import SECTION, Ruleset
 
 _T = TypeVar("_T", bound=Struct)
 
-# Sections that are one value with its source: attributes of the ruleset. A round may lack those with a default.
+# Sections that are one value with its source: attributes of the ruleset. Those with a default are optional.
 SECTIONS = {item.name: item for item in fields(Ruleset) if SECTION in getattr(item.type, "__metadata__", ())}
 _REQUIRED = tuple(name for name, item in SECTIONS.items() if item.required)
 _SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *SECTIONS)
-_CHAINING = ("extends", "removed")  # only in a file, gone when it is joined with the round that it extends
+_CHAINING = ("extends", "removed")  # only in files; removed when the round is joined with the one that it extends
 _BENCHMARK = ("like", "categories", "general", "scenarios")
 _CATEGORIES = ("datacenter", "edge")
 _DEMANDS = (
@@ -36,7 +36,7 @@ _DEMANDS = (
 
 
 def check_form(document: Any) -> None:
-    """RoundFileError for the first section or group that is unknown, misplaced or missing."""
+    """Raise RoundFileError for the first section or group that is unknown, misplaced or missing."""
     _check_names("", _mapping("", document), (*_SECTIONS, *_CHAINING), "section")
     for name in ("round", "layout", "general", "benchmarks", *_REQUIRED):
         if name not in document:
@@ -50,14 +50,14 @@ def check_form(document: Any) -> None:
 
 
 def check_divisions(divisions: Any) -> None:
-    """Check which demand binds which division."""
+    """Check which demands bind which division."""
     _check_names("divisions", _mapping("divisions", divisions), DIVISIONS, "division")
     for division, demands in divisions.items():
         _check_names(f"divisions.{division}", _mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
 
 
 def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
-    """Category, as it is written → which scenarios may be entered."""
+    """Return the scenarios that may be entered, by category as written."""
     tables = {}
     for category, entry in _mapping(where, categories).items():
         below = f"{where}.{category}"
@@ -70,7 +70,7 @@ def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
 
 
 def make_section(name: str, value: Any) -> Any:
-    """A section's value as the attribute of the ruleset that it is."""
+    """Convert a section's value to the attribute of the ruleset."""
     of, *_ = get_args(SECTIONS[name].type)
     if _is_struct(of):
         return make_value(name, of, value)
@@ -86,7 +86,7 @@ def _is_struct(of: Any) -> bool:
 
 
 def make_value(where: str, of: type[_T], entry: Any) -> _T:
-    """A struct from the keys of a mapping, which are its fields."""
+    """Create a struct from a mapping; its keys are the field names."""
     known = _list_fields(of)
     _check_names(where, _mapping(where, entry), [item.name for item in known], "key")
     for item in known:
@@ -100,7 +100,7 @@ def make_values(where: str, of: type[_T], entries: Any) -> tuple[_T, ...]:
 
 
 def check_place(where: str, names: Iterable[str]) -> None:
-    """Check a group of fields of a scenario: none that is asked for without one."""
+    """Check a group of fields for a scenario: fields that apply to all scenarios are misplaced there."""
     if misplaced := next((name for name in names if name in UNDIVIDED_FIELDS), None):
         raise RoundFileError(
             f"{where}.{misplaced}",
@@ -120,7 +120,7 @@ def _check_names(where: str, names: Iterable[Any], known: Collection[str], what:
 
 
 def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> None:
-    """Raises RoundFileError that names the nearest known name, and a few or all of them."""
+    """Raise RoundFileError with the nearest known name, and a few or all of the known names."""
     listed = f"known here: {', '.join(known)}" if len(known) <= len(_SECTIONS) + len(_CHAINING) else ""
     meant = suggest_nearest(unknown, known).rstrip()
     fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what is allowed where"

@@ -1,8 +1,8 @@
-"""Finds the rounds and reads them: YAML files that ship with this package, one per round. The newest explains their
-form. Any problem with one is a RoundFileError that names its file and line, and what to write instead.
+"""Find and read rounds: YAML files shipped with this package, one per round. The newest explains their form. Any
+problem in one raises a RoundFileError with its file, line and fix.
 
-A round that ``extends`` another is that one with its own values in place of those that changed; ``removed`` names what
-is gone. It may also extend a later round: what it names as removed was not there yet.
+A round that ``extends`` another takes its values, except those that it states itself; ``removed`` lists those that are
+gone. A round may also extend a later one; ``removed`` then lists what did not exist yet.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FOLDER = importlib.resources.files("reconciler.rules") / "rounds"
 
 
 def list_rounds() -> tuple[str, ...]:
-    """Every round that ships, oldest first."""
+    """Return every shipped round, oldest first."""
     names = (entry.name for entry in _FOLDER.iterdir())
     rounds = (name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
     return tuple(sorted(rounds, key=order_round))
@@ -58,13 +58,13 @@ def order_round(name: object) -> list[int]:
 
 @functools.cache
 def load_ruleset(name: str) -> Ruleset:
-    """The rules of a round such as "v6.1". ReconcilerError lists all where there is none, the nearest of its year
-    first."""
+    """Load the rules of a round such as "v6.1". For an unknown round, ReconcilerError lists all rounds, the nearest of
+    the same year first."""
     if program := find_program(name):
         return load_program(program).load_ruleset(name)
     rounds = list_rounds()
     if name not in rounds:
-        # Of another year is another.
+        # A round of another year is a different round.
         near = [known for known in rounds if order_round(known)[:1] == order_round(name)[:1]]
         same = [known for known in near if order_round(known) == order_round(name)] or near[-1:]
         hint = f"did you mean {same[0]}? " if same else ""
@@ -73,8 +73,8 @@ def load_ruleset(name: str) -> Ruleset:
 
 
 def states_itself(name: str, numbers: Iterable[int]) -> bool:
-    """True where the file of a round has all of these numbers, as those that no other round has. Seen without parsing
-    it and those that it extends."""
+    """Return True if a round's file contains all of these numbers, for numbers that occur in no other round. Does not
+    parse the file or those that it extends."""
     text = read_file(name)
     return all(str(number).encode() in text for number in numbers)
 
@@ -84,7 +84,8 @@ def read_file(name: str) -> bytes:
 
 
 def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
-    """``read``: the bytes of a round's file. RoundFileError begins with the file and line of what is wrong."""
+    """Read a round. ``read``: returns the bytes of a round's file. The message of a RoundFileError begins with file and
+    line."""
     files: dict[str, bytes] = {}
     try:
         ruleset = parse_ruleset(_join_files(name, read, files))
@@ -96,7 +97,8 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
 
 
 def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]) -> Mapping[str, Any]:
-    """A round's document with all that it extends. ``files`` gets each that was read, the newest first."""
+    """Join a round's document with all those it extends. ``files`` receives each file that was read, the newest
+    first."""
     files[name] = read(name)
     try:
         own = _load(files[name])
@@ -104,7 +106,7 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
         at = f"{name}.yaml:{error.problem_mark.line + 1}"
         raise RoundFileError("", f"not YAML: {error.problem}", at=at) from error
     if not isinstance(own, Mapping) or "extends" not in own:
-        return own  # whatever it is, its form is checked
+        return own  # not a mapping; its form is checked later
     base = _join_files(own["extends"], read, files)
     try:
         return extend_round(base, own)
@@ -112,21 +114,21 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
         raise _locate(error, {name: files[name]}) from error
 
 
-@functools.lru_cache(maxsize=16)  # the older rounds are what each newer one extends
+@functools.lru_cache(maxsize=16)  # newer rounds extend older ones, so these are read often
 def _load(data: bytes) -> Any:
     return YAML(typ="safe").load(data)
 
 
 def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
-    """The error with the line of its place, in the newest of the files that states it."""
+    """Add the line of the error's place, in the newest of the files that contains it."""
     found = {name: _find_line(YAML(typ="safe", pure=True).compose(data), error.place) for name, data in files.items()}
     name = max(found, key=lambda name: found[name][0])
     return RoundFileError(error.place, error.problem, fix=error.fix, at=f"{name}.yaml:{found[name][1]}")
 
 
 def _find_line(node: Any, place: str, depth: int = 0, line: int = 1) -> tuple[int, int]:
-    """How much of the dotted path there is, and the line of its last part. A place does not name the sources between
-    a section and its value; names have dots themselves."""
+    """Return how many parts of the dotted path exist, and the line of the last one. A place omits the sources between a
+    section and its value, and names may contain dots."""
     best = (depth, line)
     if isinstance(node, SequenceNode):
         below = [(str(number), item.start_mark.line, item) for number, item in enumerate(node.value)]
@@ -145,9 +147,9 @@ def _find_line(node: Any, place: str, depth: int = 0, line: int = 1) -> tuple[in
 
 
 def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A round's document over that of the round it extends. A ruled value is replaced whole, never merged.
+    """Apply a round's document on top of the one it extends. A ruled value is replaced entirely, never merged.
 
-    ``removed`` names places of ``base`` as paths with slashes; RoundFileError when there is nothing at one.
+    ``removed`` lists places of ``base`` as paths with slashes. Raises RoundFileError if one does not exist.
     """
     later = order_round(base.get("round")) > order_round(own.get("round"))
     kept = _without_stated(base, own) if later else base
@@ -158,13 +160,13 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
 
 def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A later round's name of an earlier benchmark is one of this round where it states it."""
+    """Drop the later round's earlier benchmarks that this round states itself."""
     earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
     return {**base, "earlier": earlier} if "earlier" in base else base
 
 
 def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """A benchmark that is removed may still be entered where a division takes those of earlier rounds."""
+    """Keep a removed benchmark, because it may still be entered in a division that accepts those of earlier rounds."""
     section, _, name = path.partition("/")
     if section != "benchmarks" or "/" in name:
         return kept
@@ -181,7 +183,7 @@ def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str,
 
 
 def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
-    """A round file's document as a ruleset; RoundFileError names the place of whatever is wrong."""
+    """Parse a round file's document. Raises RoundFileError with the place of the problem."""
     check_form(document)
     name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
@@ -206,7 +208,8 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
 
 
 def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
-    """Each compliance test that a benchmark needs is defined: what the round says of it, and how it is judged."""
+    """Check that each compliance test that a benchmark needs is defined: by the round's values and by a judge
+    function."""
     field = "compliance_tests"
     where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
     for test in rules.compliance_tests:
@@ -219,7 +222,7 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
 
 
 def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
-    """A benchmark's entry over that of the benchmark it is ``like``."""
+    """Apply a benchmark's entry on top of the benchmark that it is ``like``."""
     if name in through or name not in benchmarks:
         chain = " is like ".join((*through, name))
         fix = "name a benchmark of this round that is not like this one itself"
@@ -234,7 +237,7 @@ def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -
 
 
 def merge_fields(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """``own`` over ``base``, group by group; a ruled value is replaced whole."""
+    """Apply ``own`` on top of ``base``, group by group; a ruled value is replaced entirely."""
     result = dict(base)
     for key, value in own.items():
         below = base.get(key)
@@ -277,7 +280,7 @@ def _levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fi
 
 
 def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
-    """A group of ruled values by their dotted names."""
+    """Parse a group of ruled values by their dotted names."""
     found = dict(_flat(group, "", where))
     if unknown := next((name for name in found if not is_field(name)), None):
         refuse_name(where, unknown, FIELDS, "field")

@@ -1,4 +1,5 @@
-"""One ruled value: what it is, which sources say so, and what the others say. Strictness is decided here."""
+"""One ruled value: the value, the sources that state it, and the values of other sources. Defines which value is
+stricter."""
 
 from __future__ import annotations
 
@@ -11,33 +12,17 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
+from reconciler.loadgen.settings import BUILT_IN, DECLARED, RULED
 
-# policy: the written rules. checker: the newer official checker. old checker: the one before it, which still runs.
-# mlperf.conf: LoadGen's built-in settings. loadgen: what LoadGen does without any setting. audit.config: the files that
-# turn a run into a compliance test. verification: the scripts that judge one.
+# policy: the written rules. checker: the newer official checker. old checker: the previous one, which still runs.
+# mlperf.conf: LoadGen's built-in settings. loadgen: LoadGen's behaviour without any setting. audit.config: the files
+# that turn a run into a compliance test. verification: the scripts that judge one.
 SOURCES = ("policy", "checker", "old checker", "mlperf.conf", "loadgen", "audit.config", "verification")
 
-# The settings a run starts from, under the names that specs use (see ``reconciler.spec.declared``).
-SETTING_FIELDS = (
-    "model_key",
-    keys.QSL_RNG_SEED,
-    keys.SAMPLE_INDEX_RNG_SEED,
-    keys.SCHEDULE_RNG_SEED,
-    keys.MIN_DURATION,
-    keys.MIN_QUERY_COUNT,
-    keys.PERFORMANCE_SAMPLE_COUNT,
-    keys.ACCURACY_SAMPLE_COUNT,
-    keys.TARGET_QPS,
-    keys.TARGET_LATENCY,
-    keys.TARGET_LATENCY_PERCENTILE,
-    keys.SAMPLES_PER_QUERY,
-    "sample_concatenate_permutation",
-    "use_token_latencies",
-    "ttft_latency",
-    "tpot_latency",
-)
+# A run's initial settings, under their names in specs.
+SETTING_FIELDS = (*BUILT_IN, *DECLARED, *RULED)
 
-# Demands on a result. The prefix also says which of two differing sources is the stricter.
+# Demands on a result. The prefix also determines which of two differing sources is stricter.
 DEMAND_FIELDS = (
     "least_min_duration",
     "least_query_count",
@@ -65,13 +50,13 @@ OTHER_FIELDS = (
     "most_file_bytes",
     "token_latency_scaling_factor",
 )
-# Values for all scenarios of a benchmark: a value at a scenario would never be asked for.
+# Values for all scenarios of a benchmark: a value for a single scenario would never be read.
 UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *keys.SEEDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
-# Fields in groups, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.
+# Grouped fields, by their dotted name: an accuracy bar, a parameter of one mode or both, a part of a compliance test.
 GROUPS = ("accuracy", "generation", "tests")
-TEST_PARTS = ("compared_with", "files", "expects", "performance_checks")  # what every test states
+TEST_PARTS = ("compared_with", "files", "expects", "performance_checks")  # required for every test
 _GROUPED = re.compile(
     r"accuracy\.\w+\.(least|most)"
     r"|generation\.(both|accuracy|performance)\.\w+"
@@ -81,7 +66,7 @@ _EXEMPTION = ("ignored", "because")
 
 
 class RoundFileError(ReconcilerError):
-    """A round file is malformed. ``place``: the dotted path of what is wrong; ``at``: its file:line, once known."""
+    """A round file is malformed. ``place``: the dotted path of the problem; ``at``: its file:line, once known."""
 
     def __init__(self, place: str, problem: str, *, fix: str = "", at: str = "") -> None:
         super().__init__(": ".join(filter(None, (at, place, problem))), fix=fix)
@@ -89,7 +74,7 @@ class RoundFileError(ReconcilerError):
 
 
 class Ignored(Struct, frozen=True):
-    """A value that a source states and that counts for nothing, and why: an evident error, or superseded."""
+    """A source's value that does not count, with the reason: it is an evident error or was superseded."""
 
     source: str
     value: Any
@@ -97,7 +82,7 @@ class Ignored(Struct, frozen=True):
 
 
 class RuledValue(Struct, frozen=True):
-    """A value and which sources say so. ``overruled`` are the values of other sources that are less strict."""
+    """A value and the sources that state it. ``overruled``: the less strict values of other sources."""
 
     value: Any
     sources: tuple[str, ...]
@@ -106,21 +91,22 @@ class RuledValue(Struct, frozen=True):
 
 
 def is_field(name: str) -> bool:
-    """True where a round may rule on this name."""
+    """Return True if a round may rule on this name."""
     return name in FIELDS or _GROUPED.fullmatch(name) is not None
 
 
 def is_sourced(entry: Any) -> bool:
-    """True for the mapping of one ruled value: sources to values. Such a mapping is one value, never merged."""
+    """Return True for the mapping of one ruled value: sources to values. Such a mapping is a single value and is never
+    merged."""
     if not isinstance(entry, Mapping) or not entry:
         return False
     return all(str(key) in _EXEMPTION or set(str(key).split("+")) <= set(SOURCES) for key in entry)
 
 
 def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> RuledValue:
-    """One ruled value from its mapping of sources to values; the strictest of several wins.
+    """Parse a ruled value from its mapping of sources to values; the strictest of several wins.
 
-    Greater is stricter for least, less for most; sources must not differ about anything else, unless one is named
+    Greater is stricter for least, less for most. For all other values, sources must not differ, unless one is listed
     under ``ignored`` with a reason under ``because``.
     """
     where = f"{where}.{name}" if where else name
@@ -138,7 +124,7 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
 
 
 def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
-    """Each value with all the sources that state it."""
+    """Return each value with all the sources that state it."""
     options: list[tuple[tuple[str, ...], Any]] = []
     for names, stated in entry.items():
         if names in _EXEMPTION:
@@ -155,7 +141,7 @@ def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...]
 
 
 def choose_strict_side(name: str) -> str:
-    """ "least" where the greater value is the stricter, "most" where the smaller is, "" where neither."""
+    """Return "least" if a greater value is stricter, "most" if a smaller one is, and "" if neither."""
     last = name.rpartition(".")[2]
     return next((side for side in ("least", "most") if last == side or last.startswith(f"{side}_")), "")
 
@@ -177,7 +163,7 @@ def _sources(text: str, where: str) -> tuple[str, ...]:
 
 
 def _exact(value: Any, where: str) -> Any:
-    """Floats are refused at any depth; sequences become tuples, so that a shared ruleset cannot be changed."""
+    """Refuse floats at any depth; convert sequences to tuples, so that a shared ruleset cannot be changed."""
     if isinstance(value, float):
         raise RoundFileError(where, f"{value!r} is not exact as a number", fix=f'write it in quotes: "{value!r}"')
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""A round's rules as frozen values: which ruled value holds for a benchmark, scenario, division and category. Nothing
-here knows a round or a benchmark by name: both are data.
+"""A round's rules as frozen values: the ruled value for a benchmark, scenario, division and category. No round or
+benchmark is referred to by name; both are data.
 
-``rounds.py`` reads them from YAML; it is apart so that using a ruleset costs no YAML library.
+``rounds.py`` reads them from YAML. It is a separate module, so that using a ruleset does not load a YAML library.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from reconciler.rules.ruled_value import SETTING_FIELDS, RuledValue, is_field
 
 Fields = Mapping[str, RuledValue]
 
-# The type of an attribute of a ruleset that is a section of the round's file under the same name: a struct, several of
-# one, or what is stated. One with a default may be absent.
+# Type of a ruleset's attribute that is a section of the round's file with the same name: a struct, several structs, or
+# the stated value. Attributes with a default are optional.
 SECTION = "section"
 _T = TypeVar("_T")
-_LOADGEN = frozenset({"mlperf.conf", "loadgen"})  # the sources that are LoadGen itself
+_LOADGEN = frozenset({"mlperf.conf", "loadgen"})  # sources that are part of LoadGen
 Section = Annotated[_T, SECTION]
 
 
@@ -56,14 +56,15 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return {}
 
     def find_ruled_value(self, name: str, scenario: str = "") -> RuledValue | None:
-        """Looked up at benchmark and scenario, benchmark, scenario, general; None when the round says nothing."""
+        """Find the value for the benchmark and scenario, then the benchmark, the scenario, and all; None if the round
+        states none."""
         if not is_field(name):
             raise KeyError(f"no such rule: {name}")
         levels = self.levels.get(scenario, self.levels[""])
         return next((level[name] for level in levels if name in level), None)
 
     def list_names(self, scenario: str = "") -> tuple[str, ...]:
-        """Every name that the round rules on for this benchmark and scenario, in the order of the round file."""
+        """List every name with a ruled value for this benchmark and scenario, in the order of the round file."""
         known: tuple[str, ...] | None = self._made.get(("names", scenario))
         if known is None:
             levels = reversed(self.levels.get(scenario, self.levels[""]))
@@ -71,13 +72,13 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return known
 
     def get_value(self, name: str, scenario: str = "") -> Any:
-        """The bare ruled value, None when the round says nothing."""
+        """Return the ruled value without its sources; None if the round states none."""
         ruled = self.find_ruled_value(name, scenario)
         return None if ruled is None else ruled.value
 
     def get_built_in(self, name: str, scenario: str = "") -> Any:
-        """Get LoadGen's own default; None when the round does not say. LoadGen has no values that only a checker asks
-        for."""
+        """Return LoadGen's default; None if the round states none. LoadGen has no values that only a checker
+        requires."""
         levels = self.levels.get(scenario, self.levels[""])
         stated = (level[name] for level in levels if name in level)
         return next((ruled.value for ruled in stated if _LOADGEN.intersection(ruled.sources)), None)
@@ -86,29 +87,29 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return Origin(f"round {self.round} ({', '.join(ruled.sources)})")
 
     def list_settings(self, scenario: str) -> dict[str, Value]:
-        """List the starting values of a run of this scenario, before a spec says otherwise, each with its origin.
+        """List the initial settings for a run of this scenario, before the spec overrides them, each with its origin.
 
         ``min_duration`` in ms, latencies in ns, percentiles and rates as decimal text; ``model_key`` is LoadGen's.
         """
         return self._values(SETTING_FIELDS, scenario)
 
     def list_generation_rules(self, scenario: str) -> dict[str, Value]:
-        """List the rules on the tokens of answers, as ``generation.<mode>.<name>``; ``both`` means either mode."""
+        """List the rules for an answer's tokens as ``generation.<mode>.<name>``; ``both`` means either mode."""
         return {
             f"generation.{n}": v
             for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
         }
 
     def list_required_files(self, scenario: str) -> dict[str, Value]:
-        """Which answers of an accuracy run must be there as files (see ``extra_files``), for a score's key."""
+        """List the answers of an accuracy run that must exist as files (see ``extra_files``), for a score's key."""
         return self._values(("accuracy_files",), scenario)
 
     def seeds(self) -> dict[str, int]:
-        """The three seeds that every log of the round must show, under LoadGen's names."""
+        """The three seeds that every log of the round must contain, under LoadGen's names."""
         return {name: self.get_value(name) for name in keys.SEEDS}
 
     def list_bars(self, scenario: str = "") -> tuple[Bar, ...]:
-        """The accuracy bars, in the order of the round file."""
+        """List the accuracy bars, in the order of the round file."""
         known: tuple[Bar, ...] | None = self._made.get(("bars", scenario))
         if known is None:
             known = self._made["bars", scenario] = self._bars(scenario)
@@ -122,7 +123,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return tuple(Bar(metric, sides.get("least"), sides.get("most")) for metric, sides in bounds.items())
 
     def find_metric(self, scenario: str) -> Metric:
-        """The metric of a scenario and where the log holds it."""
+        """Find the metric of a scenario and its key in the log."""
         return Metric(
             key=self.get_value("metric_key", scenario),
             unit=self.get_value("metric_unit", scenario),
@@ -131,7 +132,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         )
 
     def find_extra_files(self, scenario: str = "") -> ExtraFiles | None:
-        """Find the files that must be in the accuracy folder in addition to its logs; None where there are none."""
+        """Find the files that the accuracy folder must contain in addition to the logs; None if there are none."""
         files = self.get_value("accuracy_files", scenario)
         return None if files is None else ExtraFiles(files["folder"], tuple(map(str, files["stems"])))
 
@@ -140,7 +141,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return tuple(self.get_value("compliance_tests") or ())
 
     def list_stated_tests(self) -> frozenset[str]:
-        """The tests that any source asks of this benchmark, also one that another overrules."""
+        """List the tests that any source requires for this benchmark, even if another source overrules it."""
         ruled = self.find_ruled_value("compliance_tests")
         if ruled is None:
             return frozenset()
@@ -148,7 +149,8 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return frozenset(test for stated in (ruled.value, *others) for test in stated or ())
 
     def find_test(self, name: str, scenario: str = "") -> TestRules:
-        """The rules of a compliance test for this benchmark; KeyError when the round does not know the test."""
+        """Find the rules of a compliance test for this benchmark. Raises KeyError if the round does not have the
+        test."""
         known: TestRules | None = self._made.get((name, scenario))
         if known is None:
             known = self._made[name, scenario] = self._test(name, scenario)
@@ -170,18 +172,19 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         )
 
     def list_tests(self, scenario: str = "") -> tuple[TestRules, ...]:
-        """The compliance tests that a closed or network result needs."""
+        """List the compliance tests that a closed or network result needs."""
         return tuple(self.find_test(name, scenario) for name in self.compliance_tests)
 
     def find_presence(self, category: str, scenario: str) -> Presence:
-        """``category`` is the system's: datacenter, edge, or both joined by a comma (a table of its own)."""
+        """Return whether a scenario is required, optional or forbidden. ``category``: the system's: datacenter, edge,
+        or both joined by a comma (a separate table)."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         if scenario in table.required:
             return Presence.REQUIRED
         return Presence.OPTIONAL if scenario in table.optional else Presence.FORBIDDEN
 
     def list_missing(self, category: str, entered: frozenset[str]) -> tuple[str, ...]:
-        """List the required scenarios that are not entered: one, or "A or B" where one of several must be there."""
+        """List the required scenarios that are not entered; "A or B" if one of several is required."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
@@ -195,13 +198,12 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
 
 class Ruleset(Struct, frozen=True):
-    """One round. ``layout`` names the tree's layout; ``divisions`` which demands bind which division.
+    """One round. ``layout`` names the tree's layout; ``divisions``: which demands bind which division.
 
-    ``scenarios`` and ``general`` hold what is ruled for all benchmarks, ``sections`` the other parts of the round's
-    file as they are stated. ``aliases``: other names of benchmarks that a tree may use, by the official one.
-    ``earlier``: benchmarks that rounds before this one had.
-    ``power_fields`` are those of power submissions; no checker enforces them. ``is_known``: whether the rules of the
-    round are here; of one that is not, nothing is ruled and no demand binds.
+    ``scenarios`` and ``general``: values for all benchmarks. ``sections``: the other parts of the round's file as
+    stated. ``aliases``: other names for benchmarks that a tree may use, by official name. ``earlier``: benchmarks of
+    previous rounds. ``power_fields``: fields of power submissions; no checker enforces them. ``is_known``: whether the
+    round's rules are available; otherwise no value is ruled and no demand binds.
     """
 
     round: str
@@ -224,50 +226,50 @@ class Ruleset(Struct, frozen=True):
 
     @property
     def cell_documents(self) -> tuple[str, ...]:
-        """Files that go with a cell's measurements."""
+        """Files that accompany a cell's measurements."""
         return tuple(self.get_value("cell_documents") or ())
 
     def find_benchmark(self, official_name: str) -> BenchmarkRules | None:
-        """The rules of a benchmark by its official name; None when the round does not know it."""
+        """Find a benchmark's rules by its official name; None if the round does not have it."""
         return self.benchmarks.get(official_name)
 
     def find_rules(self, division: str, official_name: str) -> BenchmarkRules | None:
-        """The rules of a benchmark that is entered in a division. One that takes any scenario, as open does, takes
-        benchmarks of earlier rounds too: with their own sample counts and limits, and the seeds of this round."""
+        """Find the rules for a benchmark entered in a division. A division that allows any scenario, as open does, also
+        accepts benchmarks of earlier rounds: with their own sample counts and limits, and this round's seeds."""
         own = self.benchmarks.get(official_name)
         if own is not None or self.binds(division, "scenarios"):
             return own
         return self.earlier.get(official_name)
 
     def find_official_name(self, name: str) -> str | None:
-        """The official name behind a name or an alias; None when the round does not know it."""
+        """Return the official name for a name or an alias; None if the round does not have it."""
         official = self.aliases.get(name, name)
         return official if official in self.benchmarks else None
 
     def find_inference(self, scenario: str, measured: str, category: str) -> Inference | None:
-        """How a result of ``scenario`` follows from logs of ``measured``; None where the round does not allow it."""
+        """Find how a ``scenario`` result follows from logs of ``measured``; None if the round does not allow it."""
         parts = normalise_category(category).split(",")
         fitting = (i for i in self.inferences if (i.scenario, i.measured) == (scenario, measured))
         return next((i for i in fitting if i.category in parts), None)
 
     def get_value(self, name: str) -> Any:
-        """A bare value that is ruled for all benchmarks and scenarios; None when the round says nothing."""
+        """Return a value ruled for all benchmarks and scenarios; None if the round states none."""
         if not is_field(name):
             raise KeyError(f"no such rule: {name}")
         return self.general[name].value if name in self.general else None
 
     def seeds(self) -> dict[str, int]:
-        """The three seeds that every log of the round must show; none of a round that is unknown."""
+        """The three seeds that every log of the round must contain; empty for an unknown round."""
         return {name: self.general[name].value for name in keys.SEEDS} if self.is_known else {}
 
     def binds(self, division: str, demand: str) -> bool:
-        """True where a demand binds a division; demands that the round does not exempt bind all."""
+        """Return True if a demand binds a division. Demands bind all divisions that the round does not exempt."""
         return self.is_known and self.divisions.get(division, {}).get(demand, True)
 
 
 def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ...]) -> Ruleset:
-    """A round whose rules are not here. ``inferences``: those of any round. Logs were truncated alike in every round
-    that is known."""
+    """Create a ruleset for a round whose rules are not available. ``inferences``: those of any round. Truncation is the
+    same in every known round."""
     return Ruleset(
         round=name,
         layout=layout,
@@ -283,7 +285,7 @@ def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ..
 
 
 def normalise_category(category: str) -> str:
-    """``edge,datacenter`` and ``datacenter,edge`` are one category."""
+    """Sort a category's parts, so that ``edge,datacenter`` and ``datacenter,edge`` are equal."""
     return ",".join(sorted(part.strip() for part in category.split(",")))
 
 

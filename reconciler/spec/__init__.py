@@ -1,4 +1,4 @@
-"""The user's declaration: takes YAML files, gives one ``Declared`` submission whose values know their file:line:column.
+"""The user's declaration: read YAML files into one ``Declared`` submission, whose values record their file:line:column.
 
-Must not know the rules of a round, the records or the machine. pydantic stays in here.
+This package must not depend on a round's rules, the records or the machine. Only this package uses pydantic.
 """

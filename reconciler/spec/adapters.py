@@ -1,5 +1,5 @@
-"""Adapters: how a published harness is started, as data. One ships for each harness in ``adapters/``; a file with
-``kind: Adapter`` among the specs is one of the user's own."""
+"""Adapters: data that describe how to start a published harness. ``adapters/`` contains one for each supported harness;
+users may add their own to the specs, in files with ``kind: Adapter``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AdaptedBenchmark(Group):
 
 
 class Rates(Group):
-    """Where the harness keeps expected rates and batch sizes of the systems that it was published with."""
+    """Where the harness stores expected rates and batch sizes for the systems that it was published with."""
 
     files: fields.Text = Field(description="Path below its code, with {system}, {scenario} and names of words.")
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
@@ -45,7 +45,7 @@ class Rates(Group):
 
 
 class Harnessed(Group):
-    """What is known of a published harness."""
+    """Facts about a published harness."""
 
     source: fields.Text = Field(description="Repository, commit and files that this was read from.")
     notes: fields.OptionalText = Field(None, description="What a user must know, such as the names of systems.")
@@ -71,7 +71,7 @@ class AdapterDocument(Group):
 
 
 class HarnessAdapter:
-    """``tree``: its file, as written."""
+    """A harness's adapter. ``tree``: the parsed file."""
 
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
         self.name = document.metadata.name
@@ -80,7 +80,8 @@ class HarnessAdapter:
         self._shipped = tree.origin.file == f"adapter {self.name}"
 
     def make_block(self, benchmark: str) -> Block:
-        """Settings of a benchmark, which the spec's own win over. KeyError where it does not run it."""
+        """Return the settings of a benchmark, which the spec may override. Raises KeyError for an unsupported
+        benchmark."""
         words = self.known.benchmarks[benchmark].words
         node = self._tree.items["adapter"]
         common = _find(node, "settings")
@@ -111,7 +112,7 @@ def _find(node: Node, *names: str) -> Node | None:
 
 
 def _fill(node: Node, words: Mapping[str, str]) -> Node:
-    """The node with each {name} of ``words`` replaced; other placeholders are those of a run."""
+    """Replace each {name} of ``words`` in a node; other placeholders are filled in for each run."""
     if isinstance(node, MapNode):
         return MapNode(node.origin, {name: _fill(item, words) for name, item in node.items.items()}, node.keys)
     if isinstance(node, ListNode):
@@ -139,7 +140,7 @@ class PublishedValue(Struct, frozen=True):
 def find_published_rate(
     adapter: HarnessAdapter, code: Path, system: str, benchmark: str, scenario: str
 ) -> PublishedValue | None:
-    """The rate that the harness's own configuration expects of a system; None where it has none."""
+    """Find the rate that the harness's own configuration expects of a system; None if it has none."""
     published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
     if published is None or known is None or scenario not in published.target_qps:
         return None
@@ -167,14 +168,14 @@ _NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"
 
 
 def _multiply(written: str) -> str:
-    """A product, as of the rate of one GPU and their count; a number alone stays as it was written."""
+    """Return a product, such as the rate of one GPU times their number; a single number is unchanged."""
     factors = written.split("*")
     product = Decimal(math.prod(map(Decimal, factors)))
     return f"{product.normalize():f}" if len(factors) > 1 or written[0] == "." else written
 
 
 def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:
-    """The first match below one of ``marks``, else the first; with its line."""
+    """Find the first match after the first of ``marks``, else the first match, with its line."""
     found = [
         (match[1].replace("_", ""), number) for number, line in enumerate(lines) if (match := re.search(pattern, line))
     ]
@@ -185,7 +186,7 @@ def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[s
 
 @cache
 def list_adapters() -> Mapping[str, HarnessAdapter]:
-    """Those that ship, by name."""
+    """Return the included adapters by name."""
     found = {}
     for path in sorted(_FOLDER.glob("*.yaml")):
         adapter, problems = read_adapter(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
@@ -228,7 +229,7 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
 
 
 def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:
-    """Message and fix for a benchmark that it does not run."""
+    """Return the message and fix for a benchmark that the adapter does not support."""
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)
     message = f"adapter {adapter.name} does not run {benchmark}" + (f": {because}" if because else "")
@@ -236,5 +237,5 @@ def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]
 
 
 def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
-    """All by name; the user's own win."""
+    """Return all adapters by name; the user's own take precedence."""
     return {**list_adapters(), **{adapter.name: adapter for adapter in own}}

@@ -1,5 +1,5 @@
-"""Settings of a cell and points of a curve, changed in the spec's text: what a trial runs from, and the patch that a
-search ends in."""
+"""Edit settings of a cell, or points of a curve, in a spec's text: for trials, and for the patch that a search
+proposes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reconciler.spec.nodes import resolve
 
 
 def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, str], trial: Trial) -> Reading:
-    """Read the specs with the settings of a trial. ReconcilerError where they cannot be written."""
+    """Read the specs with a trial's settings. Raises ReconcilerError if they cannot be set."""
     sources, problems = read_sources(paths, root)
     if trial.cell is not None and not problems:
         sources = edit_cell(sources, trial.cell, trial.settings)
@@ -33,7 +33,7 @@ def read_for_trial(paths: Sequence[Path], root: Path, environment: Mapping[str, 
 
 
 def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[str, str]]) -> list[Source]:
-    """The sources with ``settings`` in the one that declares ``cell``; the others as they are."""
+    """Return the sources, with ``settings`` added to the one that declares ``cell``."""
     if find_program_of_division(cell.division):
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
         raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
@@ -47,12 +47,12 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
 
 
 def edit_source(source: Source, text: str) -> Source:
-    """The source with another text."""
+    """Return the source with another text."""
     return replace(source, text=text, blob=compute_blob_id(text.encode()))
 
 
 def render_patch(before: Sequence[Source], after: Sequence[Source]) -> str:
-    """As ``git apply`` and ``patch -p1`` read it; "" where nothing differs."""
+    """Return a patch for ``git apply`` or ``patch -p1``; "" if nothing differs."""
     lines: list[str] = []
     for old, new in zip(before, after, strict=True):
         names = f"a/{old.name}", f"b/{new.name}"
@@ -63,12 +63,12 @@ def render_patch(before: Sequence[Source], after: Sequence[Source]) -> str:
 
 
 def get_path(cell: Cell) -> tuple[str, ...]:
-    """Where a spec declares a cell by itself."""
+    """Return the path at which a spec declares a cell."""
     return "spec", "divisions", cell.division, cell.system, cell.benchmark, cell.scenario
 
 
 def has_path(source: Source, path: Sequence[str]) -> bool:
-    """True where a file writes something at a path."""
+    """Return True if a file contains something at a path."""
     try:
         _, depth = find_deepest(compose(source.text), path)
     except EditError:
@@ -85,6 +85,6 @@ def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
 
 
 def _type(value: str) -> New:
-    """As YAML would read it, so that a number is not quoted."""
+    """Convert a value as YAML does, so that a number is not quoted."""
     found = resolve(value)
     return value if found is None else found

@@ -1,4 +1,4 @@
-"""Checks of one cell after layering: what its backend and its benchmark take, and values that contradict each other."""
+"""Checks of one cell after layering: settings that its backend or benchmark does not accept, and contradictions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.validation import explain_foreign
 
-# Code of commands that the specs name and that is not here. Only `validate` asks: a clone without the code renders the
-# same tree, and a folder outside of the repository may be on another machine.
+# Missing code of declared commands. Only `validate` checks this: a clone without the code renders the same tree, and a
+# folder outside the repository may be on another machine.
 
 _PLACES_OF_CODE = tuple(f"{part}.{name}" for part in (HARNESS, SERVICE, BUILD) for name in ("code", "configs"))
 
 
 def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
-    """Find the code that is missing in the repository at ``root``, and on this machine elsewhere; each once, at its
+    """Find missing code: problems for the repository at ``root``, notes for other folders of this machine, each at its
     line."""
     problems: list[Problem] = []
     notes: list[str] = []
@@ -44,7 +44,7 @@ def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...
 
 
 def _list_places(declared: Declared) -> Iterator[tuple[str, str, Value, str]]:
-    """(benchmark, name of the setting, setting, path), but for variables and placeholders that have no value here."""
+    """Yield (benchmark, name of the setting, setting, path), without paths that contain variables or placeholders."""
     for cell in declared.cells:
         for name in _PLACES_OF_CODE:
             if (setting := cell.settings.get(name)) is None:
@@ -54,17 +54,17 @@ def _list_places(declared: Declared) -> Iterator[tuple[str, str, Value, str]]:
                     yield cell.cell.benchmark, name, setting, str(path)
 
 
-# Checks the settings of the dataset and the model of a built-in benchmark: an unknown one would change nothing but the
-# key, and a wrong value would be reported only once a child reads it.
+# Check the dataset and model settings of built-in benchmarks: an unknown one would only change the key, and a wrong
+# value would be reported only when a child process reads it.
 
-# Defaults of a benchmark of MLPerf where the spec says nothing else: its official name, its weights, its types.
+# Add an MLPerf benchmark's defaults for values that the spec does not set: official name, weights, types.
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
 _WEIGHTS, _SPARSITY = "model.settings.weights", "model.settings.sparsity"
 
 
 def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
-    """Add the defaults of a benchmark of MLPerf, where the spec says nothing else."""
+    """Add the benchmark's defaults for values that the spec does not set."""
     known = {
         "benchmark.official": facts.find_official_name(name),
         "measurements.starting_weights_filename": facts.model.weights,
@@ -74,7 +74,7 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
 
 
 def add_backend(block: Block, system: Mapping[str, Value]) -> None:
-    """Add the backend for such a benchmark on processors, and on GPUs of NVIDIA, where it comes with an answer."""
+    """Add the default backend for the benchmark on CPUs or on NVIDIA GPUs, if there is one."""
     facts, accelerator = _find_facts(block), system.get("hardware.accelerator")
     if facts is None:
         return
@@ -85,7 +85,7 @@ def add_backend(block: Block, system: Mapping[str, Value]) -> None:
 
 
 def add_types(block: Block) -> None:
-    """Add the types that a cell of such a benchmark computes in, as its measurements have them."""
+    """Add the data types of the cell's computation, as published in its measurements."""
     facts = _find_facts(block)
     if facts is None:
         return
@@ -108,7 +108,7 @@ def _find_facts(block: Block) -> BenchmarkFacts | None:
 
 
 def _name_type(dtype: str) -> str:
-    """numpy's name of a type as submissions write it: "float32" is fp32."""
+    """Convert a numpy type to the name used in submissions: "float32" is fp32."""
     return dtype.replace("float", "fp")
 
 
@@ -117,8 +117,8 @@ def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) ->
         block.setdefault(name, (LayeredSetting(Value(value, facts.origin), name),))
 
 
-_NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # of a setting: what it is, or else what it may be
-# Settings that harness.quantization takes for any model of one network.
+_NUMBER, _FLAG, _OTHER = "number", "flag", "other"  # expected kinds of values
+# Settings that harness.quantization accepts for any single-network model.
 _OF_MODELS: Mapping[str, Any] = {
     "precision": ("fp32", "fp16", "bf16", "int8", "fp8"),
     "weights": _OTHER,
@@ -135,7 +135,7 @@ _OF_MODELS: Mapping[str, Any] = {
 
 
 def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
-    """Nothing of a benchmark of the user's own, whose file alone knows what it reads."""
+    """Check the settings of a built-in benchmark; only a user's own benchmark file defines what it reads."""
     code = settings.get("benchmark.code")
     if code is None or "benchmark.path" in settings or not any(".settings." in name for name in settings):
         return
@@ -158,7 +158,7 @@ def _check_source(settings: Block, kind: str, facts: SourceFacts, usual: Mapping
         if own in known:
             yield from _check_source_value(layers[0], own, known[own])
         else:
-            fix = give_advice(own, known) if known else "take it out: it has none"
+            fix = give_advice(own, known) if known else "remove it: it has none"
             yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
 
 
@@ -167,7 +167,7 @@ def _check_source_value(setting: LayeredSetting, name: str, wanted: Any) -> Iter
     shown_value = show_quantity(value)
     if wanted == _NUMBER and not (is_whole(value) and value >= 0):
         yield make_problem(
-            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or take it out"
+            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or remove it"
         )
     elif wanted == _FLAG and not isinstance(value, bool):
         yield make_problem(setting, f"expected true or false, not {shown_value}", f"write '{name}: true' or false")
@@ -183,7 +183,7 @@ _ORDERED = (
 
 
 def check_cell(settings: Block) -> Iterator[Problem]:
-    """Problems of a cell that has a backend, each where the wrong value is written: cells that share it share them."""
+    """Check a cell with a backend. Each problem is at the wrong value, so that cells that share it have one problem."""
     for lower, upper in _ORDERED:
         yield from _check_order(settings, lower, upper)
     backend = str(settings["engine.backend"][0].value.value)
@@ -209,7 +209,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
 
 
 def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
-    """A model whose weights have fewer bits than this backend reads."""
+    """Refuse a model with weights of fewer bits than this backend reads."""
     if "model.settings.weights" not in settings:
         return
     asked = settings["model.settings.weights"][0]
@@ -221,14 +221,14 @@ def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterat
 
 
 def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
-    """True where a backend reads such a model, and takes such inputs: token ids, sounds, messages."""
+    """Return True if a backend can read the benchmark's model and accepts its inputs: token ids, sounds, messages."""
     asked = benchmark.model.inputs
     taken = not facts.takes or not asked or not set(facts.takes).isdisjoint(asked)
     return facts.computes(benchmark.computed) and taken
 
 
 def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
-    """A built-in benchmark that this backend cannot compute. What a command makes of it is its own affair."""
+    """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
     code = settings.get("benchmark.code")
     known = find_benchmark_facts(str(code[0].value.value)) if code is not None else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
@@ -262,18 +262,19 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
     if lower not in settings or upper not in settings:
         return
     low, high = settings[lower][0], settings[upper][0]
-    # A maximum of zero means no bound to LoadGen.
+    # LoadGen treats a maximum of zero as no bound.
     if 0 < int(high.value.value) < int(low.value.value):
         message = f"{lower} is greater than {upper} ({high.value.origin})"
         yield make_problem(low, message, f"lower {lower} or raise {upper}")
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
-    """int8 is part of the model: a backend that does not ask for it computes what the model's Q/DQ nodes say."""
+    """Suggest a fix for int8, which is a property of the model: a backend that builds engines follows its Q/DQ
+    nodes."""
     if precision != "int8" or not facts.builds_engine:
         return ""
     return (
-        "take it out and set 'model: {settings: {precision: int8}}', which quantizes the model, "
+        "remove it and set 'model: {settings: {precision: int8}}', which quantizes the model, "
         "or use a model with Q/DQ nodes"
     )
 
@@ -305,7 +306,7 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
         fix = give_advice(name, known)
     else:
         able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
-        fix = f"take it out{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
+        fix = f"remove it{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
     yield make_problem(setting, message, fix)
 
 

@@ -1,4 +1,4 @@
-"""Checks of a harness command: its placeholders, and whether it can learn what it must know."""
+"""Checks of a harness command: its placeholders, and whether it receives the values that it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from reconciler.spec.names import give_advice
 
 _BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
-# Meaning of the name in braces, in a run.
+# Meanings of the placeholders of a run.
 PLACEHOLDERS = {
     "run_dir": "an empty folder of this run alone, for its logs",
     "mode": "performance or accuracy",
@@ -58,7 +58,7 @@ PLACEHOLDERS = {
     "port": "a free port of this machine, chosen at each start of the harness's service",
     "service_url": "http://127.0.0.1:{port}",
 }
-# Placeholders for a build, and for a service, which is started for several runs.
+# Placeholders of a build, and of a service, which is started for several runs.
 BUILD_PLACEHOLDERS = (
     *("run_dir", "scenario", "model", "dataset", "device", "benchmark", "system", "image"),
     *("precision", "batch_size", "python"),
@@ -66,20 +66,20 @@ BUILD_PLACEHOLDERS = (
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
-_TELLING = (*_WITH_SERVICE, "client_config")  # what says where the service listens
-# Further names in {name:+text}: parts of a command that are there in such a run only.
+_TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
+# Further names in {name:+text}: conditions for parts of a command.
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
 
 def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[Problem]:
-    """Problems of a cell with a harness command, each where the wrong value is written. ``scorer_refused``: a ``score``
-    was written and refused, so that it is not missing."""
+    """Check a cell's harness command; each problem is at the wrong value. ``scorer_refused``: a ``score`` was declared
+    but refused, so it is not reported as missing."""
     backend = settings.get("engine.backend")
     chosen = "" if backend is None else backend[0].value.value
     if chosen not in ("command", "external") and not any(name.startswith(_BLOCK) for name in settings):
-        return  # of nearly every cell
+        return  # true for nearly every cell
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
@@ -93,7 +93,7 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     yield from _service(settings, texts.values())
     if COMMAND not in settings:
         if ADAPTER in settings:
-            return  # refused by name already
+            return  # already refused with its name
         if backend is not None and chosen == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
             yield make_problem(backend[0], "backend command has no command", fix)
@@ -110,7 +110,7 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
                 return
         return
     if misspelt:
-        return  # what they were meant to hand over is not missing
+        return  # misspelt placeholders are not also reported as missing
     given = " ".join(text for setting in texts.values() for text in _strings(setting))
     yield from _find_unused_files(settings, given, scored=scorer_refused)
 
@@ -139,7 +139,7 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
             continue
         for part in found:
             if isinstance(part, Placeholder) and part.name not in known:
-                fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for the braces themselves"
+                fix = f"{give_advice(part.name, known)}; for literal braces, write {{{{{part.name}}}}}"
                 yield make_problem(setting, f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
             if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):
@@ -152,7 +152,7 @@ def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
 
 
 def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
-    """Once, where anything of the block is written."""
+    """Report a block without a command once, if it has any other setting."""
     for setting in itertools.islice(own.values(), 1):
         fix = f"write '{noun}: {{command: {example}}}', or take the rest out"
         yield make_problem(setting, f"a {noun} is described without its command", fix)
@@ -173,7 +173,7 @@ def _build(settings: Block) -> Iterator[Problem]:
 
 
 def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
-    """A server must be startable, and its runs must find it."""
+    """Check that a server can be started, and that its runs can find it."""
     own = _below(settings, SERVICE)
     command = own.get(SERVICE_COMMAND)
     if command is None:
@@ -195,7 +195,7 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
-    """A command without any placeholder for what is written for it would run with something else."""
+    """Report files and folders prepared for a command without a matching placeholder: it would not use them."""
     command = settings[COMMAND][0]
     code = settings.get("benchmark.code")
     results = _results(settings)
@@ -209,7 +209,7 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
         yield make_problem(command, "the command has no placeholder for its log folder", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
-        return  # its configuration comes back with its results, and is compared with what was asked
+        return  # its configuration is part of its results, and is checked there
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
         yield make_problem(command, "the command has no placeholder for its user.conf", fix)

@@ -1,4 +1,4 @@
-"""The validated document as a ``Declared`` submission: references resolved, layers applied."""
+"""Convert a validated document to a ``Declared`` submission: resolve references and apply layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
-from reconciler.errors import Problem
+from reconciler.errors import Problem, ReconcilerError
 from reconciler.loadgen.keys import TARGET_QPS
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
@@ -22,7 +22,13 @@ from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
 from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
-from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, BenchmarkFiles, find_benchmark_files
+from reconciler.rules.benchmark_files import (
+    SCRATCH_DEFAULTS,
+    SCRATCH_VARIABLE,
+    BenchmarkFiles,
+    choose_scratch,
+    find_benchmark_files,
+)
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
@@ -43,15 +49,15 @@ from reconciler.spec.validation import find_node, find_position, is_misspelt, sh
 from reconciler.storage.escaping import find_variable
 from reconciler.storage.files import RepositoryPaths
 
-# Cells that compute on further slices of GPUs while another is measured: their settings go with those of that cell, so
-# that everything its runs are made from is among its own.
-
 _TAKEN = ("engine.", "run.", "model.", "dataset.", "benchmark.")
 _COUNT = "performance_sample_count"
 
 
 def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell], list[Problem]]:
-    """The same cells; what is wrong with a background leaves its cell without one."""
+    """Return the cells with their backgrounds' settings, and the problems; a cell with a wrong background has none.
+
+    A background is a cell that computes on other GPU slices during a measurement. Its settings are copied to the
+    measured cell, so that its own settings contain all inputs of its runs."""
     known = {cell.cell: cell for cell in cells}
     found, problems = [], []
     for cell in cells:
@@ -99,7 +105,7 @@ def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Itera
 
 
 def _find_unfit(other: DeclaredCell) -> str:
-    """Why it cannot be driven without LoadGen; "" where it can."""
+    """Explain why a cell cannot run without LoadGen; "" if it can."""
     if COMMAND in other.settings:
         return "a command runs it"
     if "infer_from" in other.settings:
@@ -114,21 +120,20 @@ def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Probl
     return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
-# Starting blocks for common systems, which ship as data: what somebody published, each with its source.
-
 _FILE = Path(__file__).with_name("presets.yaml")
-PRESET_MARK = "/"  # in its name, which no block of a spec has
+PRESET_MARK = "/"  # part of a preset's name; names of a spec's blocks cannot contain it
 
 
 class Preset(Struct, frozen=True):
-    """``source``: where its values were published."""
+    """An included starting block for a common system. ``source``: where its values were published."""
 
     name: str
     source: str
     settings: MapNode
 
     def make_block(self) -> Block:
-        """Make a named block of a spec. ``preset.NAME`` among its settings is no setting: it names the preset."""
+        """Make a block like a named block of a spec. The entry ``preset.NAME`` is not a setting; it records the
+        preset."""
         group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
         path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
         block = flatten(group, self.settings, path)
@@ -142,7 +147,7 @@ def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
 
 @cache
 def list_presets() -> Mapping[str, Preset]:
-    """By name, as in the file."""
+    """Return the presets by name, in the file's order."""
     tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
     assert tree is not None, problems
     return {name: _read(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
@@ -154,14 +159,12 @@ def _read(name: str, node: MapNode) -> Preset:
     return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
 
 
-# Places where the submission tree may not be rendered: those of a repository's own files, which the tree would mix
-# with.
-
 _FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
 
 
 def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
-    """Find what is wrong with a tree at ``written``, and the fix; None when nothing is."""
+    """Return the problem with a tree at ``written``, which may not mix with the repository's own files, and the fix;
+    None if there is no problem."""
     top, tree = root.resolve(), (root / written).resolve()
     if tree == RepositoryPaths(top).tree:
         return None
@@ -181,19 +184,13 @@ def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     return None
 
 
-# Places of datasets and models of MLPerf for a spec without paths: in the scratch space that guides of submitters
-# have.
-#
-# A location never enters a key, so that another machine, or none of it being there, changes nothing but where is
-# looked.
-
 PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
-    """Unwritten ``dataset.path`` and ``model.path``: the first place that is there, else the first of all, with every
-    place that was looked at. ``looked``: learns which of them is there. Raises UnfitError where the variable does not
-    name a place."""
+    """Set a missing ``dataset.path`` or ``model.path`` to the first place that exists, else to the first place, and
+    record all places searched. Locations never enter a key: another machine only searches other places. ``looked``:
+    updated with the existence of each place. Raises UnfitError if the variable is not an absolute path."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
@@ -207,17 +204,16 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
 
 
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
-    """As a location is written: with the variable where it is set."""
+    """Return the scratch space as a location would be written: by its variable if that is set."""
     named = variables.environment.get(SCRATCH_VARIABLE)
+    try:
+        chosen = choose_scratch(named, lambda path: _is_there(path, looked))
+    except ReconcilerError as error:
+        raise UnfitError(error.message, error.fix) from error
     if named:
-        # A commit is read without any machine: there each variable is left as it is.
-        if not named.startswith(("/", "${")):
-            what = f"{SCRATCH_VARIABLE} is {show_quantity(named)}, which is not an absolute path"
-            raise UnfitError(what, f"export {SCRATCH_VARIABLE}=/path/to/it, or write dataset.path and model.path")
         return f"${{{SCRATCH_VARIABLE}}}", Origin(SCRATCH_VARIABLE)
     variables.read[SCRATCH_VARIABLE] = named
-    found = next((path for path in SCRATCH_DEFAULTS if _is_there(path, looked)), SCRATCH_DEFAULTS[0])
-    return found, Origin(f"{SCRATCH_VARIABLE} of the guides")
+    return chosen or SCRATCH_DEFAULTS[0], Origin(f"{SCRATCH_VARIABLE} of the guides")
 
 
 def _is_there(path: str, looked: dict[str, bool]) -> bool:
@@ -230,17 +226,17 @@ def _put(block: Block, name: str, value: str, origin: Origin) -> None:
     block[name] = (LayeredSetting(Value(value, origin), name),)
 
 
-_SCORE = "score"  # of a harness
-_STATED = frozenset(("system.category", "system.status"))  # of each system that has cells
-_ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
+_SCORE = "score"  # setting of a harness
+_STATED = frozenset(("system.category", "system.status"))  # required for each system with cells
+_ELSEWHERE = "external"  # code of a benchmark whose runs are imported
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 
 
 class Declaring:
-    """One document being turned into cells; collects every problem on the way.
+    """Conversion of one document to cells, which collects all problems.
 
-    ``complete``: every file was read, so what is not there is not declared. ``refused``: paths of values that were
-    refused before; without any, what is not set was not written.
+    ``complete``: every file could be read, so a missing name is not declared anywhere. ``refused``: paths of values
+    that were already refused; if there are none, a missing value was not written.
     """
 
     def __init__(
@@ -278,7 +274,7 @@ class Declaring:
         self._shared: dict[tuple[str, str], Block] = {}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
-        """Raises nothing: ``problems`` says whether the result may be used."""
+        """Return the declared submission. Raises nothing: it may be used only if ``problems`` is empty."""
         entered = sorted((*self._cells(), *self._program_cells()), key=lambda item: _sorting(item.cell))
         cells, unfit = expand_backgrounds(entered)
         self.problems += unfit if self.sound else ()
@@ -298,12 +294,12 @@ class Declaring:
         )
 
     def _round(self) -> Value:
-        """For another program the version of its rules after its name, as no round of Inference is named."""
+        """Return the round. For another program, it consists of the program's name and the version of its rules."""
         written = self._value(self.spec.round, "spec", "round")
         return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 
     def _whole(self) -> dict[str, Value]:
-        """Settings of the whole submission, by flat name."""
+        """Return the submission's own settings by flat name."""
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
         single = {"stores": stores or None, "tree": self.spec.tree}
         found = {name: self._value(value, "spec", name) for name, value in single.items() if value is not None}
@@ -355,8 +351,7 @@ class Declaring:
         return resolve_blocks(own, {**uses, **dict.fromkeys(presets, ())})
 
     def _used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
-        """The declared blocks and the presets among those that ``use`` names; the others are problems, each at its own
-        place."""
+        """Return the declared blocks and presets in ``use``; report each unknown name at its place."""
         if settings.use is None:
             return ()
         declared = self._names("defaults")
@@ -372,7 +367,7 @@ class Declaring:
         return tuple(name for name in settings.use if name in self.spec.defaults or name in presets)
 
     def _names(self, section: str) -> list[str]:
-        """Every name written in a section, those with refused values too."""
+        """Return every name in a section, including names with refused values."""
         node = self._node("spec", section)
         return list(node.items) if isinstance(node, MapNode) else []
 
@@ -382,7 +377,7 @@ class Declaring:
         return combine([*used, flatten(settings, self._node(*where), ".".join(where), leave_out=leave_out)])
 
     def _order_systems(self) -> dict[str, tuple[str, ...]]:
-        """System → those whose values it has, lowest first, itself last."""
+        """Return each system's layers: the systems that it extends, lowest first, then itself."""
         extended = {name: self._extended(name) for name in self.spec.systems}
         origins = {
             name: Value(name, find_position(self.root, ("spec", "systems", name, "extends"))[1]) for name in extended
@@ -401,7 +396,7 @@ class Declaring:
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
     def _resolve_systems(self) -> dict[str, Block]:
-        """Fields of each system itself, with those of the systems that it extends below them."""
+        """Return the fields of each system, on top of those of the systems that it extends."""
         own = {}
         for name, system in self.spec.systems.items():
             where = ("spec", "systems", name)
@@ -459,7 +454,7 @@ class Declaring:
                 self.problems.append(make_problem(slices, wrong, fix))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
-        """System, its benchmark and the scenario there → what is written for their cells."""
+        """Return the cell settings in each system, in its benchmarks, and in their scenarios."""
         found: dict[tuple[str, ...], Block] = {}
         for name, system in self.spec.systems.items():
             where = ("spec", "systems", name)
@@ -480,7 +475,7 @@ class Declaring:
             self.problems.append(make_problem(block[ADAPTER][0], "an adapter is chosen for a whole benchmark", fix))
 
     def find_shared(self, system: str, benchmark: str) -> Block:
-        """Settings of all cells of a benchmark on a system."""
+        """Return the settings that all cells of a benchmark on a system share."""
         if (system, benchmark) not in self._shared:
             chain = self._chains.get(system, ())
             places: list[tuple[str, ...]] = [*((name,) for name in chain), *((name, benchmark) for name in chain)]
@@ -489,7 +484,7 @@ class Declaring:
         return self._shared[system, benchmark]
 
     def _multiply_rates(self, block: Block, system: DeclaredSystem) -> None:
-        """Rates per accelerator as those of the whole system; as written, they are the first that these override."""
+        """Multiply rates per accelerator to rates of the whole system; the original value is kept as overridden."""
         for name, layers in block.items():
             written = str(layers[0].value.value)
             if not name.endswith(TARGET_QPS) or not written.endswith(PER_ACCELERATOR):
@@ -518,7 +513,7 @@ class Declaring:
             add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
-        if self._program:  # its cells say how they are measured, but for those that are measured elsewhere
+        if self._program:  # the program's cells define how they are measured, unless their runs are imported
             block |= {"benchmark.code": written} if written and written[0].value.value == _ELSEWHERE else {}
         elif written is None:
             self._imply_code(name, where, block, implied, facts)
@@ -530,7 +525,7 @@ class Declaring:
         return block
 
     def _adapt(self, name: str, block: Block) -> Block:
-        """The block over the settings that its adapter has for this benchmark."""
+        """Return the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block
         setting, official = block[ADAPTER][0], block.get("benchmark.official")
@@ -572,14 +567,14 @@ class Declaring:
             known = {
                 short: official for facts in load_benchmark_facts().values() for short, official in facts.names.items()
             }
-            stem = name.removesuffix(".9").removesuffix("-99")  # of a benchmark that has one target alone
+            stem = name.removesuffix(".9").removesuffix("-99")  # names with a suffix for their single target
             near = stem if stem in known else find_nearest(name, known.values())
             own = f"write 'code: path/to/{name}.py' for a benchmark of your own"
             fix = f"write {near}, or {own}" if near else f"{own}; `reconcile benchmarks` lists the built-in ones"
             self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
-        """A file inside the repository must be there; one named through a variable may be on another machine."""
+        """Report a missing file of the repository; a file located by a variable may be on another machine."""
         node, path = self._node(*where), Path(str(setting.value.value))
         written = str(node.value) if isinstance(node, ScalarNode) else ""
         if "$" in written or path.is_absolute() or _is_file(self._folder / path):
@@ -596,8 +591,8 @@ class Declaring:
                 yield self.declare_cell(cell, self.layer(getattr(scenarios, scenario), where), where)
 
     def list_entered(self, program: str) -> Iterator[tuple[tuple[str, str, str], Any, tuple[str, ...]]]:
-        """(division, system, benchmark) with what is written there and where, of a program's own divisions; none where
-        the spec is of another program. ``program``: "" for MLPerf Inference."""
+        """Yield (division, system, benchmark), its value and its path, for the divisions of ``program``; report them
+        and yield none if the spec is for another program. ``program``: "" for MLPerf Inference."""
         for division in type(self.spec.divisions).model_fields:
             owner, written = find_program_of_division(division), getattr(self.spec.divisions, division)
             if owner != program:
@@ -621,12 +616,12 @@ class Declaring:
             if program == self._program:
                 yield from load_program(program).declare_cells(self)
             else:
-                tuple(self.list_entered(program))  # names what is not of the spec's program
+                tuple(self.list_entered(program))  # reports divisions of other programs
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
         if not names and not self.sound:
-            return  # the section itself is elsewhere, or under another name
+            return  # the section itself is in another file, or misspelt
         if name not in names and self._complete:
             noun = section.removesuffix("s")
             self.complain(
@@ -667,7 +662,7 @@ class Declaring:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # such as a name longer than the file system takes
+    except OSError:  # for example, a name that is too long for the file system
         return False
 
 
@@ -677,6 +672,6 @@ def _named(node: Node | None) -> list[tuple[str, Node]]:
 
 
 def _sorting(cell: Cell) -> tuple[str, str, str, int]:
-    """Scenarios in their order, points by concurrency."""
+    """Sort scenarios in their fixed order, and points by concurrency."""
     known = _SCENARIO_ORDER.get(cell.scenario)
     return cell.division, cell.system, cell.benchmark, read_point(cell) if known is None else known

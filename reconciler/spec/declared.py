@@ -1,15 +1,15 @@
-"""A submission as declared: all files merged, layers applied, units converted, every value with its origin.
+"""A declared submission: all files merged, layers applied, units converted, and every value with its origin.
 
-A cell's settings are one mapping from a dotted path to a value, the way `show` prints them: the path of a field as it
-is declared in ``models``, or the name that its declaration gives (``RecordedAs``). Its type there says the unit in
-which it is kept. Only what some layer sets is there, except for benchmark.official and benchmark.code (or path), which
-always are. No field has these names:
+A cell's settings are a mapping from a dotted path to a value, as `show` prints them: the path of a field as declared in
+``models``, or the name in its declaration (``RecordedAs``). The field's type defines the unit of the value. It contains
+only values that a layer sets, apart from benchmark.official and benchmark.code (or path), which are always set. These
+names have no field:
 
-    benchmark.path                  a user's own file, in place of benchmark.code
-    dataset.looked_for, model.looked_for    where a path that nobody wrote was looked for in the scratch space
-    dataset.prepared                where prepared data of the scratch space are, for all repositories
-    compliance.<test>, executor.<queue>     True where the group is written; its settings are below it
-    background.<number>.<name>      settings of a cell that computes on further slices
+    benchmark.path                  a user's own file, instead of benchmark.code
+    dataset.looked_for, model.looked_for    places searched in the scratch space for a path that is not declared
+    dataset.prepared                place of prepared data in the scratch space, for all repositories
+    compliance.<test>, executor.<queue>     True if the group is declared; its settings are below it
+    background.<number>.<name>      settings of a cell that computes on other slices
 
 A free setting (options, settings) is text, an integer, a boolean, or decimal text. Locations are expanded, and relative
 to the repository unless absolute.
@@ -26,12 +26,12 @@ from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import SpecField
 
-NOT_DECLARED = "not declared"  # in place of what is still to be written
+NOT_DECLARED = "not declared"  # placeholder for a value to be filled in
 _BLANK = ("", NOT_DECLARED, "unknown", "TODO")
 
 
 class SpecFile(Struct, frozen=True):
-    """One file that was read: its path relative to the repository, and the git blob id of its bytes."""
+    """A file that was read: its path relative to the repository, and the git blob id of its bytes."""
 
     path: str
     blob: str
@@ -42,8 +42,8 @@ def _value_of(name: str) -> SpecField[Value | None]:
 
 
 class DeclaredSystem(Struct, frozen=True):
-    """``description`` holds what the user wrote for systems/<name>.json, field by field. ``origin``: of its name.
-    ``unknown``: names in the description that no checker reads, with their places and the names they are nearest to."""
+    """``description``: the user's fields for systems/<name>.json. ``origin``: that of its name. ``unknown``: names in
+    the description that no checker reads, each with its place and the nearest known name."""
 
     name: str
     settings: Mapping[str, Value]
@@ -56,9 +56,9 @@ class DeclaredSystem(Struct, frozen=True):
 
 
 class DeclaredCell(Struct, frozen=True):
-    """``settings`` are the winning values. ``origin``: the cell's name, and where its scenario is written.
+    """``settings``: the effective values. ``origin``: the cell's name, and the place of its scenario.
 
-    ``overridden``: for a setting that several layers set, the values that lost, highest layer first.
+    ``overridden``: for a setting that several layers set, the overridden values, highest layer first.
     """
 
     cell: Cell
@@ -77,18 +77,16 @@ class DeclaredCell(Struct, frozen=True):
 
 
 class Declared(Struct, frozen=True):
-    """``variables``: each environment variable that was read in a location field, and its value then (None: not set).
-    ``looked``: each place of the scratch space that was looked for, and whether it was there.
-    ``written``: locations that name variables, as they are written. ``unset``: variables that locations name and that
-    are not set here, with the first place that names each.
+    """``variables``: each environment variable read in a location field, and its value then (None: not set).
+    ``looked``: each place searched in the scratch space, and whether it existed. ``written``: locations that contain
+    variables, before expansion. ``unset``: variables used in locations and not set here, each with the first place that
+    uses it.
 
     ``settings`` of the whole submission: tree, documents.calibration, documents.bandwidth (locations), embargo.until (a
-    day), embargo.allow (patterns), signing.sign, signing.signers (location),
-    stores (name → url and options; an option is a value, or a pair: from_env, name).
-    ``unread``: settings that make nothing stale though their group is read as a whole.
-    ``trial``: "" of what is meant to be published, else how long the runs of the trial are: FULL or QUICK, and then
-    ``quick`` ms.
-    ``cells`` are sorted, scenarios in the order of SCENARIOS.
+    day), embargo.allow (patterns), signing.sign, signing.signers (location), stores (name → url and options; an option
+    is a value, or a pair: from_env, name). ``unread``: settings that make nothing stale although keys include the rest
+    of their group. ``trial``: "" for a submission to publish; for a trial the length of its runs, FULL or QUICK
+    (``quick`` ms). ``cells``: sorted, with scenarios in the order of SCENARIOS.
     """
 
     name: str
@@ -109,12 +107,12 @@ class Declared(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """Declaration as far as it is right, and everything wrong with it."""
+    """The valid part of a declaration, and all its problems."""
 
     declared: Declared | None
     problems: tuple[Problem, ...] = ()
 
 
 def is_filled(value: Value | None) -> bool:
-    """True where the text to be published is written."""
+    """Return True if a text to be published is filled in."""
     return value is not None and str(value.value).strip() not in _BLANK

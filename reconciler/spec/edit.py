@@ -1,7 +1,7 @@
-"""Edits of a user's spec that leave every other byte as it was: comments, order, quotes, indentation, line ends.
+"""Edit a user's spec and keep every other byte: comments, order, quotes, indentation, line ends.
 
-ruamel.yaml finds the place of a value; only that span of the text is replaced, or one line (one entry of a ``{…}``)
-added. The result is read again, and refused unless it differs from the original in exactly the value asked for.
+ruamel.yaml locates a value; only that span of the text is replaced, or one line (one entry of a ``{…}``) is added. The
+result is read again, and refused unless it differs from the original in exactly the requested value.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from reconciler.errors import SpecError
 from reconciler.spec.nodes import Number, convert_plain, parse, resolve
 
-# `fmt`: one form for specs. Only what means nothing changes: the result is read again, and must say the same.
+# `fmt`: a standard format for specs. It changes only insignificant text: the result must read the same.
 
 _BLOCK_TEXT = re.compile(r":[ \t]*[|>][-+0-9]*[ \t]*(#.*)?$", re.MULTILINE)
 
 
 def format_spec(text: str, name: str) -> str:
-    """Raises SpecError for a text that is not YAML. Text with blocks (``|``, ``>``) keeps its lines: spaces count
-    there."""
+    """Format a spec. A text with block scalars (``|``, ``>``) keeps its lines, since their spaces are significant.
+    Raises SpecError for a text that is not YAML."""
     tree, problems = parse(text, name)
     if tree is None or problems:
         raise SpecError(problems)
@@ -43,18 +43,18 @@ def format_spec(text: str, name: str) -> str:
 
 
 def _space_comment(line: str) -> str:
-    """``#comment`` at the beginning of a line becomes ``# comment``; a modeline or a shebang stays."""
+    """Change ``#comment`` on its own line to ``# comment``; modelines and shebangs are unchanged."""
     found = re.fullmatch(r"( *)#([^\s#!].*)", line)
     return f"{found[1]}# {found[2]}" if found else line
 
 
-# Removing entries from a user's spec, and moving them to another place in it, comments and all.
-# An entry in block style takes its own lines along: those of its value, and the comments right above it. What is left
-# empty by it goes too. The result is read again, and refused unless it differs in exactly this.
+# Remove or move entries of a user's spec, with their comments. An entry in block style includes the lines of its value
+# and the comments directly above it. Groups that become empty are removed as well. The result is read again, and
+# refused unless it differs in exactly this.
 
 
 class _Entry(Struct, frozen=True):
-    """``start`` and ``end``: the span of text to cut. ``lines``: it, when it is on lines of its own."""
+    """``start`` and ``end``: the span of text to cut. ``lines``: its text, if the entry has lines of its own."""
 
     start: int
     end: int
@@ -63,8 +63,8 @@ class _Entry(Struct, frozen=True):
 
 
 def remove(text: str, path: Sequence[str], keep: int = 1) -> str:
-    """``text`` without the entry at ``path``, and without groups above it that would be empty, down to the first
-    ``keep`` names. Raises EditError, and SpecError for a text that is not YAML."""
+    """Remove the entry at ``path`` from ``text``, and groups above it that become empty, except for the first ``keep``
+    names. Raises EditError, and SpecError for a text that is not YAML."""
     names = _pruned(compose(text), path, keep)
     entry = _entry(text, names)
     edited = text[: entry.start] + text[entry.end :]
@@ -75,11 +75,11 @@ def remove(text: str, path: Sequence[str], keep: int = 1) -> str:
 
 
 def move(text: str, source: Sequence[str], target: Sequence[str], keep: int = 1) -> str:
-    """``text`` with the entry at ``source`` at ``target`` instead; groups on the way are added and removed."""
+    """Move the entry at ``source`` to ``target``; add missing groups, and remove those that become empty."""
     document = read(text)
     value = _at(document, source)
     block = _entry(text, list(source))
-    # First in, then out: so the group that both share is never empty between.
+    # Insert first, then remove, so that a group that both paths share never becomes empty.
     added = _put(text, list(target), block, value)
     edited = remove(added, source, keep)
     expected = document
@@ -123,7 +123,7 @@ def _entry(text: str, names: Sequence[str]) -> _Entry:
 
 
 def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
-    """With the comma that parts it from its neighbour."""
+    """Include the comma between the entry and its neighbour."""
     key, value = holder.value[index]
     if index + 1 < len(holder.value):
         return _Entry(start, int(holder.value[index + 1][0].start_mark.index), 0)
@@ -134,7 +134,7 @@ def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
 
 
 def _with_comments(text: str, start: int, column: int) -> int:
-    """Find where the comment lines right above a line begin, as far as they are indented like it."""
+    """Find the start of the comment lines directly above a line, with the same indentation."""
     while start:
         before = text.rfind("\n", 0, start - 1) + 1
         if not text[before:start].startswith(f"{' ' * column}#"):
@@ -194,7 +194,7 @@ def _same(expected: Any, edited: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """An empty group is one however it is written."""
+    """Convert every spelling of an empty group to None."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()} or None
     return value
@@ -208,15 +208,15 @@ _RAW = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 class EditError(ValueError):
-    """The edit cannot be made by changing one place; the message says why."""
+    """The edit cannot be made by changing one place; the message explains why."""
 
 
 def set_value(text: str, path: str | Sequence[str], value: New) -> str:
-    """``text`` with the value at ``path`` replaced, or added with the groups it needs.
+    """Return ``text`` with the value at ``path`` replaced, or added with the groups it needs.
 
-    ``path`` is a sequence of names, or dotted; a name that holds dots itself is found when it is in the text already.
-    A mapping or a list is written in one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is
-    no YAML.
+    ``path``: a sequence of names, or dotted text; in dotted text, names that contain dots are recognised if they exist.
+    A mapping or list is written on one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is
+    not YAML.
     """
     before = read(text)
     root = compose(text)
@@ -234,8 +234,8 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
 
 
 def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
-    """``text`` with ``values`` behind the others of the list at ``path``, in the list's own style. A single value there
-    becomes a list with them; a mapping gets an empty entry for each. Raises EditError, SpecError."""
+    """Append ``values`` to the list at ``path``, in the list's own style. A single value becomes a list with them; a
+    mapping gets an empty entry for each. Raises EditError, SpecError."""
     before = read(text)
     node, depth = find_deepest(compose(text), path)
     if depth < len(path) or _empty(node):
@@ -268,7 +268,7 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
 
 
 def render_value(value: New) -> str:
-    """A value as YAML in one line; text is quoted only where it would be read as something else."""
+    """Render a value as YAML on one line; text is quoted only if it would be read as something else."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{render_value(str(name))}: {render_value(item)}" for name, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -283,7 +283,7 @@ def render_value(value: New) -> str:
 
 
 def read(text: str) -> Any:
-    """The text as plain values. SpecError when it is not YAML."""
+    """Read a text as plain values. Raises SpecError if it is not YAML."""
     tree, problems = parse(text, "the spec")
     if tree is None or problems:
         raise SpecError(problems)
@@ -291,7 +291,7 @@ def read(text: str) -> Any:
 
 
 def compose(text: str) -> MappingNode:
-    """The text as nodes that know their places. EditError when it has no mapping."""
+    """Read a text as nodes with their positions. Raises EditError if it is not a mapping."""
     try:
         node = YAML(typ="safe", pure=True).compose(text)
     except YAMLError as error:
@@ -308,7 +308,7 @@ def _child(node: Any, name: str) -> Any:
 
 
 def _split(root: MappingNode, path: str) -> list[str]:
-    """A dotted path as names: at each step the longest name that is there."""
+    """Split a dotted path into names: at each step the longest name that exists."""
     names: list[str] = []
     node: Any = root
     rest = path
@@ -322,7 +322,7 @@ def _split(root: MappingNode, path: str) -> list[str]:
 
 
 def find_deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
-    """The node at the longest part of ``names`` that is there, and that part's length."""
+    """Return the node at the longest existing part of ``names``, and that part's length."""
     node: Any = root
     for depth, name in enumerate(names):
         child = _child(node, name)
@@ -350,7 +350,7 @@ def _replace(text: str, node: Any, value: New) -> str:
 
 
 def _fill(text: str, node: Any, value: New) -> str:
-    """Write a value behind a ``name:`` that has none, or a name alone, as in ``{Offline, Server}``."""
+    """Add a value to a ``name:`` without one, or to a bare name, as in ``{Offline, Server}``."""
     index = node.start_mark.index
     while text[index - 1] in " \t\r\n":
         index -= 1
@@ -383,7 +383,7 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
 
 
 def find_end(node: Any, key: Any = None) -> int:
-    """Find the end of the node's own text; a block's mark would be after the comments that follow it."""
+    """Find the end of the node's own text; the parser's end mark of a block is after the comments that follow."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
@@ -396,7 +396,7 @@ def find_end(node: Any, key: Any = None) -> int:
 
 
 def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added: bool) -> None:
-    """Raise EditError unless only the value at ``names`` changed (aliases could carry a change elsewhere)."""
+    """Raise EditError unless only the value at ``names`` changed (aliases could change others)."""
     expected, holder = before, before
     for name in names[:-1]:
         holder = holder[name]
@@ -416,7 +416,7 @@ def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added
 
 
 def convert_plain_value(value: Any) -> Any:
-    """A new value as reading it back gives it."""
+    """Convert a new value to the form in which it is read back."""
     if isinstance(value, Mapping):
         return {str(name): convert_plain_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

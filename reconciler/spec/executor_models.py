@@ -1,4 +1,4 @@
-"""Spec fields of a system: its hardware, a queue that gives its machines out, a power meter at one of them."""
+"""Spec fields of a system: its hardware, its job queue, and its power meter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.spec.groups import Empty, Group, Options, read_by
 
 
 class Slurm(Group):
-    """Each step of the system that needs its machine is a job of its own. Nothing here makes a result stale."""
+    """Run each step that needs the system's machine as a separate job. These settings make no result stale."""
 
     NAMED: ClassVar[bool] = True
 
@@ -49,8 +49,8 @@ class Slurm(Group):
 
 
 class Ray(Group):
-    """Each step of the system that needs its machine is a job of its own, which holds what is named here on one node
-    for as long as it runs. Nothing here makes a result stale."""
+    """Run each step that needs the system's machine as a separate job, which holds the resources below on one node
+    while it runs. These settings make no result stale."""
 
     NAMED: ClassVar[bool] = True
 
@@ -87,7 +87,7 @@ class Ray(Group):
 
 
 class ExecutorGroup(Group):
-    """Executor of the system's commands: at most one of these; default: on this machine, or behind the launcher."""
+    """Executor of the system's commands: at most one of these; default: on this machine, or through the launcher."""
 
     slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
     ray: Ray = Field(Ray(), description="As jobs of Ray, submitted through its dashboard.")
@@ -101,13 +101,13 @@ class ExecutorGroup(Group):
 
 
 def list_queue_groups() -> dict[str, type[Group]]:
-    """Name of a queue, as in ``executor: {slurm: …}`` → the group of its settings."""
+    """Map each queue's name, as in ``executor: {slurm: …}``, to the group of its settings."""
     return {name: type(ExecutorGroup.model_fields[name].default) for name in QUEUES}
 
 
 class PowerState(Group):
-    """A power state of the machine, such as MaxQ: runs and compliance tests of the system are made in it. All four are
-    declared, or none. What is read back is what makes runs stale, and evidence of each."""
+    """A power state of the machine, such as MaxQ, for the system's runs and compliance tests. Declare all four fields
+    or none. The state read back is evidence of each run, and a change makes runs stale."""
 
     set: fields.Command = Field(None, description="Command that sets it, such as [sudo, nvidia-smi, -pl, 400].")
     restore: fields.Command = Field(None, description="Command that puts the machine back as it was.")
@@ -118,8 +118,8 @@ class PowerState(Group):
 
 
 class Meter(Group):
-    """A power measurement with MLCommons' power kit: each performance run runs twice under its client, for the ranges
-    and to be measured. With a meter or without one, runs are different measurements; its place counts for nothing."""
+    """A power measurement with MLCommons' power kit: its client runs each performance run twice, first to find the
+    ranges, then to measure. Adding or removing the meter makes performance runs stale; moving it does not."""
 
     director: fields.OptionalText = Field(
         None,

@@ -1,6 +1,6 @@
-"""The types of single fields: how each is read (``scalars``, ``quantities``), and its schema for an editor.
+"""The types of single fields: how each is read (``scalars``, ``quantities``), and its schema for editors.
 
-An optional field is None only when it is absent: an explicit null is refused by its reader.
+An optional field is None only if it is missing: its reader refuses an explicit null.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from reconciler.spec.quantities import parse_count, parse_duration, parse_power,
 from reconciler.spec.scalars import FieldReader, choose_from
 from reconciler.storage.packaged_files import UNIT
 
-MAY_NAME_VARIABLES = "may name environment variables"  # marks a type: ${NAME} is expanded, or left to a shell
+MAY_NAME_VARIABLES = "may name environment variables"  # marks a type whose ${NAME} is expanded, or left to a shell
 _NUMBER = r"[0-9][0-9_.]*([eE][-+]?[0-9]+)?"
 _PER_SECOND = f"^{_NUMBER}( ?(/s|qps|queries/s|samples/s))?( per accelerator)?$"
 
 
 def _read_duration(unit: str, *examples: str, zero: bool = True) -> FieldReader:
-    """``unit``: in which its value is kept, by which it is shown."""
+    """``unit``: the unit in which the value is stored and displayed."""
     timed = {"type": "string", "pattern": f"^{_NUMBER} ?(ns|us|µs|ms|s|min|h)$", "examples": list(examples)}
     schema = {"oneOf": [timed, {"const": 0}]} if zero else timed
     return FieldReader(partial(parse_duration, base=unit, zero=zero), {**schema, UNIT: unit})

@@ -1,4 +1,4 @@
-"""The spec files named on a command line: found, read and decoded."""
+"""Find, read and decode the spec files named on a command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reconciler.storage.untrusted_files import SpecialFileError, read_regular, w
 LARGEST_FILE = 8 * 2**20
 _SPEC_LINE = re.compile(r"""^[\s{]*["']?(apiVersion|kind|metadata|spec)["']?\s*:""", re.MULTILINE | re.IGNORECASE)
 _ENDINGS = (".yaml", ".yml")
-# Control characters, what has no width, and what turns the direction of writing around.
+# Control characters, characters without width, and characters that change the writing direction.
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     "|[\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069]"
@@ -26,8 +26,8 @@ _UNPRINTABLE = re.compile(
 
 
 class Source(Struct, frozen=True):
-    """One file as read. ``name`` is its path relative to the repository; ``blob`` the git blob id of its bytes.
-    ``named``: it was asked for itself, and not found in a folder."""
+    """A file as read. ``name``: its path relative to the repository; ``blob``: the git blob id of its bytes. ``named``:
+    whether the file itself was named, not its folder."""
 
     name: str
     text: str
@@ -36,10 +36,10 @@ class Source(Struct, frozen=True):
 
 
 def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[Problem]]:
-    """Every spec file in ``paths`` (files, or folders with .yaml and .yml files), each once."""
+    """Read every spec file in ``paths`` (files, or folders with .yaml and .yml files), each once."""
     sources: list[Source] = []
     problems: list[Problem] = []
-    chosen: dict[Path, tuple[Path, bool]] = {}  # resolved: as it is spelled, and whether it was named itself
+    chosen: dict[Path, tuple[Path, bool]] = {}  # resolved path → (path as written, whether the file itself was named)
     for path in paths:
         try:
             found, missing = ([path], []) if leads_out(path, root) else _expand(path, root)
@@ -70,12 +70,12 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
 def _resolve(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # circular links
         return path.absolute()
 
 
 def make_relative_name(path: Path, root: Path) -> str:
-    """The path as problems and origins name it: relative to the repository, or as given when it is outside."""
+    """Return the path as shown in problems and origins: relative to the repository, or unchanged if it is outside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except (ValueError, OSError, RuntimeError):
@@ -83,17 +83,17 @@ def make_relative_name(path: Path, root: Path) -> str:
 
 
 def make_written_name(path: Path, root: Path) -> str:
-    """The path as it is written, relative to the repository where it is below it: links in it are not followed."""
+    """Return the path relative to the repository if it is inside, without following links."""
     written = Path(os.path.normpath(Path.cwd() / path))
     tops = (Path(os.path.normpath(Path.cwd() / root)), _resolve(root))
     return next((written.relative_to(top).as_posix() for top in tops if written.is_relative_to(top)), path.as_posix())
 
 
 def leads_out(path: Path, root: Path) -> bool:
-    """True where a path in the repository leads to a file outside, or to one of git's own: the author of a branch
-    chooses where its links lead, and a reader of a spec must be shown only that branch."""
+    """Return True if a path in the repository leads to a file outside, or to one of git's own. A branch's author
+    controls its links, and a reader of its spec must be shown only files of that branch."""
     if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
-        return False  # outside as it is written: the user has chosen it
+        return False  # written as a path outside, so it is the user's choice
     top, found = _resolve(root), _resolve(path)
     return not found.is_relative_to(top) or ".git" in found.relative_to(top).parts
 
@@ -104,12 +104,12 @@ def refuse_link(name: str) -> Problem:
 
 
 def is_spec_text(text: str) -> bool:
-    """True where a file calls itself a spec, or has the parts of one: of any other no line is quoted."""
+    """Return True if a file claims to be a spec, or has parts of one; no line of any other file is quoted."""
     return _SPEC_LINE.search(text) is not None
 
 
 def compute_blob_id(data: bytes) -> str:
-    """Git's SHA-1 object id of a file's bytes."""
+    """Return git's SHA-1 object id of a file's bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
@@ -135,12 +135,13 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
 
 
 def list_spec_files(folder: Path) -> list[Path]:
-    """Every .yaml and .yml file below a folder, hidden ones left out. SpecialFileError for folders without end."""
+    """List every .yaml and .yml file below a folder, without hidden ones. Raises SpecialFileError for endless
+    folders."""
     return sorted(item for item in walk_files(folder) if _is_spec(item, folder))
 
 
 def _is_spec(item: Path, folder: Path) -> bool:
-    """A link that cannot be followed is named where it is read: what it leads to may be most of a submission."""
+    """Return True for spec files, and for links that cannot be followed, so that reading them reports a problem."""
     if any(part.startswith(".") for part in item.relative_to(folder).parts):
         return False
     if item.is_symlink() and (item.is_dir() or not item.exists()):
@@ -178,8 +179,8 @@ def _explain_link(path: Path) -> tuple[str, str] | None:
 
 
 def decode(data: bytes, name: str) -> Source | Problem:
-    """UTF-8 (a byte order mark is skipped) without control characters, or the place where it is not; nor may its name
-    hold any, which records and plans quote."""
+    """Decode UTF-8 (skipping a byte order mark), or report the place of invalid or control characters. The name is
+    checked as well, since records and plans quote it."""
     if _UNPRINTABLE.search(name) or not name.isprintable():
         return Problem(name, 1, 1, "", "the file's name is not UTF-8, or has invisible characters", "rename the file")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -1,4 +1,4 @@
-"""Base of every group of a spec: a mapping with fixed names. One with nothing under it (``Offline:``) is empty."""
+"""Base of every group of a spec: a mapping with fixed names. A group without content (``Offline:``) is empty."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def _empty_is_a_group(value: Any) -> Any:
 
 
 class RecordedAs(str):
-    """Marks a field whose value has another name among settings than its path in the spec."""
+    """Mark of a field whose value has another name among the settings than its path in the spec."""
 
     __slots__ = ()
 
 
-UNREAD = "makes nothing stale"  # marks a field of a group that enters keys as a whole
+UNREAD = "makes nothing stale"  # marks a field that enters no key although its group does
 
 
 def name_field(field: FieldInfo, default: str) -> str:
-    """The name of its value among settings."""
+    """Return the name of the field's value among the settings."""
     return next((str(mark) for mark in field.metadata if isinstance(mark, RecordedAs)), default)
 
 
 class Group(BaseModel):
-    """A mapping with fixed names. ``NAMED``: that it is written says something, even with nothing under it."""
+    """A mapping with fixed names. ``NAMED``: whether declaring the group is significant even if it is empty."""
 
     NAMED: ClassVar[bool] = False
 
@@ -45,16 +45,16 @@ class Group(BaseModel):
 
     @classmethod
     def list_unread(cls) -> list[str]:
-        """The names of the fields that make nothing stale."""
+        """Return the names of the fields that make nothing stale."""
         return [name for name, field in cls.model_fields.items() if UNREAD in field.metadata]
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Nothing changes a group once it is made, so pydantic need not copy a default for each cell that takes it."""
+        """Return the group itself: it is immutable, so pydantic need not copy it as a default for each cell."""
         return self
 
 
 def read_by(part: str) -> FieldReader:
-    """Marks a field that an optional part reads: it is refused where the part was removed."""
+    """Mark a field that an optional part reads: it is refused if the part was removed."""
 
     def refuse_where_removed(value: Any) -> Any:
         if value and part not in PARTS:

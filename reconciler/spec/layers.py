@@ -1,8 +1,9 @@
-"""Layers of settings, and the order in which they win.
+"""Layers of settings, and their precedence.
 
-From lowest to highest: a benchmark, a system, a benchmark on a system, a scenario of it there, the cell. Each has the
-blocks that it uses below its own settings, and a system those that it extends. Within ``use`` and ``extends`` a later
-name wins. Each single value (a leaf such as ``engine.options.graph_optimization``) is layered by itself.
+From lowest to highest: a benchmark, a system, a benchmark on a system, a scenario of that benchmark, the cell. The
+blocks that a layer uses are below its own settings, and the systems that a system extends are below it. Within ``use``
+and ``extends`` a later name wins. Each single value (a leaf such as ``engine.options.graph_optimization``) is layered
+separately.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.groups import Group, name_field
 from reconciler.spec.nodes import MapNode, Node
 
-# Names of blocks and systems, and groups of which each entry has a layer of its own.
+# Names of blocks and systems, and groups whose entries have separate layers.
 _APART = ("use", "extends", "points", "benchmarks", *SCENARIOS)
 
 
 class LayeredSetting(Struct, frozen=True):
-    """A value as one layer sets it; ``path`` is where in the document."""
+    """A value set by one layer; ``path``: its place in the document."""
 
     value: Value
     path: str
 
 
-# Flat name -> its settings, highest layer first.
+# Flat name → its settings, highest layer first.
 Block = dict[str, tuple[LayeredSetting, ...]]
 
 
 def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, leave_out: Collection[str] = ()) -> Block:
-    """Every value written in ``group``, by flat name. ``node`` is the group's place in the tree; ``leave_out``:
-    names of its fields."""
+    """Return every value declared in ``group``, by flat name. ``node``: the group's node in the tree; ``leave_out``:
+    names of fields to skip."""
     block: Block = {}
     if not isinstance(node, MapNode):
         return block
@@ -65,7 +66,7 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, lea
 
 
 def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
-    """A test that is named is asked for, with or without settings of its own."""
+    """Return the settings of the named tests; naming a test requests it, even without settings."""
     block: Block = {}
     for name, group in tests.items():
         child = node.items.get(name) if isinstance(node, MapNode) else None
@@ -89,7 +90,7 @@ def _leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Bl
 
 
 def combine(layers: Iterable[Block]) -> Block:
-    """The layers, lowest first, as one block that still knows what each value overrides."""
+    """Combine layers, lowest first, into one block that keeps the overridden values."""
     result: Block = {}
     for layer in layers:
         for name, settings in layer.items():
@@ -99,8 +100,8 @@ def combine(layers: Iterable[Block]) -> Block:
 
 
 def order_layers(below: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Name → those whose layers it has, lowest first, itself last. ``below``: the names of what each takes up, which
-    are declared and without circles."""
+    """Return the layers of each name, lowest first, itself last. ``below``: the declared names that each uses, without
+    cycles."""
     found: dict[str, tuple[str, ...]] = {}
     for name in TopologicalSorter(below).static_order():
         taken = [layer for used in below[name] for layer in found[used]]
@@ -109,22 +110,22 @@ def order_layers(below: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, .
 
 
 def resolve_blocks(own: Mapping[str, Block], below: Mapping[str, tuple[str, ...]]) -> dict[str, Block]:
-    """Each block over those that it takes up."""
+    """Return each block on top of the blocks that it uses."""
     return {name: combine(own[layer] for layer in layers) for name, layers in order_layers(below).items()}
 
 
 def break_cycles(
     section: str, field: str, below: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
 ) -> tuple[dict[str, tuple[str, ...]], list[Problem]]:
-    """``below`` without circles, and a problem for each circle. ``field``: in which the entries of a section of the
-    spec name each other; ``origins``: its place in each entry."""
+    """Return ``below`` without cycles, and a problem for each cycle. ``field``: the field in which the entries of a
+    section refer to each other; ``origins``: its place in each entry."""
     free = dict(below)
     problems = []
     while True:
         try:
             TopologicalSorter(free).prepare()
         except CycleError as error:
-            # graphlib lists the circle from the used to the user.
+            # graphlib lists the cycle from the used name to its user.
             circle = list(reversed(error.args[1]))[:-1]
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]

@@ -1,4 +1,4 @@
-"""From spec files to one ``Declared`` submission, or to every problem in them."""
+"""Read spec files into one ``Declared`` submission, or report all their problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reconciler.spec.nodes import MapNode, Node, parse
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.validation import refuses_variables, validate
 
-# Several files made one tree: groups merge by their names; a value, a list or an empty group may be set only once.
+# Merge several files into one tree: groups are merged by name; a value, list or empty group may be set only once.
 
 API_VERSION = "mlperf-reconciler/v1"
 KIND = "Submission"
@@ -32,7 +32,7 @@ _ONLY_WHEN_NAMED = "only_when_named"
 
 
 def check_header(root: MapNode) -> list[Problem]:
-    """Every file says what it is, so that a stray YAML file is not merged by accident."""
+    """Check that the file identifies itself as a spec, so that no stray YAML file is merged by accident."""
     problems = []
     for name, expected in _HEADER.items():
         node = root.items.get(name)
@@ -49,12 +49,12 @@ def check_header(root: MapNode) -> list[Problem]:
 
 
 def applies_only_when_named(root: MapNode) -> bool:
-    """True where the file stays out of what a folder of specs declares together."""
+    """Return True if the file is excluded unless the command line names it."""
     return getattr(root.items.get(_ONLY_WHEN_NAMED), "value", None) is True
 
 
 def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
-    """All roots as one; None when there are none."""
+    """Merge all roots; return None if there are none."""
     problems: list[Problem] = []
     merged: MapNode | None = None
     for root in roots:
@@ -98,12 +98,12 @@ def _twice(path: str, first: Node, second: Node) -> Problem:
     return Problem(here.file, here.line, here.column, path, message, fix)
 
 
-# Slips of indentation that leave the YAML valid: a name that is one level too deep or too shallow, and is taken for
-# the name of a system, a benchmark or a block.
+# Indentation errors in valid YAML: a name is one level too deep or too shallow, and is read as the name of a system, a
+# benchmark or a block.
 
 _OF_SPEC = frozenset(models.Spec.model_fields)
 _OF_DOCUMENT = frozenset(models.Document.model_fields)
-# Section of spec → what one of its entries is called, and the group that an entry is.
+# Section of spec → noun for one of its entries, and the group of an entry.
 _SECTIONS: dict[str, tuple[str, type[Group]]] = {
     "systems": ("system", models.System),
     "benchmarks": ("benchmark", models.BenchmarkGroup),
@@ -112,14 +112,14 @@ _SECTIONS: dict[str, tuple[str, type[Group]]] = {
 
 
 class IndentationSlip(Struct, frozen=True):
-    """``silent``: paths of what it took from its place, of which nothing more is to be said."""
+    """``silent``: paths of misplaced values, whose other problems are not reported."""
 
     problem: Problem
     silent: tuple[str, ...] = ()
 
 
 def find_indentation_errors(root: MapNode) -> list[IndentationSlip]:
-    """Find settings in the place of the user's own names."""
+    """Find settings at places where names of the user's own belong."""
     return list(_slips(root))
 
 
@@ -153,7 +153,7 @@ def _in_section(
         path = f"spec.{section}.{name}"
         if name in _OF_SPEC and name != section and (name not in settings or name not in spec.items):
             message = f"{name} is a section of spec, not the name of a {noun}"
-            # Where nothing is below it, the following lines are its own.
+            # If nothing is indented below it, the following lines belong to it.
             after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []
             silent = tuple(f"spec.{section}.{later}" for later in after)
             yield _slip(entries.keys[name], path, message, f"indent it less, as {section} is", silent)
@@ -168,7 +168,7 @@ def _in_section(
 
 
 def _is_entry(node: Node, settings: list[str]) -> bool:
-    """True where the names below are those of an entry; a setting that is a group has other names."""
+    """Return True if the names below are those of an entry; a setting that is a group has other names."""
     return isinstance(node, MapNode) and any(name in settings for name in node.items)
 
 
@@ -182,7 +182,7 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
     settings = list_names(models.CellGroup)
     for division, systems in _groups(divisions):
         if find_program_of_division(division):
-            continue  # the program knows what is below its benchmarks
+            continue  # the program defines what may be below its benchmarks
         for system, benchmarks in _groups(systems):
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")
@@ -223,16 +223,16 @@ _WORD = re.compile(r"\w{3,}")
 
 
 def load(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Declared:
-    """The submission that the files and folders in ``paths`` declare together.
+    """Load the submission that the files and folders in ``paths`` declare together.
 
-    ``root`` is the repository, to which names in origins and relative locations refer; ``environment`` is read by
-    location fields only. Raises SpecError with all problems found.
+    ``root``: the repository, to which names in origins and relative locations refer; ``environment``: used by location
+    fields only. Raises SpecError with all problems.
     """
     return require_right(read(paths, root, environment))
 
 
 def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> Reading:
-    """As ``load``, for those who look for further problems in what is right. Raises nothing."""
+    """Read like ``load``, but return the problems with the valid part, for further checks. Raises nothing."""
     sources, problems = read_sources(paths, root)
     return read_texts(sources, root, environment, problems)
 
@@ -240,13 +240,13 @@ def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> R
 def load_sources(
     sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
 ) -> Declared:
-    """As ``load``, from texts already read (a commit's, say) and the problems met in reading them. What applies only
-    when it is named, and was not, is left out as if it were not there."""
+    """Load texts that were already read (from a commit, for example), with the problems found while reading. Files that
+    apply only when named, and were not, are skipped."""
     return require_right(read_texts(sources, root, environment, problems))
 
 
 def require_right(reading: Reading) -> Declared:
-    """Raises SpecError with all problems found."""
+    """Return the declaration. Raises SpecError if there are problems."""
     if reading.problems or reading.declared is None:
         raise SpecError(list(reading.problems))
     return reading.declared
@@ -255,7 +255,7 @@ def require_right(reading: Reading) -> Declared:
 def read_texts(
     sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
 ) -> Reading:
-    """As ``read``, from texts."""
+    """Read texts like ``read``."""
     found = list(problems)
     sources, trees, adapters, wrong = _parse(sources)
     found += wrong
@@ -263,7 +263,7 @@ def read_texts(
     complete = len(trees) + len(adapters) == len(sources) and not problems
     declared = None
     if merged is not None:
-        # A text that was refused is one problem, and so is a slip of indentation with its effects on its neighbours.
+        # Report a refused text once, and an indentation error without its effects on its neighbours.
         named = {problem.path for problem in found if problem.path}
         slips = find_indentation_errors(merged)
         silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
@@ -271,7 +271,7 @@ def read_texts(
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [slip.problem for slip in slips]
         declared, wrong = _declare(merged, sources, root, Variables(environment), adapters, complete=complete)
-        # A value that was refused at its place (a secret, an alias to nothing) is one problem, whatever its field is.
+        # Report a value that was refused at its place (a secret, an unknown alias) once, whatever its field.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
         found += [
@@ -289,7 +289,7 @@ def _is_below(path: str, above: str) -> bool:
 
 
 def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:
-    """The files in these folders that apply only when they are named."""
+    """List the files in these folders that apply only when named."""
     sources, _ = read_sources(paths, root)
     return tuple(source.name for source in sources if _is_left_out(source, parse(source.text, source.name)[0]))
 
@@ -299,7 +299,7 @@ def _is_left_out(source: Source, tree: MapNode | None) -> bool:
 
 
 def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:
-    """The files that declare the submission together, their trees and adapters, and what is wrong in them."""
+    """Return the files that declare the submission together, their trees and adapters, and their problems."""
     taken: list[Source] = []
     trees: list[MapNode] = []
     adapters: list[HarnessAdapter] = []
@@ -331,7 +331,7 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
 
 
 def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem]:
-    """Problems of a file that is no spec, none of which holds a word of it: it may be anything."""
+    """Return problems of a file that is not a spec without quoting it, since it may contain anything."""
     words = frozenset(_WORD.findall(source.text))
     said = (f"{problem.message} {problem.fix} {problem.path}" for problem in wrong)
     if wrong and not any(words.intersection(_WORD.findall(text)) for text in said):

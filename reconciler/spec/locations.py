@@ -1,4 +1,4 @@
-"""Environment variables in location fields, and values that no field may have: other variables, and secrets."""
+"""Environment variables in location fields, and values that no field may contain: other variables, and secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reconciler.storage.escaping import expand_variables, hide_location, hide_va
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY_VARIABLE = re.compile(r"\$\{|\$\(|\$[A-Za-z_]")
 
-# Secrets by their shape: what each is called, and its pattern. `pr` looks for the same in what a branch adds.
+# Patterns of secrets, by description. `pr` searches a branch's additions for the same patterns.
 SECRETS = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
     "an access token": r"\b(?:gh[opsur]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|glpat-[A-Za-z0-9_-]{18,}"
@@ -41,8 +41,8 @@ LISTED = "RECONCILE_STORE_VARIABLES"
 
 
 class Variables(Struct, frozen=True):
-    """The environment as given, and what was read of it (None: not set). ``written``: locations that name variables, as
-    they are written. ``unset``: variables that a location names and that have no value here."""
+    """The environment, and the variables read from it (None: not set). ``written``: locations that contain variables,
+    before expansion. ``unset``: variables used in locations that have no value here."""
 
     environment: Mapping[str, str]
     read: dict[str, str | None] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Variables(Struct, frozen=True):
     unset: set[str] = field(default_factory=set)
 
     def expand(self, text: str, *, sent: bool = False) -> str:
-        """``text`` with each ``${NAME}`` replaced; as it is written where one is not set, since a location is not
-        identity and what is there may be on another machine. Raises UnfitError when one is a secret by its name, or for
-        other notations. ``sent``: the result leaves this machine, so each must be set, and only names that say nothing
-        about this account count, and those that its owner lists in RECONCILE_STORE_VARIABLES."""
+        """Replace each ``${NAME}`` in ``text``. Return it unchanged if one is not set, since a location is not part of
+        the identity, and may exist on another machine. Raises UnfitError for names of secrets and for other notations.
+        ``sent``: the result leaves this machine, so each variable must be set and must have a permitted name: one that
+        reveals nothing about this account, or is listed in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            problem = f"{show_quantity(text)} holds a variable in a notation that is not supported"
+            problem = f"{show_quantity(text)} contains a variable in an unsupported notation"
             raise UnfitError(problem, "write it as ${NAME}")
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
@@ -82,7 +82,7 @@ class Variables(Struct, frozen=True):
         return expanded
 
     def _refuse(self, name: str, sent: bool) -> None:
-        """A spec may come with a pull request: it does not choose what of this environment is shown or sent."""
+        """Refuse secrets: a spec may come from a pull request, which must not decide what is shown or sent."""
         if _SECRET_VARIABLE.search(name):
             fix = "name a variable that holds a place; secrets are references, {from_env: NAME}"
             raise UnfitError(f"the environment variable {name} is a secret by its name, and no location", fix)
@@ -92,7 +92,7 @@ class Variables(Struct, frozen=True):
 
 
 def may_be_sent(name: str, environment: Mapping[str, str]) -> bool:
-    """True where a store that a spec names may learn the value of this variable."""
+    """Return True if a store declared in a spec may receive the value of this variable."""
     return name.startswith(_SENT) or name in environment.get(LISTED, "").split(",")
 
 
@@ -103,7 +103,7 @@ def explain_unset(name: str) -> UnfitError:
 
 
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
-    """Variable → where a value first names it."""
+    """Return the first place that uses each variable."""
     found: dict[str, Origin] = {}
     for _, _, node in _walk(root, ()) if names else ():
         for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():
@@ -113,8 +113,8 @@ def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
 
 
 def find_misplaced(root: MapNode, refuses_variables: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
-    """Variables outside of location fields, and values that look like secrets (never repeated in the message).
-    ``refuses_variables``: of the path of a value."""
+    """Find variables outside location fields, and values that look like secrets (never repeated in the message).
+    ``refuses_variables``: whether the field at a path refuses variables."""
     problems = {}
     for path, name_origin, node in _walk(root, ()):
         found = _check(path, name_origin, node, refuses_variables)
@@ -160,5 +160,5 @@ def _check(
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
-    fix = "take it out, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
+    fix = "remove it, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)

@@ -1,6 +1,6 @@
-"""The spec document as pydantic models: what may be written, in which type, with the words an editor shows.
+"""The spec document as pydantic models: permitted names and types, with the descriptions that editors show.
 
-Every model refuses unknown names. A group with nothing under it (``Offline:``) is an empty group.
+Every model refuses unknown names. A group without content (``Offline:``) is an empty group.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from reconciler.spec.executor_models import ExecutorGroup, HardwareGroup, Meter,
 from reconciler.spec.groups import UNREAD, Empty, Group, Options, RecordedAs, read_by
 from reconciler.spec.settings_models import Dataset, SettingsGroup
 
-# Spec fields of the submission as a whole: its documents, its embargo, who signs records, where objects are.
+# Spec fields of the entire submission: documents, embargo, signatures, stores.
 
 
 class Documents(Group):
-    """Documents of the submission tree that are no results."""
+    """Documents of the submission tree other than results."""
 
     calibration: fields.Location = Field(
         None, description="Published as documentation/calibration.md in the closed and network divisions."
@@ -38,7 +38,7 @@ class Documents(Group):
 
 
 class EmbargoGroup(Group):
-    """Until when nothing measured may leave for a place that is not named here."""
+    """Period in which measurements may only be sent to the places listed here."""
 
     until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
     allow: fields.Patterns = Field(
@@ -47,7 +47,7 @@ class EmbargoGroup(Group):
 
 
 class Signing(Group):
-    """Signatures of records by the keys of those who made them. Nothing of it enters a key."""
+    """Signatures of records with the keys of the people who made them. These settings never enter a key."""
 
     sign: fields.Flag = Field(
         None, description="true: a pass signs each record as git is configured to sign (gpg.format, user.signingkey)."
@@ -60,7 +60,7 @@ class Signing(Group):
 
 
 class Store(Group):
-    """A place elsewhere for the artifacts that git does not hold. Nothing of it enters a key."""
+    """A remote place for artifacts that git does not contain. These settings never enter a key."""
 
     url: fields.StoreUrl = Field(
         description="Where the objects are, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
@@ -75,7 +75,7 @@ G = TypeVar("G", bound=Group)
 
 
 def _extend(group: type[G]) -> type[G]:
-    """The group with the fields that programs add to it."""
+    """Add the fields that programs define for the group."""
     added: dict[str, Any] = {}
     for program in load_programs():
         added |= program.list_fields(group.__name__)
@@ -104,7 +104,7 @@ class Model(Group):
 
 
 class CellGroup(SettingsGroup):
-    """One cell: its settings, and what only a single cell can say."""
+    """One cell: its settings, and fields that only a single cell has."""
 
     infer_from: fields.OptionalName = Field(
         None,
@@ -159,7 +159,7 @@ Description = Annotated[dict[fields.DescriptionName, fields.DescriptionValue], E
 
 
 class System(SettingsGroup):
-    """A machine, or several alike, whose results are submitted under one name, and settings that all its cells
+    """A machine, or several identical ones, whose results are submitted under one name, and settings that all its cells
     share."""
 
     extends: Annotated[fields.Names, UNREAD] = Field(
@@ -220,7 +220,7 @@ class System(SettingsGroup):
 
 
 class Scenarios(Group):
-    """The scenarios of one benchmark on one system; an empty one takes the defaults."""
+    """The scenarios of one benchmark on one system; an empty one uses the defaults."""
 
     SingleStream: CellGroup = Field(CellGroup(), description="One query at a time; latency counts.")
     MultiStream: CellGroup = Field(
@@ -235,8 +235,8 @@ Cells = Annotated[dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empt
 
 
 class Divisions(Group):
-    """division: system: benchmark: scenario: settings of the cell. With program endpoints: division: system:
-    benchmark: the curve."""
+    """division: system: benchmark: scenario: settings of the cell. With program endpoints: division: system: benchmark:
+    the curve."""
 
     closed: Cells = Field({}, description="Cells of the closed division.")
     open: Cells = Field({}, description="Cells of the open division.")

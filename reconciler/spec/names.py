@@ -1,4 +1,4 @@
-"""The nearest valid name for a wrong one, and the sentence that offers it."""
+"""Find the nearest valid name for a wrong one, and suggest it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LISTED = 12
-# Names that other tools have for a value.
+# Values' names in other tools.
 _ELSEWHERE = {
     "trt": "tensorrt",
     "onnx": "onnxruntime",
@@ -20,7 +20,7 @@ _ELSEWHERE = {
 
 
 def find_nearest(name: str, valid: Iterable[str]) -> str | None:
-    """The valid name most like ``name``, whatever its case; None when nothing is like it."""
+    """Return the most similar valid name, ignoring case; None if none is similar."""
     folded = {candidate.casefold(): candidate for candidate in valid}
     if (meant := _ELSEWHERE.get(name.casefold())) in folded:
         return meant
@@ -29,7 +29,7 @@ def find_nearest(name: str, valid: Iterable[str]) -> str | None:
 
 
 def give_advice(name: str, valid: Iterable[str], *, what: str = "name") -> str:
-    """The fix for a wrong name: the nearest one first, then what else there is."""
+    """Suggest a fix for a wrong name: the nearest name first, then the others."""
     names = list(valid)
     close = find_nearest(name, names)
     listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")

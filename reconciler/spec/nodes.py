@@ -1,8 +1,8 @@
-"""YAML text to plain nodes that know their file, line and column.
+"""Convert YAML text to plain nodes with their file, line and column.
 
-The events of the C parser are turned into nodes here, without recursion, so that hostile nesting or aliases cannot
-exhaust stack or memory. Scalars follow YAML 1.2: ``No``, ``on`` and ``yes`` are text. A number stays the text it was
-written as. A merge key (``<<``) is replaced by what it merges, which keeps its place.
+The C parser's events are converted without recursion, so that hostile nesting or aliases cannot exhaust stack or
+memory. Scalars follow YAML 1.2: ``No``, ``on`` and ``yes`` are text. A number keeps its original text. A merge key
+(``<<``) is replaced by the entries that it merges, which keep their places.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TEXT_TAGS = ("!", "tag:yaml.org,2002:str")
 
 
 class Number(str):
-    """An unquoted number, as it was written."""
+    """An unquoted number, with its original text."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class ListNode(Struct, frozen=True, eq=False):
 
 
 class MapNode(Struct, frozen=True, eq=False):
-    """``keys`` has the place of each key; ``origin`` is where the mapping itself begins."""
+    """``keys``: the place of each key; ``origin``: the place where the mapping begins."""
 
     origin: Origin
     items: dict[str, Node] = field(default_factory=dict)
@@ -74,7 +74,7 @@ Node = ScalarNode | ListNode | MapNode
 
 
 def convert_plain(node: Node) -> Any:
-    """The node as dictionaries, lists and scalars. Nesting is bounded by ``DEEPEST``, so recursion is safe."""
+    """Convert a node to dictionaries, lists and scalars. Nesting is bounded by ``DEEPEST``, so recursion is safe."""
     if isinstance(node, MapNode):
         return {name: convert_plain(item) for name, item in node.items.items()}
     if isinstance(node, ListNode):
@@ -90,7 +90,7 @@ def resolve(text: str) -> str | bool | None:
 
 
 def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
-    """The root mapping of a document; None when the file cannot be used at all."""
+    """Return the root mapping of a document; None if the file cannot be used at all."""
     builder = _Builder(file)
     try:
         for event in parse_events(text):
@@ -109,7 +109,7 @@ class _TooMuch(Exception):  # noqa: N818 - it never leaves this module
 
 
 class _Frame(Struct):
-    """A collection being filled. ``key`` is the key met last; ``dropped``: its value has no place to go."""
+    """A collection being filled. ``key``: the latest key; ``dropped``: its value is discarded."""
 
     node: MapNode | ListNode
     size: int = 1
@@ -175,7 +175,7 @@ class _Builder:
             self._anchors[event.anchor] = (node, 1)
 
     def _check_characters(self, text: str, origin: Origin, *, key: bool) -> None:
-        """Check for characters that look like something else. In quotes anything is allowed."""
+        """Check for characters that look like others. In quotes, all are allowed."""
         at, found = find_odd_space(text), None
         if at >= 0:
             found = explain_space(text[at])
@@ -211,7 +211,7 @@ class _Builder:
             self._frames[-1].size += frame.size
 
     def _merge(self, node: MapNode) -> None:
-        """Put the names of the merged groups into a mapping that has none of its own; of several the first wins."""
+        """Merge groups into a mapping, whose own names take precedence; of several groups, the first wins."""
         merged, origin = node.items.pop(_MERGE), node.keys.pop(_MERGE)
         groups = merged.items if isinstance(merged, ListNode) else [merged]
         refused = {(problem.line, problem.column) for problem in self.problems}
@@ -252,7 +252,7 @@ class _Builder:
             self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
 
     def _add(self, node: Node, size: int) -> None:
-        """Put a scalar, or a collection just begun, into what holds it."""
+        """Add a scalar, or the start of a collection, to the enclosing collection."""
         if not self._frames:
             self._root = node
             return
@@ -294,6 +294,4 @@ def _begins_template(outer: Node, inner: Node) -> bool:
 
 
 _WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or fill the template in first"
-_WRITE_SPEC = (
-    "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or take the file off the list"
-)
+_WRITE_SPEC = "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or remove the file"

@@ -1,8 +1,8 @@
-"""Result of a probe of a machine, as the fields of a system in a spec. Pure.
+"""The result of a machine's probe, as the fields of a system in a spec. Pure.
 
-Values are text, as the checkers want them: whole numbers of nodes, processors and accelerators, "0" for no accelerator
-(a bare 0 counts as empty), and "N/A" where something does not apply. ``is_network`` is never proposed: it must be left
-out outside the network division.
+Values are text, as the checkers require: integers for nodes, processors and accelerators, "0" for no accelerator (a
+bare 0 counts as empty), and "N/A" if something does not apply. ``is_network`` is never proposed, since only the network
+division may contain it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec import Struct
 
-# The fields of systems/<name>.json that a spec may describe, in the order of the file, with what belongs in each.
-# Numbers of nodes, processors and accelerators must be whole numbers. "N/A" is taken where something does not apply;
-# the fields marked "may be empty" take an empty text.
+# The fields of systems/<name>.json that a spec may describe, in the order of the file, with their contents. Numbers of
+# nodes, processors and accelerators must be integers. "N/A" is accepted if something does not apply; fields marked "may
+# be empty" accept an empty text.
 DESCRIPTION_FIELDS = {
     "system_name": "Name of the system, as the results table shows it.",
     "system_type_detail": "Kind of edge or datacenter system; may be empty.",
@@ -73,12 +73,12 @@ _ACCELERATOR = (
     "accelerator_host_interconnect",
     "accelerator_interconnect",
 )
-# Fields that the file must have; the rest is declared for power submissions.
+# Fields that the file must contain; the others are declared for power submissions.
 REQUIRED = tuple(DESCRIPTION_FIELDS)[: list(DESCRIPTION_FIELDS).index("power_management")]
 
 
 class Proposal(Struct, frozen=True):
-    """``hardware`` and ``description`` as a spec would have them; ``unread``: fields that could not be read."""
+    """``hardware`` and ``description``: fields of the spec; ``unread``: fields that could not be read."""
 
     hardware: Mapping[str, Any]
     description: Mapping[str, str]
@@ -86,7 +86,7 @@ class Proposal(Struct, frozen=True):
 
 
 def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
-    """``node``: what the first node's probe said; ``nodes``: how many there are."""
+    """Propose a system's fields. ``node``: the output of the first node's probe; ``nodes``: the number of nodes."""
     facts: Mapping[str, Any] = node["hardware"]
     gpus = _gpus(node)
     found = {
@@ -114,16 +114,16 @@ def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
 
 
 def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The GPUs that NVML lists; else the one that is part of a Tegra chip, which older drivers do not list."""
+    """Return the GPUs that NVML lists, or else the GPU of a Tegra chip, which older drivers do not list."""
     listed: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
     facts = node["hardware"]
     if not listed and facts.get("tegra"):
         return [{"name": f"{facts.get('product', 'NVIDIA Tegra')} integrated GPU", "integrated": True}]
-    return listed or [{"name": name} for name in facts.get("gpus", ())]  # NVML is missing, the driver is not
+    return listed or [{"name": name} for name in facts.get("gpus", ())]  # there is a driver, but no NVML
 
 
 def _slices(gpus: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Profile of the slices (MIG) of all GPUs -> how many, and the memory of one in bytes; the largest first."""
+    """Return the number of slices (MIG) of all GPUs by profile, with the memory of one in bytes, largest first."""
     parts = [part for gpu in gpus for part in gpu.get("slices", ())]
     sizes = {str(part["profile"]): int(part["memory_bytes"]) for part in parts}
     counted = Counter(str(part["profile"]) for part in parts)
@@ -158,7 +158,7 @@ def _joined(*parts: str) -> str:
 
 
 def describe_storage(size: int) -> str:
-    """Bytes as makers of disks count them: "7.68 TB"."""
+    """Format bytes in the decimal units of disk makers: "7.68 TB"."""
     if not size:
         return ""
     return f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
@@ -228,7 +228,7 @@ def _between(gpus: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _software(node: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:
-    """Kernel, driver, CUDA, LoadGen and Python; the framework depends on the cells."""
+    """Return kernel, driver, CUDA, LoadGen and Python versions; the framework depends on the cells."""
     gpu = gpus[0] if gpus else {}
     named = (
         ("Linux", node["hardware"].get("kernel")),

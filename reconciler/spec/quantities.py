@@ -1,6 +1,6 @@
-"""Quantities with units, turned exactly into whole base units; nothing passes through a binary float.
+"""Convert quantities with units exactly to integers in base units, without binary floats.
 
-Every function takes what YAML gave (text, a number's text, or something unfit) and raises ``UnfitError`` with the fix.
+Every function accepts a YAML value (text, a number's text, or anything else) and raises ``UnfitError`` with the fix.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from msgspec import Struct
 
 from reconciler.resource.canonical import show_decimal
 
-# LoadGen keeps counts and durations in unsigned 64-bit integers; half of that leaves room for sums.
+# LoadGen stores counts and durations in unsigned 64-bit integers; half of that leaves room for sums.
 LARGEST = 2**63 - 1
 
 _QUANTITY = re.compile(r"([-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([-+]?[0-9]+))?)[ \t]*(.*)")
 _COUNT = re.compile(r"\+?[0-9][0-9_]*")
 _THOUSANDS = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+)")  # "24,576"
 _COUNTED = re.compile(r"([1-9][0-9]*) ?[A-Za-z]{2,}")  # "8 GPUs"
-# each of "1h30m" and "10 min 5 s"
+# a part of "1h30m" or "10 min 5 s"
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([A-Za-z]+\.?)(?:,? and |, ?| )?")
 _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]")
 _EACH = re.compile(r"(.*?)[ \t]+per[ \t]+(accelerator|gpu|device|card)s?", re.IGNORECASE)
-PER_ACCELERATOR = " per accelerator"  # behind a rate: the system's is as many times as high
-_MOST_DIGITS = 40  # of a number as written; an exponent has two
+PER_ACCELERATOR = " per accelerator"  # suffix of a rate that is multiplied by the system's accelerators
+_MOST_DIGITS = 40  # maximum length of a number's text; exponents have at most two digits
 
 
 class UnfitError(ValueError):
-    """A value that cannot be taken: what is wrong with it, and the fix."""
+    """A value that cannot be used: the problem, and the fix."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class UnfitError(ValueError):
 
 
 class Dimension(Struct, frozen=True):
-    """``units`` maps a unit to its size in the smallest one; ``example`` is shown in fixes."""
+    """``units``: each unit's size in the smallest one; ``example``: shown in fixes."""
 
     noun: str
     units: dict[str, int]
@@ -62,7 +62,7 @@ SIZE = Dimension(
 )  # fmt: skip
 RATE = Dimension("rate", {"/s": 1, "qps": 1, "queries/s": 1, "samples/s": 1}, "54 /s")
 _DIMENSIONS = (DURATION, POWER, SIZE, RATE)
-# Ways to write a unit, in lower case and without a plural's s.
+# Spellings of units, in lower case and without a plural s.
 _MEANT = {
     **dict.fromkeys(("nsec", "nanosecond"), "ns"),
     **dict.fromkeys(("usec", "microsecond", "micro"), "us"),
@@ -79,7 +79,7 @@ _MEANT = {
 
 
 def show_quantity(value: Any) -> str:
-    """A value as a message names it: text in quotes and cut short, anything else in words."""
+    """Describe a value for a message: text is quoted and shortened, other values are named by type."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -118,7 +118,7 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
 
 
 def _find_meant(unit: str, dimension: Dimension) -> str:
-    """The unit that somebody means who writes it in full, in another case or with a dot; "" for any other word."""
+    """Return the unit meant by a full name, another case or an abbreviation with a dot; "" for any other word."""
     word = unit.strip().rstrip(".").casefold()
     same = next((known for known in dimension.units if known.casefold() == word), "")
     meant = same or _MEANT.get(word) or _MEANT.get(word.removesuffix("s")) or ""
@@ -126,7 +126,7 @@ def _find_meant(unit: str, dimension: Dimension) -> str:
 
 
 def _sum_parts(text: str) -> str:
-    """All of "10 min 5 s" in the largest unit that has it whole; "" for anything but several durations in a row."""
+    """Sum up durations such as "10 min 5 s" in the largest unit without a fraction; "" for anything else."""
     parts, end = [], 0
     while (part := _PARTS.match(text, end)) is not None:
         parts.append((Fraction(part[1]), _find_meant(part[2], DURATION)))
@@ -139,7 +139,7 @@ def _sum_parts(text: str) -> str:
 
 
 def _in_nanoseconds(text: str) -> str:
-    """LoadGen's own settings have latencies in ns: a number that long is one of them."""
+    """Suggest the value in ms for a long number without unit, which is probably in ns as in LoadGen's own settings."""
     if not text.isdecimal() or len(text) < 6 or len(text) > 15:
         return ""
     return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
@@ -180,29 +180,29 @@ def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
 
 
 def _explain_zero(text: str, number: str) -> UnfitError:
-    """Eight to some programs, ten to others."""
+    """Refuse a leading zero, which some programs read as octal."""
     plain = number.lstrip("+-").lstrip("0_") or "0"
     return UnfitError(f"{show_quantity(text)} begins with 0, which some read as octal", f"write {plain}")
 
 
 def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:
-    """A duration as whole units of ``base`` (ns, us, ms, s). 0 needs no unit when ``zero`` allows it."""
+    """Parse a duration to an integer in ``base`` units (ns, us, ms, s). 0 needs no unit if ``zero`` allows it."""
     return _whole(value, DURATION, base, zero=zero)
 
 
 def parse_power(value: Any) -> int:
-    """A power as whole milliwatts, above 0."""
+    """Parse a power above 0 to milliwatts."""
     return _whole(value, POWER, "mW", zero=False)
 
 
 def parse_size(value: Any) -> int:
-    """A size as whole bytes."""
+    """Parse a size to bytes."""
     return _whole(value, SIZE, "B", zero=True)
 
 
 def parse_rate(value: Any) -> str:
-    """Queries (samples) per second, above 0, as decimal text; a plain number is per second. One of each accelerator
-    keeps ``PER_ACCELERATOR`` behind it."""
+    """Parse a rate above 0 (queries or samples per second) to decimal text. A plain number is per second. A rate per
+    accelerator keeps the suffix ``PER_ACCELERATOR``."""
     if isinstance(value, str) and (each := _EACH.fullmatch(value.strip())) is not None:
         if each[2].casefold() != "accelerator":
             raise UnfitError(f"{show_quantity(value)} is per {each[2]}", f"write '{each[1]}{PER_ACCELERATOR}'")
@@ -218,7 +218,7 @@ def parse_rate(value: Any) -> str:
 
 
 def parse_count(value: Any, *, least: int = 1, most: int = LARGEST) -> int:
-    """A whole number between ``least`` and ``most``; underscores may group digits (24_576)."""
+    """Parse an integer between ``least`` and ``most``; underscores may group digits (24_576)."""
     bounds = f"from {least} to {most}" if most < LARGEST else f"of at least {least}"
     fix = f"write a whole number {bounds}"
     if not isinstance(value, (str, int)) or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""How single values are read: each function takes what YAML gave, and raises ``UnfitError`` with the fix."""
+"""Readers of single values: each function accepts a YAML value, and raises ``UnfitError`` with the fix."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from reconciler.storage.launch.adapters import find_unfit as unfit_launcher
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 ROUND = re.compile(r"v[0-9]{1,3}\.[0-9]{1,3}")
-PROFILE = re.compile(r"([1-9]c\.)?[1-9]g\.[1-9][0-9]*gb([+-][a-z.]+)*")  # of a slice, as NVIDIA's tools name it
+PROFILE = re.compile(r"([1-9]c\.)?[1-9]g\.[1-9][0-9]*gb([+-][a-z.]+)*")  # NVIDIA's name of a slice's profile
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _COUNTED = re.compile(r"([1-9][0-9]*) ?[xX\u00d7] ?([A-Z][A-Za-z]{2}.*)")  # "8x NVIDIA H200"
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
-# Fields of systems/<name>.json that follow from other parts of the spec, so that they cannot contradict it.
+# Fields of systems/<name>.json that are derived from other parts of the spec, and so cannot contradict it.
 _SET_ELSEWHERE = {
     "division": "the cell's place in spec.divisions",
     "submitter": "spec.submitter",
@@ -43,9 +43,10 @@ PRECISIONS = tuple(sorted({precision for facts in BACKENDS.values() for precisio
 
 
 class FieldReader(Struct, frozen=True):
-    """How a field is read, and its schema for an editor, None for that of its type. ``parse`` raises UnfitError.
+    """Reader of a field, and its schema for editors, None for the schema of its type. ``parse`` raises UnfitError.
 
-    ``expands``: it also gets the environment, as Variables, from which ``${NAME}`` is replaced."""
+    ``expands``: ``parse`` also gets the environment, as Variables, to replace ``${NAME}``.
+    """
 
     parse: Callable[..., Any]
     schema: Mapping[str, Any] | None = None
@@ -63,7 +64,7 @@ class FieldReader(Struct, frozen=True):
         variables = info.context if isinstance(info.context, Variables) else Variables({})
         try:
             return self.parse(value, variables) if self.expands else self.parse(value)
-        except UnfitError as error:  # reaches the user with its fix
+        except UnfitError as error:  # shown to the user with its fix
             raise PydanticCustomError("unfit", "{message}", {"message": error.message, "fix": error.fix}) from error
 
 
@@ -73,7 +74,7 @@ def choose_from(valid: Iterable[str], noun: str) -> FieldReader:
 
 
 def parse_text(value: Any) -> str:
-    """Text as written; an unquoted number counts as text here."""
+    """Parse text; an unquoted number is accepted as text."""
     if not isinstance(value, str):
         raise UnfitError(f"expected text, not {show_quantity(value)}", _advise_text(value))
     if not value.strip():
@@ -90,7 +91,7 @@ def _advise_text(value: Any) -> str:
 
 
 def parse_name(value: Any) -> str:
-    """A name that can be a folder of the submission tree."""
+    """Parse a name that can be a folder of the submission tree."""
     written = parse_text(value)
     if not NAME.fullmatch(written):
         fixed = re.sub(r"[^A-Za-z0-9._+-]+", "_", written).strip("_.-") or "name"
@@ -144,7 +145,7 @@ def parse_sha256(value: Any) -> str:
 
 
 def parse_free_value(value: Any) -> str | int | bool:
-    """Text, true or false, a whole number, or another number as decimal text."""
+    """Parse text, true or false, an integer, or another number as decimal text."""
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
@@ -155,7 +156,7 @@ def parse_free_value(value: Any) -> str | int | bool:
 
 
 def parse_description_value(value: Any) -> str | int:
-    """Parse a value of systems/<name>.json: text as written, or a whole number."""
+    """Parse a value of systems/<name>.json: text as written, or an integer."""
     if isinstance(value, bool) or value is None:
         problem = f"expected text or a number, not {show_quantity(value)}"
         raise UnfitError(problem, 'write text in quotes; "N/A" where it does not apply')
@@ -164,11 +165,11 @@ def parse_description_value(value: Any) -> str | int:
 
 
 def parse_description_name(value: Any) -> str:
-    """A field of systems/<name>.json that the spec does not set elsewhere."""
+    """Parse the name of a field of systems/<name>.json, unless the spec sets that field elsewhere."""
     written = parse_text(value)
     if written in _SET_ELSEWHERE:
         problem = f"{written} is not described here"
-        raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: take it out here")
+        raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: remove it here")
     return written
 
 
@@ -177,20 +178,20 @@ def _normalise_decimal(value: str) -> str:
 
 
 def parse_location(value: Any, variables: Variables) -> str:
-    """A path; ``${NAME}`` is replaced from the environment."""
+    """Parse a path, and replace ``${NAME}`` from the environment."""
     return variables.expand(parse_text(value))
 
 
 def parse_locations(value: Any, variables: Variables) -> tuple[str, ...]:
-    """One path, or a list of paths."""
+    """Parse one path, or a list of paths."""
     items = value if isinstance(value, list) else [value]
     if not items:
-        raise UnfitError("the list of paths is empty", "name a file or folder, or take it out")
+        raise UnfitError("the list of paths is empty", "name a file or folder, or remove it")
     return tuple(parse_location(item, variables) for item in items)
 
 
 def parse_store_url(value: Any, variables: Variables) -> str:
-    """Parse the place of an object store, as fsspec names places."""
+    """Parse the URL of an object store, as fsspec defines them."""
     url = variables.expand(parse_text(value), sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
@@ -200,7 +201,7 @@ def parse_store_url(value: Any, variables: Variables) -> str:
 
 
 def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
-    """A plain value, or the reference to a variable of the caller's environment."""
+    """Parse a plain value, or a reference to a variable of the caller's environment."""
     if isinstance(value, dict) and list(value) == ["from_env"]:
         return "from_env", parse_variable_name(value["from_env"])
     if isinstance(value, (str, bool, int)):
@@ -210,7 +211,7 @@ def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
 
 
 def parse_code(value: Any, variables: Variables) -> str:
-    """A built-in benchmark's name, or the path of a user's own benchmark file."""
+    """Parse a built-in benchmark's name, or the path of a user's own benchmark file."""
     path = parse_location(value, variables)
     if path.endswith(".py") or path in BENCHMARKS:
         return path
@@ -222,7 +223,7 @@ def parse_code(value: Any, variables: Variables) -> str:
 
 
 def parse_test_name(value: Any) -> str:
-    """A compliance test, as TEST01."""
+    """Parse a compliance test's name, such as TEST01."""
     written = parse_text(value)
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
         raise UnfitError(f"{show_quantity(written)} is not a compliance test", "write it as TEST01")
@@ -230,7 +231,7 @@ def parse_test_name(value: Any) -> str:
 
 
 def parse_day(value: Any) -> str:
-    """A day in ISO form."""
+    """Parse a day in ISO form."""
     written = parse_text(value)
     try:
         return date.fromisoformat(written).isoformat()
@@ -239,7 +240,7 @@ def parse_day(value: Any) -> str:
 
 
 def parse_list_of(noun: str, fix: str) -> Callable[[Any], tuple[str, ...]]:
-    """A list of names or patterns; a single one needs no brackets."""
+    """Return a parser for a list of names or patterns; a single item needs no brackets."""
 
     def parse(value: Any) -> tuple[str, ...]:
         items = value if isinstance(value, list) else [value]
@@ -251,14 +252,14 @@ def parse_list_of(noun: str, fix: str) -> Callable[[Any], tuple[str, ...]]:
 
 
 def parse_tests(value: Any) -> Any:
-    """A list of names is as good as a mapping without settings."""
+    """Convert a list of names to a mapping without settings."""
     if isinstance(value, str):
         raise UnfitError(f"expected a list of tests, not {show_quantity(value)}", f"write [{value}]")
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
 
 
 def parse_command(value: Any) -> tuple[str, ...]:
-    """A program and its arguments, one list item each; no shell takes them apart."""
+    """Parse a program and its arguments, one list item each; no shell interprets them."""
     fix = 'write a list such as ["python", "run.py", "--logs", "{run_dir}"]'
     if not isinstance(value, list) or not value:
         raise UnfitError(f"expected a command, not {show_quantity(value)}", fix)
@@ -272,7 +273,7 @@ def parse_command(value: Any) -> tuple[str, ...]:
 
 
 def parse_slices(value: Any) -> str:
-    """Slices of GPUs (MIG), {profile: …, count: …} or a list of such, in the words of ``write_slices``."""
+    """Parse slices of GPUs (MIG), {profile: …, count: …} or a list of these, to the text of ``write_slices``."""
     fix = "write 'mig: {profile: 1g.10gb, count: 7}', or a list of such; `nvidia-smi mig -lgip` lists profiles"
     items = value if isinstance(value, list) else [value]
     found: list[str] = []
@@ -291,8 +292,8 @@ def parse_slices(value: Any) -> str:
 
 
 def explain_wrong_slices(slices: str, accelerator: str) -> str:
-    """Why a GPU has no slice of a declared size; "" where it may. A slice of one or two parts in seven has at most a
-    quarter or half of the memory."""
+    """Explain why a GPU cannot have slices of a declared size; "" if it can. A slice of one or two sevenths has at most
+    a quarter or half of the memory."""
     words = accelerator.upper().replace("-", " ").split()
     name, memory = next(((chip, gb) for chip, gb in _MEMORY.items() if chip in words), ("", max(_MEMORY.values())))
     for profile in read_slices(slices):
@@ -303,7 +304,7 @@ def explain_wrong_slices(slices: str, accelerator: str) -> str:
     return ""
 
 
-# Gigabytes of the largest version of each GPU that can be cut (NVIDIA's MIG User Guide, supported profiles).
+# Gigabytes of the largest version of each GPU that supports MIG (NVIDIA's MIG User Guide, supported profiles).
 _MEMORY = {
     "A30": 24,
     "A100": 80,
@@ -320,7 +321,7 @@ _MEMORY = {
 
 
 def parse_launcher(value: Any) -> tuple[str, ...]:
-    """The words that start a command elsewhere, one list item each."""
+    """Parse the words that start a command elsewhere, one list item each."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         raise UnfitError(f"expected the words of a launcher, not {show_quantity(value)}", 'write [srun, -N, "2"]')
     words = parse_command(value)
@@ -330,7 +331,7 @@ def parse_launcher(value: Any) -> tuple[str, ...]:
 
 
 def parse_accelerator(value: Any) -> str:
-    """One accelerator's model: its count is a field of its own."""
+    """Parse one accelerator's model; the number of accelerators is a separate field."""
     written = parse_text(value)
     if counted := _COUNTED.fullmatch(written):
         message = f"{show_quantity(written)} says how many there are, and a driver reports one"
@@ -346,7 +347,8 @@ def parse_variable_name(value: Any) -> str:
 
 
 def parse_variable(value: Any) -> str | tuple[str, str]:
-    """A variable's text, or the reference to one of the caller's environment, which no file ever holds."""
+    """Parse a variable's text, or a reference to a variable of the caller's environment, whose value is never
+    stored."""
     if isinstance(value, dict) and list(value) == ["from_env"]:
         return "from_env", parse_variable_name(value["from_env"])
     if not isinstance(value, str) or "\0" in value:
@@ -356,7 +358,7 @@ def parse_variable(value: Any) -> str | tuple[str, str]:
 
 
 def parse_image(value: Any) -> str:
-    """A container image by digest: a tag may mean another image tomorrow."""
+    """Parse a container image with a digest, since a tag may later refer to another image."""
     written = parse_text(value)
     if not re.search(r"@sha256:[0-9a-f]{64}$", written):
         fix = "write name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it"

@@ -23,14 +23,14 @@ from reconciler.spec.proposal import DESCRIPTION_FIELDS
 from reconciler.spec.scalars import NAME
 from reconciler.storage.packaged_files import SCHEMA
 
-# A place of the spec's schema as text.
+# Render a node of the spec's schema as text.
 
 WIDTH = 100
 
 
 def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines = [f"PATH:  {found.path or '(the whole document)'}"]
-    lines += [f"TYPE:  {_show_type(found.node)}"] if found.node.get("type") or _choices(found.node) else []
+    lines.append(f"TYPE:  {_show_type(found.node)}")
     if text := str(found.node.get("description", "")):
         lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
     lines += list(_facts(found.node))
@@ -64,7 +64,7 @@ def _choices(node: Mapping[str, Any]) -> list[Any]:
 
 
 def _show_type(node: Mapping[str, Any]) -> str:
-    """In words of a person: a group, a list, a text."""
+    """Return the type in plain words: a group, a list, a text."""
     words = {
         "object": "group",
         "array": "list",
@@ -84,14 +84,14 @@ def _show_type(node: Mapping[str, Any]) -> str:
     return " or ".join(dict.fromkeys(word for word in found if word != "null")) or "group"
 
 
-# Places of a spec by dotted paths, as ``kubectl explain`` has them, found in its schema.
+# Find nodes of the schema by dotted paths, as in ``kubectl explain``.
 
 Node = Mapping[str, Any]
 
 
 class SchemaNode(Struct, frozen=True):
-    """``fields``: name → its node, of a group; ``item``: of a group whose names are the user's own, what each holds.
-    ``others``: further places of a field that was named without its path, where it means something else."""
+    """``fields``: a group's nodes by name; ``item``: for a group with names of the user's own, a placeholder for them.
+    ``others``: other places where a field with the requested name has another meaning."""
 
     path: str
     node: Node
@@ -102,8 +102,8 @@ class SchemaNode(Struct, frozen=True):
 
 
 def find_schema_node(path: str) -> SchemaNode:
-    """The node at a path, or of a field by the end of its path. Raises ReconcilerError that names what there is where
-    the path leaves the schema."""
+    """Find the node at a path, or a field by the end of its path. Raises ReconcilerError with the valid names if the
+    path does not exist in the schema."""
     schema = build_submission_schema()
     definitions: Mapping[str, Node] = schema["$defs"]
     root, parts = _resolve(schema, definitions), [*filter(None, path.replace("/", ".").split("."))]
@@ -133,7 +133,7 @@ def find_schema_node(path: str) -> SchemaNode:
 
 
 def complete_path(beginning: str) -> list[str]:
-    """Paths that begin so, one name longer; without a dot, also the names of fields anywhere."""
+    """Return the paths that begin with this text, one name longer; without a dot, also the names of fields anywhere."""
     before, dot, last = beginning.rpartition(".")
     names = dict.fromkeys(find_schema_node(before).fields)
     if not dot:
@@ -144,7 +144,7 @@ def complete_path(beginning: str) -> list[str]:
 
 
 def _follow(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], walked: str) -> tuple[str, Node]:
-    """The path and node that these parts lead to. A name of the user's own may have a dot before a digit."""
+    """Return the path and node that these parts lead to. A user's own name may contain a dot before a digit."""
     if not parts:
         return walked, node
     at = f"{walked}.{parts[0]}" if walked else parts[0]
@@ -157,7 +157,7 @@ def _follow(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], w
 
 
 def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """(path, node) of every field, the shortest paths first, without the names of the user's own."""
+    """Yield (path, node) of every field, shortest paths first; paths omit names of the user's own."""
     waiting: deque[tuple[tuple[str, ...], Node]] = deque([((), node)])
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -204,7 +204,7 @@ def _has(node: Node, part: str, definitions: Mapping[str, Node]) -> bool:
 
 
 def _own_names(group: Node) -> Node | None:
-    """Schema below names of the user's own; None where names are fixed."""
+    """Return the schema below names of the user's own; None if the names are fixed."""
     inner = group.get("additionalProperties")
     if isinstance(inner, dict):
         return inner
@@ -213,7 +213,7 @@ def _own_names(group: Node) -> Node | None:
 
 
 def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """With what it refers to; its own description wins."""
+    """Resolve a node's reference; its own description takes precedence."""
     reference = node.get("$ref")
     if reference is None:
         return node
@@ -222,7 +222,7 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
 
 
 def _group(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The mapping among the forms that a value may have."""
+    """Return the mapping among the permitted forms of a value."""
     for form in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
         found = _resolve(form, definitions)
         if "properties" in found or isinstance(found.get("additionalProperties"), dict) or "patternProperties" in found:
@@ -236,7 +236,7 @@ _SETTINGS_OF_RUN = ("streams", "threads")
 
 
 def build_submission_schema() -> dict[str, Any]:
-    """The schema as JSON: names, units, choices, backend options and descriptions of every field."""
+    """Build the schema as JSON: names, units, choices, backend options and descriptions of every field."""
     schema = Document.model_json_schema(by_alias=True)
     _walk(schema, _tidy)
     definitions = schema["$defs"]
@@ -253,7 +253,7 @@ def build_submission_schema() -> dict[str, Any]:
 
 
 def _offer_names(definitions: dict[str, Any]) -> None:
-    """Editors offer the rounds and the benchmarks that are known; a benchmark of one's own may have any name."""
+    """Offer the known rounds and benchmarks in editors; a user's own benchmark may have any name."""
     rounds = list(list_rounds())
     definitions["Spec"]["properties"]["round"] |= {"enum": rounds}
     rulesets = [load_ruleset(name) for name in rounds]
@@ -271,7 +271,7 @@ def render_schema() -> str:
 
 
 def _options(part: str) -> dict[str, Any]:
-    """The options of all backends; which of them a backend takes is checked once layers are applied."""
+    """Return the options of all backends; those of the chosen backend are checked after layering."""
     options: dict[str, tuple[Option[Any], list[str]]] = {}
     for backend, facts in BACKENDS.items():
         for name, option in (facts.engine if part == "engine" else facts.run).items():
@@ -298,7 +298,7 @@ def _walk(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _tidy(node: dict[str, Any]) -> None:
-    """Leave out what says nothing (titles, empty defaults), and let a group be empty."""
+    """Remove redundant parts (titles, empty defaults), and allow groups to be empty."""
     if isinstance(node.get("title"), str):
         del node["title"]
     if "default" in node and node["default"] in (None, {}):

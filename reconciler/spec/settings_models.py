@@ -1,4 +1,5 @@
-"""The settings of a cell as pydantic models: engine, run, harness, compliance tests, and the group that holds them."""
+"""The settings of a cell as pydantic models: engine, run, harness, compliance tests, and the group that contains
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ Variables = Annotated[dict[fields.VariableName, fields.Variable], Empty]
 
 
 class Score(Group):
-    """The command that scores an accuracy log, where the benchmark has no scorer of its own here."""
+    """The command that scores an accuracy log, if the benchmark has no built-in scorer."""
 
     command: fields.CommandOfHarness = Field(
         None, description="Program and arguments; prints or writes accuracy.txt in {run_dir}, from {accuracy_log}."
@@ -23,7 +24,7 @@ class Score(Group):
 
 
 class Build(Group):
-    """A command that builds the engine which the runs are given as {engine}. A change makes the engine and its runs
+    """A command that builds the engine, which runs receive as {engine}. A change makes the engine and its runs
     stale."""
 
     command: fields.CommandOfHarness = Field(
@@ -43,7 +44,7 @@ class Build(Group):
 
 
 class ReadyGroup(Group):
-    """When a service is ready: at most one of url, tcp and log; default: it takes a connection at {port}."""
+    """Readiness check of a service: at most one of url, tcp and log; default: it accepts a connection at {port}."""
 
     url: fields.OptionalText = Field(None, description='A GET of it succeeds, such as "{service_url}/health".')
     tcp: fields.OptionalText = Field(None, description='It accepts a connection there, such as "127.0.0.1:{port}".')
@@ -59,7 +60,7 @@ class ReadyGroup(Group):
 
 
 class Stop(Group):
-    """How a service is ended."""
+    """How a service is stopped."""
 
     signal: fields.StopSignal = Field(None, description="The signal that asks its processes to end; default: SIGTERM.")
     timeout: fields.Milliseconds = Field(
@@ -68,7 +69,7 @@ class Stop(Group):
 
 
 class Service(Group):
-    """A server that the command asks, started once for all runs that share it. A change makes their runs stale."""
+    """A server that the command uses, started once for all runs that share it. A change makes their runs stale."""
 
     command: fields.CommandOfHarness = Field(
         None, description='Program and arguments, such as ["python", "server.py", "--port", "{port}"].'
@@ -83,8 +84,8 @@ class Service(Group):
 
 
 class Harness(Group):
-    """Your own command runs the benchmark in place of the harness of this project. Placeholders: {run_dir} and others.
-    A change makes runs stale, and only them."""
+    """Your own command, which runs the benchmark instead of this project's harness. Placeholders: {run_dir} and others.
+    A change makes runs stale, but nothing else."""
 
     adapter: fields.OptionalText = Field(
         None,
@@ -138,7 +139,7 @@ class Harness(Group):
 
 
 class Engine(Group):
-    """Which backend computes, and how its engine is built. A change makes the engine and its runs stale."""
+    """The backend that computes, and how its engine is built. A change makes the engine and its runs stale."""
 
     backend: fields.Backend = Field(None, description="The library that computes.")
     precision: fields.Precision = Field(
@@ -152,7 +153,7 @@ class Engine(Group):
 
 
 class Run(Group):
-    """How an engine is driven in a run. A change makes runs stale, engines not."""
+    """How an engine is driven in a run. A change makes runs stale, but not engines."""
 
     streams: fields.Streams = Field(None, description="Batches in flight at once, such as 2.")
     threads: fields.Threads = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
@@ -167,7 +168,7 @@ class Run(Group):
 
 
 class Measurements(Group):
-    """Fields of measurements.json that depend on the engine, or that one cell has of its own."""
+    """Fields of measurements.json that depend on the engine, or that a single cell sets."""
 
     input_data_types: fields.OptionalText = Field(None, description="Data types of the inputs, such as fp32.")
     weight_data_types: fields.OptionalText = Field(
@@ -193,8 +194,8 @@ class Dataset(Group):
 
 
 class Audit(Group):
-    """Settings of one compliance test. Its runs never touch what is published; by default they are made as the
-    performance run is."""
+    """Settings of one compliance test. Its runs never affect published ones; by default, they are made like the
+    performance run."""
 
     target_qps: fields.Rate = Field(
         None, description="Target rate of the test alone, where it legitimately needs a lower one than is published."
@@ -219,7 +220,7 @@ class Audit(Group):
 
 
 def _or_list(schema: dict[str, Any]) -> None:
-    """An editor takes the names alone, too."""
+    """Let editors also accept a list of names."""
     mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
     names = {"type": "array", "items": {"type": "string", "pattern": "^TEST[0-9]{2}$"}}
     schema["anyOf"] = [names, mapping]

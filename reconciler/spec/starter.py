@@ -1,4 +1,4 @@
-"""The commented starter spec that ``reconcile init`` writes, filled with what is known of the machine."""
+"""The commented starter spec that ``reconcile init`` writes, filled in with known facts about the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reconciler.storage.packaged_files import SCHEMA
 
 MODELINE = f"# yaml-language-server: $schema=../{SCHEMA}"  # for editors
 NOTHING_READ = Proposal({}, {}, ())
-# Comments of the starter for fields that no machine gives.
+# Starting values of fields that cannot be read from a machine.
 _SAID = {
     "system_name": "this-machine",
     "system_type_detail": "N/A",
@@ -20,13 +20,13 @@ _SAID = {
     "accelerators_per_node": "0",
     "framework": "ONNX Runtime",
 }
-_COMMENTS = {"accelerators_per_node": "   # in quotes: a checker takes a bare 0 for an empty field"}
+_COMMENTS = {"accelerators_per_node": "   # in quotes: a checker reads a bare 0 as empty"}
 
 
 def render_starter_spec(
     read: Proposal = NOTHING_READ, *, name: str = "my-submission", submitter: str = "Example"
 ) -> str:
-    """A spec that loads as it is. ``read``: what is known of the machine."""
+    """Render a valid spec. ``read``: known facts about the machine."""
     return _TEXT.substitute(
         modeline=MODELINE,
         name=render_value(name),
@@ -37,7 +37,7 @@ def render_starter_spec(
 
 
 def render_hardware(read: Proposal) -> Iterator[str]:
-    """The lines of a system's `hardware`."""
+    """Yield the lines of a system's `hardware`."""
     examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)
@@ -48,7 +48,7 @@ def render_hardware(read: Proposal) -> Iterator[str]:
 
 
 def render_description(read: Proposal) -> Iterator[str]:
-    """Every field that a submission needs, and what else was read."""
+    """Yield every required field of a submission, and all others that were read."""
     for field, meaning in DESCRIPTION_FIELDS.items():
         value = read.description.get(field)
         if value is None and field in REQUIRED:
@@ -63,7 +63,7 @@ $modeline
 #
 #     reconcile validate      is the spec right?
 #     reconcile plan          what would be done, and why
-#     reconcile               do it; a second time there is nothing left to do
+#     reconcile               do it; a second pass has nothing to do
 #
 # Several files of this form in one folder merge (one per system, say); setting a value twice is an error.
 
@@ -75,7 +75,7 @@ metadata:
 spec:
   round: v6.1
   submitter: $submitter # your organisation's folder in the submission tree: letters, digits, . _ + -
-  rehearsal: true            # marks every record for ever; take it out for the real submission
+  rehearsal: true            # marks every record permanently; remove it for the real submission
 
   # Named blocks of settings. A benchmark or a cell takes them with 'use: [name]'; settings next to 'use' win.
   defaults:
@@ -105,7 +105,7 @@ $description
       engine: {backend: onnxruntime, precision: fp32, batch_size: 1}
       measurements: {input_data_types: fp32, weight_data_types: fp32}
 
-    # Those of MLPerf are built in, too: 'reconcile benchmarks' lists them, and says what one needs on disk.
+    # The MLPerf benchmarks are built in, too: 'reconcile benchmarks' lists them with the data that they need.
     # resnet50: {dataset: {path: …}, model: {path: …}}
 
     # Your own: one Python file, and a model and data that stay where they are. Environment variables expand in these

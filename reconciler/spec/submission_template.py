@@ -1,6 +1,5 @@
-"""A complete, commented spec for the cells that a submission needs: known values come with their source, unknown ones
-are a visible blank.
-"""
+"""Render a complete, commented spec for the cells that a submission needs: known values have their source, unknown ones
+are marked to be filled in."""
 
 from __future__ import annotations
 
@@ -25,12 +24,13 @@ from reconciler.spec.edit import render_value
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import MODELINE, render_description, render_hardware
 
-# Starting values for a system that others submitted before: published ones, each with its source.
+# Starting values for systems that others submitted before: published values with their sources.
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
 _COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
 _CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
-# Family → how its driver names the accelerator, "" for a CPU, and how many a node usually has; the first that fits.
+# Family → the start of its accelerator's name in the driver, "" for a CPU, and the usual number per node; the first
+# match is used.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
     "GB200": ("NVIDIA GB200", 4),
     "B200": ("NVIDIA B200", 8),
@@ -55,7 +55,7 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
 
 class StartingValue(Struct, frozen=True):
     """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
-    the value follows from it."""
+    the value was derived from it."""
 
     setting: str
     value: str
@@ -65,7 +65,7 @@ class StartingValue(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True):
-    """``count``: accelerators of a node; of a CPU system its sockets."""
+    """``count``: accelerators of a node, or sockets of a CPU system."""
 
     name: str
     accelerator: str
@@ -73,7 +73,7 @@ class Family(Struct, frozen=True):
 
 
 def find_family(system: str) -> Family | None:
-    """By the name that people give such a system: h200x8, 4xB200, xeon."""
+    """Find a family by a system's usual name: h200x8, 4xB200, xeon."""
     written_as = ((name, re.search(_as_people_write(name), system, re.I)) for name in _HARDWARE)
     name, written = next(((name, where) for name, where in written_as if where is not None), ("", None))
     if written is None:
@@ -85,20 +85,20 @@ def find_family(system: str) -> Family | None:
 
 
 def _as_people_write(family: str) -> str:
-    """A pattern: in words of any spelling; a short name, such as T4, is no part of a word, but may follow 8x."""
+    """Return a pattern for any spelling of a family; a short name, such as T4, must be a word, but may follow 8x."""
     words = r"[ _-]?".join(re.findall(r"[A-Z]+[a-z]*|\d+", family))
     return rf"{words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
 
 
 def find_chip(accelerator: str) -> Family | None:
-    """By the name that a driver gives an accelerator, for one of them. Cards with less power are other chips."""
+    """Find a family with one accelerator, by the driver's name of it. Cards with lower power are different chips."""
     found = (name for name, (driver, _) in _HARDWARE.items() if driver and accelerator.startswith(driver))
     name = next(found, None) if not _CARD.search(accelerator) else None
     return Family(name, accelerator, 1) if name else None
 
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
-    """None where no closed result of such a system is known."""
+    """Find a starting value; None if no closed result of such a system is known."""
     found = _load().get(family.name, {}).get(official, {}).get(scenario)
     if found is None:
         return None
@@ -123,8 +123,8 @@ EXAMPLE_SUBMITTER = "Example"
 
 
 class Wanted(Struct, frozen=True):
-    """``benchmarks``: by their official names. ``read``: what is known of the system's machine. ``adapter``: of the
-    harness that runs them, whose checkout is ``code``, "" where it is not known."""
+    """``benchmarks``: with their official names. ``read``: known facts about the system's machine. ``adapter``: of the
+    harness that runs them; ``code``: its checkout, "" if unknown."""
 
     name: str
     ruleset: Ruleset
@@ -140,8 +140,8 @@ class Wanted(Struct, frozen=True):
 
     @property
     def writes_calibration(self) -> bool:
-        """True where the calibration document must be written by hand: no record says what a command does with
-        weights."""
+        """Return True if the calibration document must be written by hand, because no record shows how a command treats
+        the weights."""
         return self.division != "open" and not (self.adapter is None and all(map(_runs_here, self.benchmarks)))
 
 
@@ -151,7 +151,7 @@ def _runs_here(rules: BenchmarkRules) -> bool:
 
 
 def render_submission_spec(wanted: Wanted) -> str:
-    """A spec that loads as it is."""
+    """Render a valid spec."""
     return "\n".join(_lines(wanted)) + "\n"
 
 
@@ -163,7 +163,7 @@ def list_starting_values(wanted: Wanted) -> list[StartingValue]:
 
 
 def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
-    """List the required scenarios; where the round asks for one of several, Server is it, else the first."""
+    """List the required scenarios; if the round requires one of several, choose Server, or else the first."""
     table = rules.tables[normalise_category(wanted.category)]
     chosen = ("Server" if "Server" in group else group[0] for group in table.one_of)
     return (*table.required, *chosen)
@@ -187,7 +187,7 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield from ("", "spec:", f"  round: {wanted.ruleset.round}")
     fill = f"   {FILL_IN}: your organisation's folder in the tree" if wanted.submitter == EXAMPLE_SUBMITTER else ""
     yield f"  submitter: {render_value(wanted.submitter)}{fill}"
-    yield "  # rehearsal: true   # marks every record for ever: nothing of it can be submitted"
+    yield "  # rehearsal: true   # marks every record permanently; none can be submitted"
     if wanted.writes_calibration:
         yield "  documents: {calibration: documents/calibration.md}   # published; how the models were quantized"
     yield from ("", "  systems:", f"    {wanted.system}:")
@@ -237,7 +237,7 @@ _ON_NVIDIA = ("tensorrt", "pytorch-cuda", "diffusers", "openai")
 
 
 def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
-    """The first of the project's own that can compute it; None where a command has to run the benchmark."""
+    """Choose the first built-in backend that can compute the benchmark; None if a command must run it."""
     if facts is None or not facts.support.runs:
         return None
     accelerator = str(wanted.read.hardware.get("accelerator", ""))
@@ -246,7 +246,7 @@ def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
 
 
 def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tuple[str, str]:
-    """(precision, a comment with its source)."""
+    """Return (precision, a comment with its source)."""
     able = BACKENDS[backend].precisions
     for scenario in list_required(wanted, rules):
         start = _start(wanted, rules.name, scenario)

@@ -1,4 +1,4 @@
-"""The YAML parser's events, and its errors in words that say what to fix."""
+"""The YAML parser's events, and its errors with messages that explain the fix."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ruamel.yaml.error import MarkedYAMLError
 
 from reconciler.errors import Problem
 
-# Characters that look like others: letters of two alphabets in one word, spaces that are none, dashes in place of
-# hyphens. The screen seems right, so the error is not found without its position.
+# Characters that look like others: letters of two alphabets in one word, unusual spaces, dashes used as hyphens. The
+# text looks right, so the user needs the position of the error.
 
-# Letters of other alphabets that look like one of ours.
+# Letters of other alphabets that look like Latin ones.
 _LIKE = str.maketrans(
     # Cyrillic, then Greek
     "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425\u0430\u0435\u0456\u0458\u043e\u0440\u0441\u0443\u0445\u0455\u04bb\u0501\u051b\u051d"
@@ -27,13 +27,13 @@ _LIKE = str.maketrans(
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"
 _QUOTES = "\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b\u00ab\u00bb"
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_WIDE = re.compile("[\uff01-\uff5e]")  # as East Asian keyboards write them
+_WIDE = re.compile("[\uff01-\uff5e]")  # typed on East Asian keyboards
 _WORD = re.compile(r"[^\W_]+")
 _LATIN = re.compile("[A-Za-z0-9]")
 
 
 def find_odd_space(text: str) -> int:
-    """Find a space that only looks like one; -1 for nowhere."""
+    """Find a character that only looks like a space; -1 if there is none."""
     return next((index for index, character in enumerate(text) if character in _SPACES), -1)
 
 
@@ -42,8 +42,8 @@ def explain_space(character: str) -> tuple[str, str]:
 
 
 def explain_lookalike(text: str) -> tuple[int, str, str] | None:
-    """(where in ``text``, message, fix) of the first letter of another alphabet in a word of ours, or of a digit in
-    another form; None where no word is mixed."""
+    """Return (position in ``text``, message, fix) of the first letter of another alphabet in a Latin word, or of the
+    first digit in another form; None if no word is mixed."""
     for word in _WORD.finditer(text):
         if not _LATIN.search(word[0]) or word[0].isascii():
             continue
@@ -56,7 +56,7 @@ def explain_lookalike(text: str) -> tuple[int, str, str] | None:
 
 
 def plain_form(text: str) -> str:
-    """As it looks, in ASCII where there is such a form."""
+    """Replace lookalikes with ASCII where possible."""
     if text.isascii():
         return text
     swapped = text.translate(_LIKE)
@@ -66,7 +66,7 @@ def plain_form(text: str) -> str:
 
 
 def find_typographic_quote(text: str) -> str:
-    """The first quotation mark of typography that a value begins with; "" for none."""
+    """Return the typographic quotation mark that a value begins with; "" if it begins with none."""
     return text[0] if text[:1] and text[0] in _QUOTES else ""
 
 
@@ -75,9 +75,9 @@ def _name(character: str) -> str:
 
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
-_REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, which YAML 1.2 reads: the slower parser goes on there
+_REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, valid in YAML 1.2: the slower parser takes over
 
-# libyaml's words (a part of them) -> ours and the fix.
+# libyaml's message (a part of it) → our message and the fix.
 _WORDS = (
     (
         "mapping values are not allowed",
@@ -114,7 +114,7 @@ _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
 def parse_events(text: str) -> Iterator[Any]:
-    """The events of ``text``. Raises YAMLError."""
+    """Yield the events of ``text``. Raises YAMLError."""
     count = 0
     try:
         for event in YAML(typ="safe", pure=not _C_PARSER).parse(text):
@@ -129,7 +129,7 @@ def parse_events(text: str) -> Iterator[Any]:
 
 
 def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
-    """The parser's error as a problem at the place to fix."""
+    """Convert the parser's error to a problem at the place to fix."""
     if conflict := _CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
         fix = "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
@@ -143,7 +143,7 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, column, "", message, fix)
     if error.context_mark is not None and (column := _find_open_quote(text, error.context_mark.line)):
         return Problem(file, error.context_mark.line + 1, column, "", *_OPEN_QUOTE)
-    # An unclosed quote or bracket is found at the end of the file, and fixed where it begins.
+    # An unclosed quote or bracket is detected at the end of the file, but must be fixed where it begins.
     if error.context_mark is not None and (
         "unexpected end of stream" in words or _ends(text, mark.line) or _stays_open(text, error)
     ):
@@ -168,9 +168,8 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
 
 
 def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, str] | None:
-    """(line, column, message, fix) of what another language would write here, on the line of the error or the one
-    before it: an item of a list among settings, an equals sign, or a semicolon or one bracket too many before ``at``.
-    """
+    """Find notation from another language on the line of the error or the line before: a list item among settings, an
+    equals sign, or a semicolon or surplus bracket before ``at``. Return (line, column, message, fix)."""
     lines = text.splitlines()
     begun = lines[line][:at] if line < len(lines) else ""
     if (semicolon := _SEMICOLON.search(begun)) is not None:
@@ -192,20 +191,20 @@ def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, 
 
 
 def _has_following_settings(lines: list[str], number: int, column: int) -> bool:
-    """True where the next line that is as deep, or deeper as what belongs to the item, is a setting."""
+    """Return True if an adjacent line with the same or the item's inner indentation is a setting."""
     near = lines[max(number - 1, 0) : number] + lines[number + 1 : number + 2]
     return any(_SETTING.match(line) and len(line) - len(line.lstrip(" ")) in (column - 1, column + 1) for line in near)
 
 
 def _find_open_quote(text: str, line: int) -> int:
-    """The column of a double quote that is not closed on its line; 0 where all are."""
+    """Return the column of a double quote that is not closed on its line; 0 if there is none."""
     lines = text.splitlines()
     quotes = [match.start() for match in _QUOTE.finditer(lines[line])] if line < len(lines) else []
     return quotes[-1] + 1 if len(quotes) % 2 else 0
 
 
 def _stays_open(text: str, error: MarkedYAMLError) -> bool:
-    """A bracket whose line ends without closing it, and after which settings of the file follow: it is fixed there."""
+    """Return True if a bracket is not closed on its line, but settings of the file follow: it must be fixed there."""
     mark, begun = error.problem_mark, error.context_mark
     if mark is None or begun is None or mark.line == begun.line or "expected ',' or" not in str(error.problem):
         return False
@@ -227,7 +226,8 @@ def _context(error: MarkedYAMLError, line: int) -> str:
 
 
 def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
-    """(column, message, fix) of a line that is indented below one that has a value already; None for any other."""
+    """Return (column, message, fix) of a line that is indented below one that already has a value; None for any
+    other."""
     lines = text.splitlines()
     above = next((number for number in range(line - 1, -1, -1) if _SETTING.match(lines[number])), None)
     if above is None or not _SETTING.match(lines[line]):

@@ -1,4 +1,4 @@
-"""Writes a proposed system into a user's spec: what is open is filled in, what people wrote stays."""
+"""Write a proposed system into a user's spec: fill in open fields, and keep what users wrote."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from reconciler.spec.edit import (
 )
 from reconciler.spec.proposal import DESCRIPTION_FIELDS, Proposal
 
-# Text of a starter spec in a field that is still to be filled in.
+# Placeholders of a starter spec in fields to be filled in.
 _OPEN = ("", NOT_DECLARED, "unknown", "unknown CPU")
 _INDENT = 2
 
 
 class Described(Struct, frozen=True):
-    """``text``: the spec with the system described. ``kept``: field → (what the spec says, what was read), where they
-    differ and people's word counts. ``missing``: fields that a submission needs and that are not filled in."""
+    """``text``: the spec with the system described. ``kept``: field → (value in the spec, value read), if they differ
+    and the spec's value is kept. ``missing``: required fields that are not filled in."""
 
     text: str
     kept: Mapping[str, tuple[str, str]]
@@ -37,7 +37,7 @@ class Described(Struct, frozen=True):
 
 
 def list_systems(text: str) -> Mapping[str, Any]:
-    """The systems that a spec declares, each with what it takes from those of this file that it extends."""
+    """Return the systems of a spec, with the values of those that they extend in the same file."""
     document = read(text)
     spec = document.get("spec") if isinstance(document, dict) else None
     systems = spec.get("systems") if isinstance(spec, dict) else None
@@ -46,7 +46,7 @@ def list_systems(text: str) -> Mapping[str, Any]:
 
 
 def _inherit(systems: Mapping[str, Any], name: str, below: tuple[str, ...]) -> Any:
-    """``below``: those that extend it, none of which it takes anything from."""
+    """``below``: the systems that extend this one, which it cannot extend itself."""
     own = systems.get(name)
     if not isinstance(own, Mapping):
         return own
@@ -68,7 +68,8 @@ def _are_groups(*values: Any) -> bool:
 
 
 def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = False) -> Described:
-    """``text`` with what was read of ``system``. Raises EditError, and SpecError for a text that is not YAML."""
+    """Return ``text`` with the values read for ``system``. Raises EditError, and SpecError for a text that is not
+    YAML."""
     at = ("spec", "systems", system)
     declared = list_systems(text)
     if system not in declared:
@@ -98,12 +99,12 @@ def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = Fa
 
 
 def list_required(names: Iterable[str]) -> tuple[str, ...]:
-    """List those of these fields that a submission may not leave empty."""
+    """List the fields that a submission may not leave empty."""
     return tuple(name for name in names if "may be empty" not in DESCRIPTION_FIELDS[name])
 
 
 def _add_block(text: str, names: Sequence[str], block: Mapping[str, Any]) -> str:
-    """Add a group in lines of its own, below a group that is written so; else in one line."""
+    """Add a group on separate lines if the group above it has such lines, or else on one line."""
     node, depth = find_deepest(compose(text), names)
     if depth != len(names) - 1 or not isinstance(node, MappingNode) or node.flow_style or not node.value:
         return set_value(text, names, block)
@@ -124,7 +125,7 @@ def _add_block(text: str, names: Sequence[str], block: Mapping[str, Any]) -> str
 
 
 def render_block_lines(name: str, value: Any, column: int = 0) -> list[str]:
-    """A group as YAML in lines of its own."""
+    """Render a group as YAML on separate lines."""
     space = " " * column
     if not isinstance(value, Mapping):
         return [f"{space}{render_value(name)}: {render_value(value)}"]

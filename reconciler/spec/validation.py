@@ -1,7 +1,7 @@
-"""The merged tree checked against the models; pydantic's findings in a performance engineer's words.
+"""Check the merged tree against the models, and explain pydantic's errors in a performance engineer's words.
 
-A wrong value must not hide what is wrong elsewhere: it is reported, taken out, and the rest is validated again, so that
-the checks across values (references, layers, backends) still run over all that is right.
+A wrong value must not hide other problems: it is reported and removed, and the rest is validated again, so that checks
+across values (references, layers, backends) still run for everything valid.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
+from reconciler.loadgen.settings import RULED, SETTINGS
 from reconciler.resource.inputs import Origin
 from reconciler.spec import executor_models, models, settings_models
 from reconciler.spec.fields import MAY_NAME_VARIABLES
@@ -23,30 +25,22 @@ from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.syntax import plain_form
 
-# Names that people bring from elsewhere: LoadGen's own, those of user.conf and mlperf.conf, of other submitters' code.
-#
-# Each comes with its name here, which a list of valid names does not give.
+# Foreign names: those of LoadGen, of user.conf and mlperf.conf, and of other submitters' code, with their equivalents
+# in a spec, which a list of valid names would not show.
 
-# Settings that the round, or the harness, decides alone: a spec that set one would be refused at the end.
+# Settings that only the round or the harness decides: a spec that sets one would be refused at the end.
 _FIXED: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed", "accuracy_log_rng_seed"),
-        "is fixed by the round, as are all seeds",
-    ),
-    **dict.fromkeys(
-        ("target_latency_percentile", "samples_per_query", "ttft_latency", "tpot_latency", "use_token_latencies"),
-        "is fixed by the round",
-    ),
-    "sample_concatenate_permutation": "is fixed by the round",
+    **dict.fromkeys((*keys.SEEDS, "accuracy_log_rng_seed"), "is fixed by the round, as are all seeds"),
+    **dict.fromkeys(RULED, "is fixed by the round"),
     "model_key": "follows from the benchmark",
     "mode": "is decided by the pass, which makes an accuracy run and a performance run of each cell",
     "scenario": "is the cell's own name in spec.divisions",
     "performance_issue_unique": "is set by the compliance tests alone",
     "performance_issue_same": "is set by the compliance tests alone",
 }
-_FIXED_FIX = "take it out; `reconcile rounds show` prints what the round rules"
+_FIXED_FIX = "remove it; `reconcile rounds show` prints what the round rules"
 
-# Their name → what to write.
+# Foreign name → what to write instead.
 _RENAMED: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -64,8 +58,7 @@ _RENAMED: Mapping[str, str] = {
         ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
         "'target_qps: …', which each scenario takes as its own",
     ),
-    "performance_sample_count_override": "performance_sample_count",
-    "accuracy_sample_count_override": "accuracy_sample_count",
+    **{setting.conf_name: setting.name for setting in SETTINGS if setting.conf_name},
     **dict.fromkeys(("gpu_batch_size", "max_batch_size"), "'engine: {batch_size: …}'"),
     **dict.fromkeys(
         ("gpu_inference_streams", "num_streams", "inference_streams", "instance_group_count"), "'run: {streams: …}'"
@@ -92,7 +85,7 @@ _RENAMED: Mapping[str, str] = {
 }
 
 
-# Their name → why nothing takes its place.
+# Foreign name → why it has no equivalent.
 _UNNEEDED: Mapping[str, str] = {
     **dict.fromkeys(("numa_config", "numa_conf"), "workers stay near their GPUs and memory by themselves"),
     "active_sms": "a batch takes the whole GPU, or its slice: `mig` of the hardware",
@@ -109,9 +102,9 @@ _UNNEEDED: Mapping[str, str] = {
 
 
 def explain_foreign(name: str) -> tuple[str, str] | None:
-    """(message, fix) of a name that means something elsewhere; None for any other."""
+    """Return (message, fix) for a foreign name; None for any other."""
     if name in _UNNEEDED:
-        return f"{name} has no counterpart here", f"take it out: {_UNNEEDED[name]}"
+        return f"{name} has no counterpart here", f"remove it: {_UNNEEDED[name]}"
     if name in _FIXED:
         return f"{name} {_FIXED[name]}", _FIXED_FIX
     if name in _RENAMED:
@@ -121,7 +114,7 @@ def explain_foreign(name: str) -> tuple[str, str] | None:
 
 Location = tuple[str, ...]
 
-# Placeholder for a required value that is missing, while the rest is checked; also its example in the fix.
+# Placeholders for missing required values while the rest is checked; also the examples in fixes.
 _EXAMPLES: dict[str, Any] = {
     "apiVersion": "mlperf-reconciler/v1",
     "kind": "Submission",
@@ -148,8 +141,8 @@ _ROUNDS_OF_REPAIR = 8
 
 
 def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
-    """The document as far as it is right, and everything wrong with it. With ``complete`` false some file could not be
-    read, and missing values are not reported, since they may be there."""
+    """Return the valid part of the document, and all problems. If ``complete`` is False, some files could not be read,
+    and missing values are not reported, since those files may contain them."""
     document = convert_plain(root)
     problems: list[Problem] = []
     for attempt in range(_ROUNDS_OF_REPAIR):
@@ -167,7 +160,7 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
 
 
 def is_misspelt(where: Location, root: MapNode) -> bool:
-    """True for a name that is missing, and there under one that is said to be wrong."""
+    """Return True if a missing name is present under a spelling that is reported as wrong."""
     holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
     if not isinstance(holder, MapNode) or group is None:
         return False
@@ -175,7 +168,7 @@ def is_misspelt(where: Location, root: MapNode) -> bool:
     return any(name not in valid and find_nearest(name, valid) == where[-1] for name in holder.items)
 
 
-_HEADER = ("apiVersion", "kind")  # checked file by file, see ``merging``
+_HEADER = ("apiVersion", "kind")  # checked for each file, see ``loading``
 
 
 def _repair(document: Any, where: Location, *, missing: bool) -> None:
@@ -192,7 +185,7 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
 
 
 def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
-    """Find the place of the last name of ``where``, and its value; for an absent one, that of its holder's name."""
+    """Find the places of the last name of ``where`` and of its value; if it is missing, those of the enclosing name."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
     for part in where:
@@ -233,7 +226,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
 
 
 def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] | None:
-    """A comma between thousands, as in {target_qps: 1,000}: YAML ends the value there, and reads a name."""
+    """Explain a comma between thousands, as in {target_qps: 1,000}: YAML ends the value there, and reads a name."""
     holder = find_node(root, where[:-1])
     if not where[-1].isdecimal() or not isinstance(holder, MapNode):
         return None
@@ -247,7 +240,7 @@ def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] 
 
 
 def show_example(name: str) -> str:
-    """A setting as it may be written."""
+    """Return an example of a setting."""
     example = _EXAMPLES.get(name, "…")
     inner = ", ".join(f"{key}: {value}" for key, value in example.items()) if isinstance(example, dict) else ""
     return f"'{name}: {{{inner}}}'" if inner else f"'{name}: {example}'"
@@ -271,7 +264,7 @@ def _inside(where: Location, value: Any) -> str:
 
 
 def _unknown(where: Location) -> tuple[str, str]:
-    """The message and fix for a name that its group does not have."""
+    """Return the message and fix for a name that its group does not define."""
     name = where[-1]
     group = _group_at(where[:-1])
     valid = _names(group) if group is not None else []
@@ -310,14 +303,14 @@ def _names(group: type[Group]) -> list[str]:
 
 
 def refuses_variables(where: Location) -> bool:
-    """True for a field whose type does not take environment variables. A value in the place of a group, or below a name
-    that its group does not have, is wrong for another reason."""
+    """Return True for a field whose type does not accept environment variables. A value in place of a group, or below
+    an unknown name, is reported elsewhere."""
     kind, marks = _find_type(where)
     return kind is not None and not _is_group(kind) and MAY_NAME_VARIABLES not in marks
 
 
 def _group_at(where: Location) -> type[Group] | None:
-    """The model that reads the group at ``where``; None when there is none with fixed names."""
+    """Return the model for the group at ``where``; None if no group with fixed names is there."""
     kind, _ = _find_type(where)
     return kind if _is_group(kind) else None
 
@@ -327,7 +320,7 @@ def _is_group(kind: Any) -> bool:
 
 
 def _find_type(where: Location) -> tuple[Any, tuple[Any, ...]]:
-    """The type of the field at ``where``, and what its declaration adds to it; None where there is no such field."""
+    """Return the type of the field at ``where``, and the marks in its declaration; None if there is no such field."""
     kind: Any = models.Document
     marks: tuple[Any, ...] = ()
     for part in where:

@@ -26,7 +26,7 @@ from typing import BinaryIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reconciler.errors import RepositoryError
+from reconciler.errors import RepositoryError, suggest_nearest
 from reconciler.storage.git_index import PrivateIndex, end_killed_commits, open_private_index, refuse_disk
 from reconciler.storage.git_process import (
     GitAnswer,
@@ -86,10 +86,12 @@ def initialise(root: Path, *, own: bool = False) -> bool:
 
 
 def _initialise(folder: Path, *options: str) -> None:
-    answer = ask(folder, "init", *options)
+    chosen = ask(folder, "config", "--get", "init.defaultBranch").text or "main"  # as GitHub's and the guides' branch
+    command = ("-c", f"init.defaultBranch={chosen}", "init", *options)
+    answer = ask(folder, *command)
     if answer.status:
         refuse_disk(answer.error, folder, folder)
-        answer = ask(folder, "init", *options)  # git gives no reason if a single write fails
+        answer = ask(folder, *command)  # git gives no reason if a single write fails
     answer.require("git init", "fix what git reports, or install git, and run again")
 
 
@@ -243,7 +245,8 @@ def resolve(root: Path, name: str) -> str:
     # A clone of one branch creates no remote branch for others unless the command names it.
     wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
     deepen = "--depth=1 " if is_shallow(root) else ""
-    raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}")
+    here = f"{suggest_nearest(name, list_refs(root))}`git branch --all` lists the branches"
+    raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}" if known else here)
 
 
 def merge_base(root: Path, one: str, other: str) -> str | None:
@@ -476,6 +479,12 @@ def find_branch(root: Path) -> str:
 def resolve_commit(root: Path, name: str) -> str:
     """Return the commit of a ref, "" if there is none."""
     return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").text
+
+
+def find_main_branch(root: Path) -> str | None:
+    """Return the branch that others merge into: the remote's, else this clone's; None if it has neither."""
+    usual = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+    return next((name for name in usual if resolve_commit(root, name)), None)
 
 
 def is_ancestor(root: Path, one: str, other: str) -> bool:

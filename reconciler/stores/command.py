@@ -127,7 +127,12 @@ def add_transfer_options() -> list[click.Parameter]:
     return [
         click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]..."),
         click.Option(
-            ["--parallel"], type=click.IntRange(1, 64), default=4, show_default=True, help="Objects under way at once."
+            ["--parallel"],
+            type=click.IntRange(1, 64),
+            default=4,
+            show_default=True,
+            metavar="N",
+            help="How many objects to copy at once.",
         ),
         click.Option(["--dry-run"], is_flag=True, help="Only say what would be copied."),
         click.Option(
@@ -177,7 +182,7 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
             sweep_folders((paths.work,))
             yield PauseWhileTimed()
     except LockedError as error:
-        what = "a timed run, or another transfer, is under way on this machine"
+        what = "a timed run or another transfer is running on this machine"
         raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
 
 
@@ -219,7 +224,7 @@ def carry_out(
                 transfer.report = report
                 ended = move()
         except KeyboardInterrupt:
-            say("Interrupted. What was copied stays; the same command goes on from there.", err=True)
+            say("Interrupted. Copied objects are kept; run the same command again to continue.", err=True)
             return INTERRUPTED
     transfer_report = TransferReport(
         command, show_embargo(store.name), show_embargo(store.url), (*ended, *rest), dry_run

@@ -207,7 +207,7 @@ def _store_error(url: str, error: Exception) -> StoreError:
     if isinstance(error, OSError) and url.partition(":")[0] in _LOCAL and can_explain(error):
         refused = explain_storage_error(error, url)
         return StoreError(refused.message, fix=refused.fix)
-    fix = "the same command goes on where this one ended, once the store answers"
+    fix = "run the same command again once the store answers; it continues"
     return StoreError(f"{url} does not answer: {said}", fix=fix)
 
 

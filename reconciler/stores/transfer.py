@@ -136,11 +136,11 @@ def list_push_due(
         elif item.sha256 in there:
             rest.append(
                 TransferResult(
-                    item, TransferStatus.WRONG, "different bytes are there under its name, and it is not here either"
+                    item, TransferStatus.WRONG, "the store has other bytes under its name, and there is no local copy"
                 )
             )
         else:
-            rest.append(TransferResult(item, TransferStatus.ABSENT, "it is neither here nor there"))
+            rest.append(TransferResult(item, TransferStatus.ABSENT, "neither this machine nor the store has it"))
     return due, rest, there
 
 
@@ -329,4 +329,4 @@ def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
         elif time.monotonic() - since > transfer.patience:
             transfer.stopped.set()
             problem = f"{transfer.remote.url}: hardly a byte has passed for {transfer.patience:g} s"
-            raise StoreError(problem, fix="the same command goes on from there, once the store answers")
+            raise StoreError(problem, fix="run the same command again once the store answers; it continues")

@@ -1,5 +1,5 @@
-"""The submission tree as a pure function: takes a submission's values and a ruleset, gives paths and their content.
+"""The submission tree as a pure function: takes a submission's values and a ruleset, returns paths and their content.
 
-Content that is in storage is named by digest, never read. Must not write to disk, and must not look at a clock, a
-host name, the environment or git.
+Content in storage is referred to by digest and never read. Must not write to disk or use the clock, host name,
+environment or git.
 """

@@ -1,4 +1,4 @@
-"""From desired resources and the published records to the content of the tree."""
+"""Collect the tree's content from desired resources and published records."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from harness.catalog import BACKENDS
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Chosen
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY, TRUNCATED
+from reconciler.loadgen.settings import DECLARED
 from reconciler.resource.canonical import is_digest
 from reconciler.resource.decisions import Acceptance
 from reconciler.resource.kinds import Address, Cell, Kind
@@ -31,6 +31,8 @@ from reconciler.resource.settings import (
     BUILD,
     COMMAND,
     HARNESS,
+    MAXIMUM,
+    MINIMUM,
     SERVICE,
     CellSettings,
     SubmissionSettings,
@@ -57,17 +59,17 @@ from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
-# The folder of a compliance test: what its verification script leaves there, and what the script forgets.
+# Folder of a compliance test: the files from its verification script, and those that the script does not write.
 
-# Reports of TEST01's fallback, which are in the folder of the answers.
+# Reports of TEST01's fallback; they belong in the folder of the answers.
 _REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 
 def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
-    """{path below the test's folder: content} from the artifacts of a test's run and of its verdict.
+    """{path below the test's folder: content}, from the artifacts of a test's run and its verdict.
 
-    The answers are truncated as the submission rules say, and accuracy.txt carries their hash: no script writes that
-    file for TEST01, though truncation and the checkers want it.
+    The answers are truncated as required by the submission rules, and accuracy.txt contains their hash. For TEST01,
+    truncation and the checkers need this file, but no script writes it.
     """
     files: dict[str, Content] = {}
     for name, content in verdict.items():
@@ -86,15 +88,15 @@ def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogR
     return files
 
 
-# documentation/calibration.md as far as records have it: what calibrated each published model, and how.
+# documentation/calibration.md, from the records: how each published model was calibrated.
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
-_TOLD = ("document", "comparison", "scores")  # inputs of a model: shown in full, or of no concern here
+_TOLD = ("document", "comparison", "scores")  # a model's inputs that are rendered separately or not relevant here
 
 
 class Calibration(Struct, frozen=True):
-    """``precision``: of the engine or the run. ``settings``: with which the model was made. ``made``: the facts of its
-    record about the quantization; ``source``: the digest of the file that was quantized."""
+    """Calibration of a model. ``precision``: of the engine or the run. ``settings``: the model's settings. ``made``:
+    its record's facts about the quantization; ``source``: digest of the file that was quantized."""
 
     cells: tuple[str, ...]
     benchmark: str
@@ -105,7 +107,7 @@ class Calibration(Struct, frozen=True):
 
 
 def render_calibration(found: Iterable[Calibration]) -> bytes:
-    """A section for each model, in the order of the benchmarks."""
+    """Render a section for each model, in the order of the benchmarks."""
     parts = ["# Calibration", ""]
     for item in sorted(join_alike(found), key=lambda item: (item.benchmark, item.cells)):
         parts += [f"## {item.benchmark}", "", f"Of {join_listing(list(item.cells))}.", "", *_render(item), ""]
@@ -113,7 +115,7 @@ def render_calibration(found: Iterable[Calibration]) -> bytes:
 
 
 def join_alike(found: Iterable[Calibration]) -> list[Calibration]:
-    """Cells of a benchmark of whose models the document says the same share a section."""
+    """Join a benchmark's cells whose models have the same text into one section."""
     groups: dict[tuple[str, ...], list[Calibration]] = {}
     for item in found:
         groups.setdefault((item.benchmark, *_render(item)), []).append(item)
@@ -128,7 +130,7 @@ def _render(item: Calibration) -> Sequence[str]:
     lines += [f"- Source of the weights: SHA-256 `{item.source}`"] if item.source else []
     lines += [f"- `model.settings.{name}`: {value}" for name, value in sorted(item.settings.items())]
     lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(_select_plain(item.made).items())]
-    document = str(item.made.get("document", "")).partition("\n")[2].strip()  # its own title is that of this file
+    document = str(item.made.get("document", "")).partition("\n")[2].strip()  # this file has its own title
     if not item.made:
         return [*lines, *([""] if lines else []), _AS_IS if not item.settings else "Nothing is calibrated."]
     return [*lines, *(["", document] if document else [])]
@@ -154,10 +156,7 @@ _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.pat
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_SHOWN = (
-    *("engine.", "run.", "compliance.", "target_", "min_", "max_"),
-    *(keys.PERFORMANCE_SAMPLE_COUNT, keys.ACCURACY_SAMPLE_COUNT),
-)
+_SHOWN = ("engine.", "run.", "compliance.", *DECLARED, MINIMUM, MAXIMUM)
 
 
 def assemble(
@@ -169,9 +168,9 @@ def assemble(
     accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
     kept: Mapping[Cell, Chosen] = MappingProxyType({}),
 ) -> SubmissionContent:
-    """``chosen`` holds publishable cells only. Every system with a publishable cell gets its description. ``sources``:
-    where code and documents are read. Of ``accepted`` cells the settings are shown with which they were
-    measured. ``kept``: declared cells whose files stay as they are, so that only what they share is made."""
+    """Assemble a submission. ``chosen``: publishable cells only. Every system with a publishable cell gets its
+    description. ``sources``: reads code and documents. ``accepted``: cells shown with the settings they were measured
+    with. ``kept``: declared cells whose files stay unchanged, so only shared files are made for them."""
     submission = desired.submission
     cells = tuple(_cell(cell, desired, chosen, load_record, load_bytes, sources, accepted) for cell in sorted(chosen))
     present = {*(cell.cell for cell in cells), *kept}
@@ -197,7 +196,7 @@ def assemble(
 def collect_published_code(
     declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str], sources: Sources
 ) -> dict[str, dict[str, bytes]]:
-    """{benchmark: files of its src folder}, of those that declare code."""
+    """Return {benchmark: files of its src folder} for benchmarks that declare code."""
     return {name: sources.list_files(declared[name]) for name in sorted(benchmarks) if name in declared}
 
 
@@ -208,8 +207,8 @@ def _collect_kept_code(
     load_bytes: Callable[[LogRef], bytes],
     accepted: Mapping[Cell, Acceptance],
 ) -> Iterator[CellCode]:
-    """Collect the code of cells whose benchmark does not say what to publish instead. One archive is unpacked once. Of
-    ``accepted`` cells, as in ``assemble``."""
+    """Collect the code of cells whose benchmark does not declare what to publish. Each archive is unpacked once.
+    ``accepted``: as in ``assemble``."""
     submission = desired.submission
     unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
     for cell in sorted(chosen):
@@ -245,15 +244,15 @@ def _describe_submission(submission: SubmissionSettings, settings: CellSettings)
 
 
 def _describe_system(system: SystemSettings) -> dict[str, Any]:
-    """What a spec says of a system, without how this one was reached and metered."""
+    """Return the system as a spec describes it, without how it is reached and its power is metered."""
     values = {name.removeprefix("system."): value for name, value in sorted(system.values.items())}
     found = _nest({n: v for n, v in values.items() if n in ("category", "status") or n.startswith("hardware.")})
     return found | ({"description": dict(system.description)} if system.description else {})
 
 
 def _nest_settings(settings: CellSettings) -> dict[str, Any]:
-    """Nest the settings that decide how a cell is measured as a spec has them, with units. A location of this machine
-    alone is a variable of the environment."""
+    """Nest the settings that decide how a cell is measured as in a spec, with units. Locations that exist only on this
+    machine become environment variables."""
     found: dict[str, Any] = {}
     for name, value in sorted(settings.values.items()):
         if not name.startswith((*_SHOWN, *_REPEATED)) or name.endswith(".looked_for"):
@@ -277,7 +276,8 @@ def _name_location(name: str, location: str) -> str:
 
 
 def _list_places(settings: CellSettings) -> dict[str, str]:
-    """List where a spec expects code of the runs, in the order in which it is kept, and the part of the kept files."""
+    """List the locations where a spec expects the runs' code, in storage order, with the corresponding part of the kept
+    files."""
     written = {new: old for old, new in _RENAMED.items()}
     names = {written.get(name, name): part for name, part in PLACES.items()}
     if COMMAND not in settings:
@@ -290,7 +290,7 @@ def _list_places(settings: CellSettings) -> dict[str, str]:
 
 
 def _nest(values: Mapping[str, object]) -> dict[str, Any]:
-    """{"engine.batch_size": 8} as {"engine": {"batch_size": 8}}. Names in a free group may have dots."""
+    """Convert {"engine.batch_size": 8} to {"engine": {"batch_size": 8}}. Names in a free group may contain dots."""
     nested: dict[str, Any] = {}
     for name, value in values.items():
         free = _FREE.fullmatch(name)
@@ -298,7 +298,7 @@ def _nest(values: Mapping[str, object]) -> dict[str, Any]:
         at = nested
         for group in groups:
             if not isinstance(at.get(group), dict):
-                at[group] = {}  # after the mark that a group is written
+                at[group] = {}  # replaces the value that marks the group as present
             at = at[group]
         at[last] = _write_value(name, value, is_free=free is not None)
     return nested
@@ -321,8 +321,8 @@ def _write_value(name: str, value: object, *, is_free: bool) -> object:
 
 
 def list_extras(settings: CellSettings) -> tuple[str, ...]:
-    """List the extras of this project that the backend, the one that makes its engines, and the benchmark of a cell
-    need."""
+    """List this project's extras required by a cell's backend, the backend that makes its engines, and its
+    benchmark."""
     backend = BACKENDS.get(settings.backend)
     option = backend.engine.get("made_by") if backend else None
     maker = BACKENDS.get(settings.get_text("engine.options.made_by", option.default)) if option else None
@@ -332,7 +332,7 @@ def list_extras(settings: CellSettings) -> tuple[str, ...]:
 
 
 def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None) -> dict[str, str]:
-    """List the files that a run read, and the sources of all it was made from, with their SHA-256."""
+    """List the files that a run read, and the sources of everything it depends on, with their SHA-256."""
     inputs = acceptance.inputs if acceptance else ()
     changed = {(name, item.after): item.before for _, name, item in inputs if is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
@@ -378,7 +378,7 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
         name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
         found[name] = sources.choose(bandwidth, "documents.bandwidth")
     if log := submission.checker_log:
-        with contextlib.suppress(ReconcilerError):  # a check of the tree without it writes it
+        with contextlib.suppress(ReconcilerError):  # a later check of the tree writes it if it is missing
             found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
     return found
 
@@ -386,8 +386,8 @@ def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, by
 def _derive_calibration(
     desired: Desired, chosen: Mapping[Cell, Chosen], load_record: Callable[[str], Record]
 ) -> dict[str, bytes]:
-    """The calibration document, where the spec names none and the records of all results that need one say it. Changes
-    of the weights by a command or by hand are in no record."""
+    """Derive the calibration document if the spec names none and the records of all results that need one describe it.
+    Changes to the weights by a command or by hand are not recorded."""
     submission = desired.submission
     bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
     if submission.calibration or not bound:
@@ -414,7 +414,7 @@ def _derive_calibration(
 
 
 def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record | None:
-    """That of its engine, or the one that it ran itself."""
+    """Find the record of its engine's model, or of the model that it ran directly."""
     engine = timed.upstream.get("engine")
     holder = load_record(engine) if engine else timed
     model = holder.upstream.get("model")
@@ -424,7 +424,7 @@ def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record |
 def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
     original = sources.choose(system.original, f"original of {name}") if system.original else b""
     nameplate = sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
-    nodes = group_node_types(dict(sorted(system.values.items())))  # whatever the order in which they were written
+    nodes = group_node_types(dict(sorted(system.values.items())))  # independent of the order in which they were written
     return SystemContent(name, division, system.category, system.status, system.description, original, nameplate, nodes)
 
 
@@ -460,12 +460,12 @@ def _cell(
         performance={name: performance[name] for name in shown.performance},
         accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),
         accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
-        # Texts keep every byte: what is not UTF-8 comes out as it went in.
+        # Preserve every byte of a text, even if it is not UTF-8.
         accuracy_text=load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
         compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
         configuration=performance[shown.configuration] if shown.configuration else None,
         format=form.NAME,
-        code=_code(settings),
+        code=describe_code(settings),
         power=_power(settings, performance, sources),
         inferred_from=source,
         rehearsal=REHEARSAL in timed.marks,
@@ -475,7 +475,7 @@ def _cell(
 
 
 def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
-    """Files in folders of a score: what the round wants to see of the answers, such as images."""
+    """List the files in folders of a score: answers that the round requires, such as images."""
     return {name: file for name, file in score.items() if "/" in name}
 
 
@@ -485,7 +485,7 @@ def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[
 
 
 def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: Sources) -> Files:
-    """Find the power of the published run, where it was measured; else the folder that the spec names."""
+    """Return the power files of the published run if power was measured, else the folder declared in the spec."""
     measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
     if measured:
         return measured
@@ -494,7 +494,7 @@ def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: S
 
 
 def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:
-    """The settings of the very runs that are published, whatever is asked for now."""
+    """Return the settings of the published runs, even if the spec has changed since."""
     if acceptance is None:
         return settings
     before = {name: item.before for _, name, item in acceptance.inputs if name.startswith(_SHOWN)}
@@ -502,7 +502,7 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
 
 
 def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
-    """List the tests that a performance run brought: their verdicts, which the checker reads."""
+    """List the tests included in a performance run: their verdicts, which the checker reads."""
     if not folder:
         return {}
     brought = {PurePosixPath(name): ref for name, ref in performance.items()}
@@ -511,13 +511,13 @@ def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, 
 
 
 def _source(desired: Desired, result: Address) -> Cell | None:
-    """The cell from which one is inferred: that of the runs its result is made from."""
+    """Return the cell that a result is inferred from: the one whose runs it uses."""
     found = next((a.cell for a in desired.by_address[result].upstream if a.cell is not None), None)
     return None if found == result.cell else found
 
 
 def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, Files]:
-    """Imported tests are shown as they came, own ones with the verdict's files."""
+    """Show imported tests unchanged, and own tests with the verdict's files."""
     verdicts = dict(records.verdicts)
     found: dict[str, Files] = {}
     for name, identity in records.tests:
@@ -526,17 +526,22 @@ def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[s
     return found
 
 
-def _code(settings: CellSettings) -> str:
+def describe_code(settings: CellSettings) -> str:
+    """Describe where the code of a cell's benchmark is, for the README of src/<benchmark>."""
     command = settings.command
     if command:
         return f"`{PurePosixPath(settings.harness_code or command[0]).name}`, a command of the submitter's"
-    path, name = settings.benchmark_path, settings.benchmark_code
-    # A path outside the repository would be one machine's own; its file name is all that others can use.
-    return f"`{PurePosixPath(path).name}`" if path else f"`harness/benchmarks/{name}.py` of mlperf-reconciler"
+    # A path outside the repository exists on one machine only; only its file name is useful to others.
+    if path := settings.benchmark_path:
+        return f"`{PurePosixPath(path).name}`"
+    benchmark = BENCHMARKS.get(settings.benchmark_code)
+    if benchmark is None or benchmark.elsewhere:
+        return "the submitter's own code, which is not part of mlperf-reconciler"
+    return f"`harness.benchmarks.{benchmark.module}` of mlperf-reconciler"
 
 
 def _measurements(settings: CellSettings) -> dict[str, Any]:
-    """The declared fields, over what the settings themselves say."""
+    """Return the declared fields, which override those derived from the settings."""
     path = settings.model_path
     own = {
         "weight_data_types": settings.get("engine.precision"),

@@ -1,4 +1,4 @@
-"""Content of a submission tree: values, and references to bytes that are in storage."""
+"""Content of a submission tree: values, and references to bytes in storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from reconciler.resource.kinds import Cell
 
 
 class LogRef(Struct, frozen=True, order=True):
-    """Bytes in storage by their SHA-256 (hexadecimal); ``size`` in bytes. They are copied into the tree unchanged."""
+    """Bytes in storage, identified by SHA-256 (hexadecimal); ``size`` in bytes. They are copied into the tree
+    unchanged."""
 
     sha256: str
     size: int
@@ -20,11 +21,11 @@ class LogRef(Struct, frozen=True, order=True):
 
 Content = bytes | LogRef
 Files = Mapping[str, Content]
-Rendered = tuple[str, Content]  # a path in the tree with "/", and what is there
+Rendered = tuple[str, Content]  # a path in the tree with "/", and its content
 
 
 class AccuracyLog(Struct, frozen=True):
-    """mlperf_log_accuracy.json: ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
+    """mlperf_log_accuracy.json. ``original`` stays in storage and gives the hash line; ``kept`` is its truncated form
     (``reconciler.loadgen.log_files.truncate_text``), which goes into the tree."""
 
     original: LogRef
@@ -34,18 +35,17 @@ class AccuracyLog(Struct, frozen=True):
 class CellContent(Struct, frozen=True):
     """One scenario folder.
 
-    ``official``: the benchmark it is entered as (in open the cell's own name may be the submitter's). ``measurements``:
-    the fields of measurements.json. ``user_conf``: the conf of the very run that is published. ``performance`` and
+    ``official``: the benchmark it is entered as (in open, the cell's own name may be the submitter's).
+    ``measurements``: the fields of measurements.json. ``user_conf``: the published run's conf. ``performance`` and
     ``accuracy``: the logs of run_1 and of the accuracy run by file name, without the accuracy log itself.
     ``accuracy_text``: the scorer's output, without a hash line. ``settings``: resolved settings for README.md, as text.
     ``format``: of its results. Those of the endpoints harness have neither user.conf nor accuracy log; their
-    ``configuration`` is config.yaml of the performance run, ``performance`` and ``accuracy`` hold its JSON, and
-    ``compliance`` {"audit": its tests' files}.
-    ``code``: where the code is, one line of Markdown. ``compliance``: {test: {path below it: content}}.
-    ``power``: files of a power measurement by their path below performance/. ``inferred_from``: the cell whose
-    runs these are. ``rehearsal``: these runs are no result, and the cell's files say so. ``point``: of a cell of
-    another program than MLPerf Inference, what that program describes.
-    ``requirements``: what was installed where its performance run's code ran, as pip writes it.
+    ``configuration`` is the performance run's config.yaml, ``performance`` and ``accuracy`` contain its JSON, and
+    ``compliance`` {"audit": its tests' files}. ``code``: location of the code, one line of Markdown. ``compliance``:
+    {test: {path below it: content}}. ``power``: files of a power measurement by their path below performance/.
+    ``inferred_from``: the cell whose runs these are. ``rehearsal``: these runs are not results, and the cell's files
+    state this. ``point``: for another program than MLPerf Inference, that program's description of the cell.
+    ``requirements``: packages installed for the performance run, in pip's format.
     """
 
     cell: Cell
@@ -69,10 +69,10 @@ class CellContent(Struct, frozen=True):
 
 
 class SystemContent(Struct, frozen=True):
-    """One systems/<name>.json. ``description`` holds what the user declared, field by field; fields that the tool knows
-    (division, submitter, status, system_type) are not taken from it. ``original``: the file as it was published before,
-    whose bytes are kept where it says the same; ``nameplate``: systems/<name>_power.yaml; b"" for none. ``nodes``: what
-    each type of node has of its own, by its name, where there are several."""
+    """One systems/<name>.json. ``description``: the user's declared fields, except those that the tool knows (division,
+    submitter, status, system_type). ``original``: the previously published file, whose bytes are kept if it states the
+    same; ``nameplate``: systems/<name>_power.yaml; b"" for none. ``nodes``: the fields specific to each type of node,
+    by its name, if there are several types."""
 
     name: str
     division: str
@@ -85,12 +85,12 @@ class SystemContent(Struct, frozen=True):
 
 
 class CellCode(Struct, frozen=True):
-    """Code of a cell's published run. ``official``: as of its content. ``files``: the code that the run kept, by name
-    below src/<benchmark>, without what the spec excludes. ``excluded``: how many files those are. ``tool``: what made
-    the record. ``submission``, ``system``, ``settings``: what a spec says of them, nested, with units and without what
-    is only on the machine that measured. ``places``: where the spec expects code, and the folder of it in ``files``.
-    ``extras``: of this project, which the run needs. ``digests``: SHA-256 by name of the files of dataset, model and
-    engine. ``lists_software``: the README.md of its results does."""
+    """Code of a cell's published run. ``official``: as in ``CellContent``. ``files``: the code kept by the run, by name
+    below src/<benchmark>, without the files excluded by the spec. ``excluded``: number of those files. ``tool``: the
+    program that made the record. ``submission``, ``system``, ``settings``: their part of a spec, nested, with units and
+    without what exists only on the machine that measured. ``places``: where the spec expects code, and its folder in
+    ``files``. ``extras``: this project's extras that the run needs. ``digests``: SHA-256 by name of the files of
+    dataset, model and engine. ``lists_software``: the README.md of its results lists the software."""
 
     cell: Cell
     official: str
@@ -110,9 +110,9 @@ class SubmissionContent(Struct, frozen=True):
     """Everything that one submitter enters.
 
     ``code``: files of src/<benchmark> by benchmark folder, in every division that enters it, whatever its runs kept;
-    ``kept_code``: of the cells whose runs kept theirs. A README.md is added where none is given. ``documents``: files
-    below the submitter's folder, as documentation/calibration.md; ``official_only``
-    names those that the open division does not carry.
+    ``kept_code``: of cells whose runs kept their code. A README.md is added if there is none. ``documents``: files
+    below the submitter's folder, such as documentation/calibration.md; ``official_only``: those that the open division
+    omits.
     """
 
     submitter: str

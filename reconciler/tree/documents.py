@@ -1,4 +1,4 @@
-"""The JSON and Markdown files that are written here rather than copied: their fields, order and text."""
+"""JSON and Markdown files generated here rather than copied: their fields, order and text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reconciler.tree.content import CellContent, SystemContent
 
 
 def collect_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
-    """The system description: the round's mandatory fields in its order, "" where nothing was declared, then the rest
-    by name. ``is_network`` is left out unless declared: its mere presence means the network division."""
+    """Return the system description: the round's mandatory fields in its order, "" if not declared, then the rest by
+    name. ``is_network`` is left out unless declared: its mere presence means the network division."""
     known = {
         "division": system.division,
         "submitter": submitter,
@@ -34,14 +34,14 @@ def collect_system_fields(system: SystemContent, submitter: str, ruleset: Rulese
 
 
 def render_description(system: SystemContent, submitter: str, ruleset: Ruleset) -> bytes:
-    """systems/<name>.json: the original's bytes where it says what the spec says."""
+    """Render systems/<name>.json: the original's bytes if it states the same as the spec."""
     rendered = encode_json(collect_system_fields(system, submitter, ruleset))
     stated = read_statements(system.original) if system.original else None
     return system.original if stated is not None and stated == read_statements(rendered) else rendered
 
 
 def read_statements(document: bytes) -> dict[str, str] | None:
-    """Read a JSON object: its values as text, without those that say nothing. None for anything else."""
+    """Read a JSON object: its values as text, without empty ones. None for anything else."""
     try:
         values = json.loads(document, object_pairs_hook=_refuse_doubles)
     except (ValueError, RecursionError):
@@ -53,7 +53,7 @@ def read_statements(document: bytes) -> dict[str, str] | None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that is there twice says two things, of which readers take one or the other."""
+    """A repeated name is ambiguous: readers use either the first or the last value."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a name is there twice")
@@ -61,20 +61,20 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
-    """The round's mandatory fields in its order, "" where nothing was declared, then the rest by name."""
+    """Return the round's mandatory fields in its order, "" if not declared, then the rest by name."""
     mandatory = list(ruleset.measurements_fields)
     rest = sorted(set(measurements) - set(mandatory))
     return {name: _text(measurements.get(name, "")) for name in [*mandatory, *rest]}
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:
-    """Indented JSON in the order given, ASCII only, so that no reader's locale matters."""
+    """Encode indented JSON in the given order, in ASCII only, so that it does not depend on the reader's locale."""
     return (json.dumps(document, indent=2, ensure_ascii=True) + "\n").encode("ascii")
 
 
 def render_cell_readme(content: CellContent, ruleset: Ruleset, runs: str) -> bytes:
-    """README.md of a scenario folder: what it is, how to run it again, how to audit it, and the settings of the run.
-    ``runs``: which files its runs left there, as Markdown."""
+    """Render a scenario folder's README.md: what it is, how to repeat and audit the run, and its settings. ``runs``:
+    the files of its runs, as Markdown."""
     cell = content.cell
     selectors = " ".join(
         f"{name}={value}"
@@ -135,14 +135,15 @@ def _render_requirements(requirements: tuple[str, ...]) -> str:
 
 
 def parse_requirements(readme: str) -> dict[str, str]:
-    """Normalised package → version, as README.md of a cell of ours lists what was installed."""
+    """Read normalised package → version from the list of installed packages in the README.md of a cell rendered
+    here."""
     listed = readme.partition("\n## Software\n")[2].partition("```\n")[2].partition("```")[0]
     pairs = (line.split("==") for line in listed.splitlines() if line.count("==") == 1)
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pairs}
 
 
 def render_built_in_conf(rules: BenchmarkRules, scenario: str) -> bytes:
-    """Render LoadGen's built-in configuration of a cell, in its own form: a file that rounds up to v4.1 want."""
+    """Render LoadGen's built-in configuration for a cell, in LoadGen's format. Rounds up to v4.1 require the file."""
     known = {name: rules.find_ruled_value(name, scenario) for name in rules.list_names(scenario)}
     values = {
         setting.name: ruled.value
@@ -156,7 +157,8 @@ def render_built_in_conf(rules: BenchmarkRules, scenario: str) -> bytes:
 
 
 def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
-    """README.md of src/<benchmark>: where the code is. ``notes`` are the distinct code lines of its cells."""
+    """Render README.md of src/<benchmark>: the location of the code. ``notes``: the distinct code lines of its
+    cells."""
     lines = "".join(f"- {note}\n" for note in notes)
     body = lines or "The results were made by the harness of mlperf-reconciler with its built-in benchmark code.\n"
     return f"# Code of {benchmark}\n\n{body}".encode()
@@ -174,7 +176,7 @@ def _cell_text(value: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Text as written, and counts as they are, but for 0: the checkers take the number 0 for an empty field."""
+    """Return nonzero counts as numbers and all else as text: the checkers treat the number 0 as an empty field."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value:

@@ -1,4 +1,4 @@
-"""Results of checking and verifying a tree: findings, and the facts of each result that reports show."""
+"""Results of checking and verifying a tree: findings, and the facts about each result that reports show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reconciler.resource.rules import Rule, Severity
 
 
 class Place(Struct, frozen=True):
-    """A file below the tree's root, and its 1-based line; 0: the file as a whole."""
+    """File below the tree's root and 1-based line; line 0 means the whole file."""
 
     file: str
     line: int = 0
@@ -18,11 +18,11 @@ class Place(Struct, frozen=True):
 
 
 class Complaint(Struct, frozen=True):
-    """Violation that a rule found. ``other``: the second place, with the contradicting value. ``mechanism``: the id of
-    the cause that the findings are grouped by, "" for that of the rule. ``doubt``: why a premise of the rule is not
-    shown; then it is a question. ``aspect``: what distinguishes it from other findings of its rule when those alike are
-    counted, as the key of a log. ``common``: how a tool or a machine would explain it, where several results of a
-    submitter have it; then they are one question."""
+    """Violation found by a rule. ``other``: the second place, with the contradicting value. ``mechanism``: id of the
+    cause that groups the finding, "" for the rule's. ``doubt``: why a premise of the rule is not shown, which makes it
+    a question. ``aspect``: distinguishes it from the rule's other findings when similar ones are counted, such as a
+    log's key. ``common``: explanation by a shared tool or machine; if several results of a submitter have it, they
+    become one question."""
 
     place: Place
     found: str
@@ -30,7 +30,7 @@ class Complaint(Struct, frozen=True):
     cause: str = ""
     fix: str = ""
     other: Place | None = None
-    severity: Severity | None = None  # where one case is milder than its rule
+    severity: Severity | None = None  # for cases that are milder than their rule
     mechanism: str = ""
     doubt: str = ""
     aspect: str = ""
@@ -38,9 +38,9 @@ class Complaint(Struct, frozen=True):
 
 
 class TreeFinding(Struct, frozen=True):
-    """A complaint with its rule and the cell it is about: division/system/benchmark/scenario, or as much of that as
-    applies. ``origin``: the spec line of the cell, where there is a spec. ``members``: those that it sums up, because
-    they are so many that their cause is probably not the submitter's."""
+    """Complaint with its rule and its cell: division/system/benchmark/scenario, or as much of that as applies.
+    ``origin``: the cell's line in the spec, if there is a spec. ``members``: the findings it summarises, because there
+    are so many that the submitter is probably not the cause."""
 
     rule: Rule
     submitter: str
@@ -51,7 +51,7 @@ class TreeFinding(Struct, frozen=True):
 
     @property
     def severity(self) -> Severity:
-        """A question where a premise is not shown, whatever the rule says."""
+        """Severity of the finding: a question if a premise is not shown, whatever the rule's severity."""
         return Severity.NOTE if self.complaint.doubt else self.complaint.severity or self.rule.severity
 
     @property
@@ -60,7 +60,7 @@ class TreeFinding(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """A result in numbers: ``metric`` in ``unit``, ``target`` as the log has it, ``conf_target`` as user.conf says.
+    """Numbers of a result: ``metric`` in ``unit``, ``target`` from the log, ``conf_target`` from user.conf.
     ``digests``: of its logs, by run. ``began``: seconds since 1970, UTC."""
 
     submitter: str
@@ -78,9 +78,9 @@ class Facts(Struct, frozen=True):
 
 
 class OfficialRun(Struct, frozen=True):
-    """One official checker: what it is, the commit it came from, how it ended, and where its output was saved.
+    """Run of an official checker: the checker, its commit, how it ended, and where its output was saved.
 
-    ``verdict``: "looks OK", "has errors" or "crashed"; ``cause``: why it crashed, as far as it can be seen.
+    ``verdict``: "looks OK", "has errors" or "crashed"; ``cause``: why it crashed, if known.
     """
 
     name: str
@@ -93,8 +93,8 @@ class OfficialRun(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Comparison that was not possible, and why. ``blind``: nothing of a run could be compared, so that its silence
-    says nothing."""
+    """Comparison that was not possible, and why. ``blind``: none of the run's data could be compared, so the absence of
+    findings means nothing."""
 
     submitter: str
     cell: str
@@ -104,7 +104,8 @@ class Gap(Struct, frozen=True):
 
 
 class TreeReport(Struct, frozen=True):
-    """``root`` as the user typed it; ``rounds`` and ``layouts`` that were seen; every finding in a fixed order."""
+    """Report on a tree. ``root``: as the user typed it; ``rounds`` and ``layouts`` found; all findings in a fixed
+    order."""
 
     root: str
     rounds: tuple[str, ...]
@@ -119,6 +120,7 @@ class TreeReport(Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """No error and no warning, no official checker that found or did otherwise, and no run left unseen."""
+        """True if there are no errors or warnings, no official checker failed or found errors, and no run was
+        unreadable."""
         good = all(run.verdict == "looks OK" for run in self.official) and not any(gap.blind for gap in self.gaps)
         return good and all(finding.severity is Severity.NOTE for finding in self.findings)

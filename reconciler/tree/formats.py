@@ -1,4 +1,4 @@
-"""How the runs of a cell are rendered, by the format of their results."""
+"""Rendering of a cell's runs, by result format."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from reconciler.tree.layout import Layout, MakePath
 
 
 class RenderedFormat(Protocol):
-    """``DESCRIBED``: what a cell's README.md says of the files of its runs."""
+    """Renderer for one result format. ``DESCRIBED``: text of a cell's README.md about the files of its runs."""
 
     DESCRIBED: str
 
     def render_runs(self, content: CellContent, ruleset: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-        """Render the files of a scenario folder other than its measurements and its README.md. ``at``: a path of the
+        """Render the files of a scenario folder except its measurements and its README.md. ``at``: makes a path in the
         layout."""
 
 
@@ -31,7 +31,7 @@ _OURS = (ACCURACY_LOG, ACCURACY_TEXT)
 
 
 class LoadGenRuns:
-    """LoadGen's files."""
+    """Renderer for LoadGen's files."""
 
     DESCRIBED = """\
 - performance run: `performance/run_1/`, with the settings in `user.conf`, which are those of this very run
@@ -60,7 +60,7 @@ class LoadGenRuns:
 
 
 def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Byte for byte as measured: a power session proves its files by their digests, LoadGen's own logs among them."""
+    """Keep every byte as measured: a power session lists the digests of its files, including LoadGen's own logs."""
     for name, file in content.power.items():
         log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
         if log is None:
@@ -72,7 +72,7 @@ def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rende
 
 
 def _hashed(text: str, digest: str) -> str:
-    """An imported accuracy.txt has its hash line already: then not a byte of it changes."""
+    """An imported accuracy.txt already has its hash line, so it is not changed."""
     return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 

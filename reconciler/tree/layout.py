@@ -1,4 +1,4 @@
-"""Layout of a submission. A layout is data, chosen by the ruleset's ``layout``."""
+"""Layout of a submission, as data chosen by the ruleset's ``layout``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reconciler.resource.kinds import Cell
 from reconciler.rules.ruleset import Ruleset
 
 CHECKER_LOG = "submission_checker_log.txt"  # in results/: the output of the official checker
-# Names that a folder may have: no separators, no blanks, no leading dot (the submission rules forbid both).
+# Valid folder names: no separators, spaces or leading dots (the submission rules forbid the last two).
 _NAME = re.compile(r"[A-Za-z0-9_+=,@#%~-][A-Za-z0-9_.+=,@#%~-]*")
 
 
 class Layout(Struct, frozen=True):
-    """Path templates below the tree's root. {division} and {submitter} are known everywhere; cells add {system},
-    {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place.
-    ``cell_file``: a file of a scenario folder, where its results have no run_1."""
+    """Path templates below the tree's root. {division} and {submitter} are always available; cells add {system},
+    {benchmark} and {scenario}; {test} is a compliance test, {file} a path below the place. ``cell_file``: a file of a
+    scenario folder, for results without run_1."""
 
     name: str
     system: str
@@ -43,7 +43,7 @@ class Layout(Struct, frozen=True):
 _CELL = "{division}/{submitter}/results/{system}/{benchmark}/{scenario}"
 _MEASUREMENTS = "{division}/{submitter}/measurements/{system}/{benchmark}/{scenario}"
 
-# Rounds from v6.0 on: everything of a cell in one folder, code in src.
+# Rounds from v6.0 on: all files of a cell in one folder, code in src.
 _V6 = Layout(
     name="v6",
     system="{division}/{submitter}/systems/{system}.json",
@@ -61,7 +61,7 @@ _V6 = Layout(
     power=f"{_CELL}/performance/{{file}}",
     cell_file=f"{_CELL}/{{file}}",
 )
-# Rounds up to v5.1: results, measurements, compliance and code apart.
+# Rounds up to v5.1: separate folders for results, measurements, compliance and code.
 _LEGACY = replace(
     _V6,
     name="legacy",
@@ -75,24 +75,24 @@ _LEGACY = replace(
 LAYOUTS: Mapping[str, Layout] = {layout.name: layout for layout in (_V6, _LEGACY)}
 
 
-# The path of a cell that a template of a layout gives, with the further names that the template wants.
+# Path of a cell from a layout's template, with the additional names in the template.
 MakePath = Callable[..., str]
 
 
 def name_folders(cell: Cell, official: str, ruleset: Ruleset) -> Cell:
-    """The cell as its folders are named. Where a division has no model_mapping.json, which would explain another name,
-    the benchmark's folder has the round's."""
+    """Return the cell with its folder names. In divisions without model_mapping.json, which would explain another name,
+    the benchmark's folder has the round's name."""
     return cell if ruleset.binds(cell.division, "model_mapping") else replace(cell, benchmark=official)
 
 
 @lru_cache(maxsize=4096)
 def is_portable(name: str) -> bool:
-    """True for a name that a submission tree can hold. Thousands of paths are made of the same few."""
+    """Return True for a name allowed in a submission tree. Thousands of paths consist of the same few names."""
     return _NAME.fullmatch(name) is not None
 
 
 def make_path(template: str, **names: str) -> str:
-    """Fill in a template. Every name must be one that a submission tree can hold; {file} may have folders."""
+    """Fill in a template. Every name must be allowed in a submission tree; {file} may contain folders."""
     for kind, name in names.items():
         parts = name.split("/") if kind == "file" else [name]
         for part in parts:

@@ -1,4 +1,4 @@
-"""Renders a submission: the same values give the same paths and bytes, on any machine, at any time."""
+"""Render a submission: the same values give the same paths and bytes, on any machine, at any time."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from reconciler.tree.documents import (
 from reconciler.tree.formats import find_rendered_format
 from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 
-# src/<benchmark>: the code that the published runs kept, and REPRODUCE.md, which says how an auditor uses it and from
-# which `adopt` takes how the cells were measured.
+# src/<benchmark>: the code kept by the published runs, and REPRODUCE.md. An auditor follows that file, and `adopt`
+# reads from it how the cells were measured.
 
 REPRODUCE = "REPRODUCE.md"
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
-_SHORT = 12  # characters of a digest that name a folder
-OF_BENCHMARK = ("as", "code", "model", "dataset")  # which a cell cannot have of its own
-# Settings that name code → where among the kept files it is.
+_SHORT = 12  # characters of a digest in a folder's name
+OF_BENCHMARK = ("as", "code", "model", "dataset")  # settings that a cell cannot have separately
+# Settings that refer to code → its location among the kept files.
 PLACES = {"code": "", "harness.code": "", "harness.service.code": "service/", "harness.build.code": "build/"}
 CONFIGS = "configs/"
-SCORER = "score/"  # the code of a harness that only scores
+SCORER = "score/"  # code of a harness that only scores
 _SECTION = re.compile(r"^## ", re.M)
 _PREFIX = re.compile(r"^Code: (?:`([^`\n]*)`|this folder), ", re.M)
 _SPEC = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
@@ -49,7 +49,7 @@ _DIGEST = re.compile(r"^([0-9a-f]{64})  (.+)$", re.M)
 
 
 class _Version(Struct, frozen=True):
-    """The code of some cells of a folder. ``prefix``: its place below the folder, "" at its top."""
+    """Code of some cells of a folder. ``prefix``: its location below the folder, "" at the top."""
 
     prefix: str
     files: Files
@@ -57,7 +57,7 @@ class _Version(Struct, frozen=True):
 
 
 def join_declared_code(benchmarks: Collection[str], submission: SubmissionContent) -> dict[str, Content]:
-    """The files of a folder that several benchmarks of the spec, on different systems, are entered as."""
+    """Join the code of several benchmarks of the spec that are entered as one, on different systems."""
     code: dict[str, Content] = {}
     for benchmark in sorted(benchmarks):
         for name, content in submission.code.get(benchmark, {}).items():
@@ -69,8 +69,8 @@ def join_declared_code(benchmarks: Collection[str], submission: SubmissionConten
 
 
 def place_kept_code(folder: str, cells: Sequence[CellCode], declared: Mapping[str, Content]) -> dict[str, Content]:
-    """The files of src/<folder>, REPRODUCE.md among them. Cells whose code has no two contents for one name share the
-    folder; else each version of the code has a folder of its own, named by its digest."""
+    """Return the files of src/<folder>, including REPRODUCE.md. Cells share the folder if no file name has two
+    contents; otherwise each version of the code gets a separate folder, named by its digest."""
     if not cells:
         return {}
     versions = _separate(cells, declared)
@@ -161,7 +161,7 @@ def _render_version(folder: str, version: _Version) -> list[str]:
 
 
 def _render_software(folder: str, cells: Sequence[CellCode]) -> Iterator[str]:
-    """Install what ran, version by version, as the README.md of a cell lists it: also what pip would not combine."""
+    """Install the versions listed in a cell's README.md exactly, including combinations that pip would reject."""
     for cell in [cell.cell for cell in cells if cell.lists_software][:1]:
         listed = f'"$SRC"/../../*/{shlex.quote(f"{cell.system}/{folder}/{cell.scenario}")}/README.md'
         yield f"grep -hE '^[^ ]+==[^ ]+$' {listed} | python -m pip install --no-deps -r /dev/stdin"
@@ -176,8 +176,8 @@ def _list_references(value: object) -> Iterator[Mapping[str, str]]:
 
 
 def _render_copies(version: _Version) -> Iterator[str]:
-    """Copy each part of the code to where the spec expects it: a file by its name, else the folder. A place within one
-    that was copied before has its files from there."""
+    """Copy each part of the code to where the spec expects it: a single file if its name matches, else the folder. Skip
+    a location inside one already copied, because its files are already there."""
     done: list[PurePosixPath] = []
     places = {at: part for cell in version.cells for at, part in cell.places.items()}
     for at, part in places.items():
@@ -203,7 +203,7 @@ def _quote(place: str) -> str:
 
 
 def _render_spec(cells: Sequence[CellCode]) -> Iterator[str]:
-    """The cells as a spec of their own. Settings that all cells of a benchmark have are written once."""
+    """Render the cells as a separate spec. Settings common to all cells of a benchmark are written once."""
     yield from ("apiVersion: mlperf-reconciler/v1", "kind: Submission", "metadata: {name: repeat}", "spec:")
     yield from (f"  {name}: {render_value(value)}" for name, value in cells[0].submission.items())
     yield "  systems:"
@@ -235,7 +235,7 @@ def _render_spec(cells: Sequence[CellCode]) -> Iterator[str]:
 
 
 def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
-    """One cell for each set of files that it ran with."""
+    """Return one cell for each set of files that was used."""
     return list({tuple(sorted(cell.digests.items())): cell for cell in reversed(cells)}.values())[::-1]
 
 
@@ -262,8 +262,8 @@ def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
 
 
 class Instructions(Struct, frozen=True):
-    """How to repeat a cell: its ``settings`` and the ``hardware`` of its system as a spec has them, the folder of its
-    code below that of the file, and the SHA-256 of the files that it ran with."""
+    """Instructions to repeat a cell: its ``settings`` and its system's ``hardware`` as in a spec, the folder of its
+    code below that of the file, and the SHA-256 of the files that it used."""
 
     settings: Mapping[str, object]
     hardware: Mapping[str, object]
@@ -272,7 +272,8 @@ class Instructions(Struct, frozen=True):
 
 
 def parse_reproduce(text: str) -> dict[tuple[str, str, str], Instructions]:
-    """By division, system and scenario. Nothing of sections without a spec, as early releases wrote them."""
+    """Parse instructions by division, system and scenario. Sections without a spec, as written by early releases, are
+    ignored."""
     found: dict[tuple[str, str, str], Instructions] = {}
     for section in _SECTION.split(text)[1:]:
         prefix, block = _PREFIX.search(section), _SPEC.search(section)
@@ -297,24 +298,24 @@ def parse_reproduce(text: str) -> dict[tuple[str, str, str], Instructions]:
 
 
 def _get_group(value: object, *names: str) -> Mapping[str, object]:
-    """A nested group; an empty one where there is none."""
+    """Return a nested group; empty if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
 def _drop_nothing(value: Any) -> Any:
-    """Without entries that say nothing."""
+    """Drop empty entries."""
     if isinstance(value, dict):
         return {name: _drop_nothing(item) for name, item in value.items() if item is not None}
     return [_drop_nothing(item) for item in value if item is not None] if isinstance(value, list) else value
 
 
 def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-    """Every file of the tree as (path with "/", content), sorted by path.
+    """Yield every file of the tree as (path with "/", content), sorted by path.
 
-    ReconcilerError when a name is not allowed in a tree, when two files claim one path, when a truncated accuracy log
-    is larger than the round allows, or when one folder is to be two benchmarks.
+    Raises ReconcilerError if a name is not allowed in a tree, if two files have the same path, if a truncated accuracy
+    log is larger than the round allows, or if one folder would be two benchmarks.
     """
     if ruleset.layout in PROGRAMS:
         yield from load_program(ruleset.layout).render(submission, ruleset)
@@ -332,7 +333,7 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
         yield (make_path(layout.system, **names), render_description(system, submission.submitter, ruleset))
-        if system.nameplate and CAPACITY in ruleset.power_fields:  # no earlier round knows the file
+        if system.nameplate and CAPACITY in ruleset.power_fields:  # earlier rounds do not have the file
             yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:
         yield from _cell(content, submission.submitter, layout, ruleset)
@@ -354,12 +355,12 @@ def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset
 
 
 def _marked(content: CellContent) -> dict[str, Any]:
-    """With the word by which everybody who checks the tree knows a rehearsal."""
+    """Add the field that identifies a rehearsal."""
     return {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
 
 
 def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
-    """Files that a division has once: code, documents and, in open, the model mapping."""
+    """Yield the files that a division has once: code, documents and, in open, the model mapping."""
     names = {"division": division, "submitter": submission.submitter}
     cells = [content for content in submission.cells if content.cell.division == division]
     folders: dict[str, list[CellContent]] = {}
@@ -387,7 +388,7 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
 
 
 def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
-    """{folder: official benchmark} for the folders that are named otherwise."""
+    """Return {folder: official benchmark} for folders with another name."""
     mapping: dict[str, str] = {}
     for content in sorted(cells, key=lambda content: content.cell):
         folder = content.cell.benchmark

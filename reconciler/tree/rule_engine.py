@@ -1,4 +1,4 @@
-"""Applies tables of rules: a rule is a function from a view to complaints, and each complaint becomes a finding."""
+"""Apply tables of rules: a rule is a function from a view to complaints, and each complaint becomes a finding."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from reconciler.tree.reading.unreadable_folders import UnreadableFolderError, no
 V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
-_ANY_ROUND = frozenset({"LoadGen", "ours"})  # sources whose demands do not change from round to round
+_ANY_ROUND = frozenset({"LoadGen", "ours"})  # sources whose demands are the same in every round
 INTERNAL = Rule(
     "internal.rule", "one of our rules could not be applied", ("ours",), proof="it is a bug of this program"
 )
 
 
 class About(Struct, frozen=True):
-    """Whom findings are about, and the spec line of it where there is a spec. ``known``: whether the rules of its
-    round are here."""
+    """Subject of findings: submitter and cell, and the spec line if there is a spec. ``known``: whether the round's
+    rules are available."""
 
     submitter: str
     cell: str
@@ -33,9 +33,9 @@ class About(Struct, frozen=True):
 
 
 def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]:
-    """Every complaint of every rule. A rule that fails on what someone's tree holds is a finding as well: the other
-    rules still apply, and the silence of this one must not pass for consent. A rule that meets a closed folder ends
-    there: the code that collects such folders reports them. In an unknown round only what holds in any is applied."""
+    """Yield a finding for every complaint of every rule. A rule that fails on a tree's content also gives a finding, so
+    that its silence does not count as approval; the other rules still apply. A rule stops at a closed folder, which is
+    reported separately. In an unknown round, only rules that apply to any round are used."""
     for rule, function in table:
         if not about.known and _ANY_ROUND.isdisjoint(rule.sources):
             continue
@@ -45,7 +45,7 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
         except UnreadableFolderError as error:
             pass_over(error)
-        except StorageError:  # of the disk, whichever rule met it
+        except StorageError:  # a storage problem, not the rule's
             raise
         except Exception as error:
             if isinstance(error, PermissionError) and error.filename and note_closed_folder(error.filename):
@@ -58,14 +58,14 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
 def compare_cells(
     applied: tuple[Rule, Callable[[V], Iterator[tuple[About, Complaint]]]], cells: V
 ) -> Iterator[TreeFinding]:
-    """Apply a rule that shows only when all cells of a tree are compared. It looks into its premises itself."""
+    """Apply a rule that compares all cells of a tree. It checks its own premises."""
     rule, find = applied
     for about, complaint in find(cells):
         yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
 
 
 def _ask_where_doubtful(rule: Rule, complaint: Complaint, view: object) -> Complaint:
-    """The complaint as it is where every premise of the rule is shown, else with the reason why one is not."""
+    """Return the complaint unchanged if every premise of the rule is shown, else with the reason for doubt."""
     if not complaint.doubt and complaint.severity is not Severity.NOTE:
         for premise in rule.premises:
             doubt = premise.find_doubt(complaint, view) if premise.find_doubt is not None else ""

@@ -1,6 +1,7 @@
-"""Published files that are no results: code, documents and power folders, read from where the spec says they are.
+"""Published files other than results: code, documents and power folders, read from the locations in the spec.
 
-Hidden files and ``__pycache__`` are left out; what a submission tree cannot hold is refused with the rule it breaks.
+Hidden files and ``__pycache__`` are left out; files not allowed in a submission tree are refused with the rule they
+violate.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ LARGEST = 50 * 1024 * 1024  # bytes of one file in a submission tree (submission
 _LEFT_OUT = ("__pycache__",)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
 _HEADER = b"SPDX-License-Identifier:"
-_HEAD = 4096  # bytes of a file in which its licence header is
+_HEAD = 4096  # bytes of a file that are searched for a licence header
 _CODE = frozenset({".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".sh", ".rs", ".go", ".java", ".js", ".ts"})
 
 
 class Sources(Protocol):
-    """Files that a spec names by paths relative to its repository. All raise ReconcilerError for a file that is not
-    there, or that a submission tree cannot hold."""
+    """Files named in a spec by paths relative to its repository. All methods raise ReconcilerError for a file that does
+    not exist, or that is not allowed in a submission tree."""
 
     def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """As ``list_published_files``."""
+        """Like ``list_published_files``."""
 
     def choose(self, path: str, what: str) -> bytes:
-        """As ``choose_published_file``."""
+        """Like ``choose_published_file``."""
 
 
 class DiskSources(Struct, frozen=True):
-    """``root``: the repository."""
+    """Files on disk. ``root``: the repository."""
 
     root: Path
 
@@ -47,8 +48,8 @@ class DiskSources(Struct, frozen=True):
 
 
 def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
-    """{name below src/<benchmark>: bytes} of files and folders. One folder's content is at the top; of several, each
-    keeps its own name. ReconcilerError names the first file that a submission tree cannot hold."""
+    """Return {name below src/<benchmark>: bytes} of files and folders. The content of a single folder is at the top;
+    several folders keep their names. ReconcilerError names the first file not allowed in a submission tree."""
     found: dict[str, bytes] = {}
     for path in paths:
         prefix = f"{path.name}/" if path.is_dir() and len(paths) > 1 else ""
@@ -61,14 +62,14 @@ def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
 
 
 def choose_published_file(path: Path, what: str) -> bytes:
-    """A single document. ``what`` names it in the error."""
+    """Read a single document. ``what`` is its name in the error message."""
     if not path.is_file():
         raise ReconcilerError(f"{what}: {path} is not there", fix="copy the file here, or correct the path in the spec")
     return _read(path, path.name)
 
 
 def find_unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Code files that carry no licence: no SPDX header, and no licence file in their folder or one above it."""
+    """Find code files without a licence: no SPDX header, and no licence file in their folder or one above it."""
     paths = {name: PurePosixPath(name) for name in sorted(files)}
     licensed = {path.parent for path in paths.values() if _LICENCE.fullmatch(path.name)}
     code = (name for name, path in paths.items() if path.suffix in _CODE and licensed.isdisjoint(path.parents))
@@ -91,7 +92,7 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_left_out(name: str) -> bool:
-    """True for files of a published folder that are left out."""
+    """Return True for files of a published folder that are left out."""
     return name.startswith(".") or name in _LEFT_OUT or name.endswith(".pyc")
 
 
@@ -101,7 +102,7 @@ def _read(path: Path, name: str) -> bytes:
 
 
 def refuse_unpublishable(path: str, name: str, size: int) -> None:
-    """ReconcilerError for a file that a submission tree cannot hold as ``name``."""
+    """Raise ReconcilerError for a file that is not allowed in a submission tree as ``name``."""
     if size > LARGEST:
         problem = f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB"
         raise ReconcilerError(problem, fix="publish where it can be had instead of the file")

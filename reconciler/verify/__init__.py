@@ -1,4 +1,5 @@
-"""Contradictions inside a submission tree that anyone made: takes a tree on disk, gives findings with both places.
+"""Contradictions in any submission tree: takes a tree on disk, returns findings with both places.
 
-The detail log says what really ran; all else is compared with it. Must not write, and knows no benchmark by name.
+The detail log shows what really ran; everything else is compared with it. Must not write or refer to a benchmark by
+name.
 """

@@ -1,4 +1,4 @@
-"""Causes of a user.conf that differs from its log: the likely mechanism, from what the tree shows."""
+"""Likely causes, from the tree's content, of differences between a user.conf and its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.tree.reading.values import number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.settings import ConfSetting
 
-# Audit runs of widespread submission code are started at these parts of the published Server target.
+# Widely used submission code starts audit runs at these fractions of the published Server target.
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
 _NEAR = Decimal("0.0005")
 _KEYS = {
@@ -31,17 +31,18 @@ _STREAMS = {
 }
 
 
-_COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # of the samples of a set
+_COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # counts of a dataset's samples
 
-# Settings that size a run without being measured: the expected rate of Offline, the expected latencies of the streams.
+# Settings that size a run without being measured: Offline's expected rate, the streams' expected latencies.
 _ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
-# Some submission code gathers the settings of all runs of a result in its user.conf: 55 findings of v2.1 were of such.
+# Some submission code collects the settings of all runs of a result in its user.conf. This caused 55 findings in v2.1.
 SAID_TWICE = "conf-said-twice"
 
 
 class ConfCause(Struct, frozen=True):
-    """``text``: one clause, "" where nothing fits. ``mechanism``: the id of the cause it is counted under."""
+    """Cause of a difference. ``text``: one clause, "" if no cause fits. ``mechanism``: the id of the cause it is
+    counted under."""
 
     text: str = ""
     mechanism: str = "conf-of-another-run"
@@ -72,11 +73,12 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
 
 
 def is_rounded(text: str, value: object, logged: str) -> bool:
-    """True where a conf's value is the logged one with fewer digits: ``text`` as written shows to which digit."""
+    """Return True if a conf's value is the logged one with fewer digits. ``text``: the value as written, which shows
+    the number of digits."""
     written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
-    unit = asked / written  # of a conf in milliseconds, nanoseconds
+    unit = asked / written  # nanoseconds, for a conf in milliseconds
     try:
         return (exact / unit).quantize(written, ROUND_HALF_EVEN) == written
     except (InvalidOperation, ZeroDivisionError):
@@ -84,8 +86,8 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """True for a count of the samples which the round's accuracy run answers, where the other runs have another set: a
-    result has one user.conf, which cannot have the counts of both."""
+    """Return True for a sample count of the round's accuracy run, if the other runs use another dataset. A result's
+    single user.conf cannot contain both counts."""
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (
@@ -95,8 +97,8 @@ def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
 
 
 def _find_earlier(view: CellView, setting: ConfSetting, logged: str) -> int:
-    """The line that states the logged value under the same name, before the one that decides; 0 for none. Of a file
-    whose lines are sorted as a program leaves them that gathers the settings of several runs, and no other."""
+    """Return the line before the effective one that sets the same name to the logged value; 0 for none. Applies only to
+    sorted files, which indicate a program that collects the settings of several runs."""
     written, asked, ran = parse_decimal(setting.line.text), parse_decimal(setting.value), parse_decimal(logged)
     if not written or asked is None or ran is None or setting.line.before is None or not _is_sorted(view):
         return 0
@@ -122,8 +124,8 @@ def _list_earlier(line: ConfValue) -> Iterator[ConfValue]:
 
 
 def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
-    """The run of this cell that was started with the conf's value, so that it may have been the last to write the file;
-    whether it is the accuracy run."""
+    """Find a run of this cell that was started with the conf's value and so may have been the last to write the file.
+    Also return whether it is the accuracy run."""
     runs: list[tuple[str, RunView | None]] = [
         *((name, run) for name, run in view.test_views.items() if not view.is_foreign(name)),
         ("the accuracy run", view.accuracy),

@@ -1,4 +1,4 @@
-"""The contradictions looked for within one scenario folder, by the format of its results."""
+"""Contradictions within one scenario folder, by result format."""
 
 from __future__ import annotations
 
@@ -36,17 +36,14 @@ from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.verify.verdicts import ANSWER_RULES, VERDICT_RULES
 
-# Statements of a verify file of TEST07, TEST08 or TEST09, against the verdict at its end. The official scripts and
-# our own verdicts print the figures that they compare.
-
 Stated = Mapping[str, tuple[int, Decimal]]  # figure → its line, its value
 _N = r"(\d{1,18}(?:\.\d{1,18})?)"
 _ROUNDED = Decimal("0.01")  # means are printed with two digits
 
 
 class _File(Struct, frozen=True):
-    """``figures``: how each is on a line of its own; ``needed``: the one without which nothing was compared, in
-    words."""
+    """Format of a test's verify file, which states the figures that its verdict compares. ``figures``: pattern of each
+    figure's line; ``needed``: the figure without which nothing was compared, and its description."""
 
     name: str
     figures: Mapping[str, re.Pattern[str]]
@@ -62,11 +59,11 @@ class _File(Struct, frozen=True):
     premises=(Premise("The file has one verdict, so that its figures are those of the pass."),),
 )
 def verify_stated(view: CellView) -> Complaints:
-    """The scripts of TEST07, TEST08 and TEST09 print what they compared before the verdict: a score below its
-    threshold, samples that differ, a mean length outside its bounds is no pass, and a pass without any of these a
-    warning. The round's own bounds apply to the closed division only. v6.0 published 128 of these tests, whose
-    figures all fit their verdicts. TEST06's script skips the first tokens in Offline alone: all 337 published verdicts
-    of other scenarios checked them.
+    """The scripts of TEST07, TEST08 and TEST09 print the figures that they compared before the verdict. A score below
+    its threshold, samples that differ, or a mean length outside its bounds contradict a pass; a pass that does not
+    state what it compared is a warning. The round's own bounds apply to the closed division only. The figures of all
+    128 such tests published in v6.0 match their verdicts. TEST06's script skips the first tokens only in Offline: all
+    337 published verdicts of other scenarios checked them.
     """
     for test, file in _FILES.items():
         if test not in view.files.tests:
@@ -100,7 +97,7 @@ def verify_stated(view: CellView) -> Complaints:
 
 
 def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
-    """Read the last of each: a scorer's report, which may say anything, comes before them."""
+    """Read the last value of each: a scorer's report, which may contain any text, comes before them."""
     found = {}
     for at, line in enumerate(lines, start=1):
         for name, shape in figures.items():
@@ -110,7 +107,7 @@ def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
 
 
 def _read_limits(view: CellView, test: str) -> Mapping[str, Decimal]:
-    """Read the limits of the closed division, where the round has the test; the open one may set its own."""
+    """Read the limits of the closed division, if the round has the test; the open division may set its own."""
     if view.rules is None or not view.ruleset.is_known or view.division != "closed":
         return {}
     try:
@@ -190,11 +187,9 @@ _FILES = {
 STATED_RULES = (verify_stated,)
 
 
-# Gaps in the comparison of a cell: a file that is missing or cannot be read makes a contradiction vanish.
-
-
 def find_log_gaps(view: CellView) -> Iterator[Gap]:
-    """One for each file that a comparison needs and that is of no use; ``reason`` is the same text for all alike."""
+    """Yield a gap for each file that a comparison needs but cannot use, which hides contradictions; gaps of the same
+    kind have the same ``reason``."""
     if not view.official and view.ruleset.is_known:
         place = Place(view.files.results.shown)
         yield make_gap(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
@@ -209,7 +204,7 @@ def find_log_gaps(view: CellView) -> Iterator[Gap]:
 
 
 def _unread_conf(view: CellView) -> Iterator[Gap]:
-    """A conf all of whose lines are for other models or scenarios says nothing about the run."""
+    """If all lines of a conf are for other models or scenarios, it contains no settings of the run."""
     conf, reading = view.files.user_conf.value, read_conf(view)
     if conf is not None and conf.values and reading is not None and not reading.settings:
         reason = "no line of user.conf is for the model and scenario that ran"
@@ -217,14 +212,12 @@ def _unread_conf(view: CellView) -> Iterator[Gap]:
 
 
 def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
-    """TEST06 and its like publish no logs of their run, and no verdict about its speed."""
+    """Tests such as TEST06 publish no logs of their run, and no verdict about its speed."""
     folder = view.files.tests[test]
     if run.detail.value is None and VERIFY_PERFORMANCE in folder.list_files():
         why = "cannot be read" if run.detail.problem else "is not there"
         yield make_gap(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
 
-
-# The words of a verify file: two verdicts in one, and a check that was skipped where it is needed.
 
 _CHECKED = re.compile(r"(?P<check>[A-Z][A-Za-z ]{1,40} check) pass: (?P<verdict>True|False|Skipped)", re.ASCII)
 _FIRST = "First token check"
@@ -240,8 +233,8 @@ _FIX = "run the verification of {} again, and publish all of its output"
     severity=Severity.WARNING,
 )
 def verify_one_verdict(view: CellView) -> Complaints:
-    """A verify file says once whether a test is passed: none of the 3,071 published ones of v4.1 and v5.1 says both.
-    The output of two verifications may have been put together, or that of a fallback, so that it is a warning.
+    """A verify file states one verdict: none of the 3,071 published in v4.1 and v5.1 states both. A warning, because
+    the file may combine the output of two verifications or of a fallback.
     """
     for test, folder in view.files.tests.items():
         for name in (VERIFY_ACCURACY, VERIFY_PERFORMANCE):
@@ -275,7 +268,7 @@ def _deny_second_verdict(test: str, read: Read[str]) -> Complaints:
 
 @applies(verify_stated.rule)
 def verify_skipped(view: CellView) -> Complaints:
-    """TEST06's script looks for first tokens in every scenario but Offline, in which they are not reported."""
+    """TEST06's script checks first tokens in every scenario except Offline, which does not report them."""
     run = view.performance
     folder = view.files.tests.get("TEST06")
     if folder is None or run is None or run.log.scenario == "Offline" or view.cell.scenario == "Offline":
@@ -299,10 +292,6 @@ def verify_skipped(view: CellView) -> Complaints:
 VERDICT_WORD_RULES = (verify_one_verdict, verify_skipped)
 
 
-# A trace that LoadGen wrote with a log: one process writes both, and each sample's latency is in the trace.
-#
-# Nearly all published traces are empty, since LoadGen traces only where it is asked to.
-
 _PROCESS = re.compile(rb'"pid": ?(\d{1,12}),')
 _LATENCY = re.compile(rb'"name":"Sample",[^\n]{1,200}"complete_ns":(\d{1,18})\}')
 _WHOLE = b'{"name":"LastTrace"}'
@@ -320,9 +309,9 @@ _ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_
     ),
 )
 def verify_traces(view: CellView) -> Complaints:
-    """One process of LoadGen writes log and trace, with its id in both; each sample's latency is in a trace, of which
-    the log has the slowest and the fastest: seen equal in runs of all four scenarios. Traces without their last line
-    are not compared. All 103 published ones are empty.
+    """One LoadGen process writes the log and the trace, with its id in both. The trace contains each sample's latency,
+    and the log the slowest and the fastest; they were equal in runs of all four scenarios. Traces without their last
+    line are not compared. All 103 published traces are empty.
     """
     for run in list_runs(view):
         data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
@@ -331,7 +320,7 @@ def verify_traces(view: CellView) -> Complaints:
 
 
 def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
-    texts = run.log.index.list_texts()  # none of a log that something else than LoadGen wrote
+    texts = run.log.index.list_texts()  # empty if LoadGen did not write the log
     line, first = texts[0][1:] if texts else (0, b"")
     own, traced = (found[1].decode() if (found := _PROCESS.search(text)) else "" for text in (first, data))
     if own and traced and own != traced:
@@ -359,9 +348,7 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
 TRACE_RULES = (verify_traces,)
 
 
-# The summary for people against the detail log of the same run: LoadGen writes both from the same numbers.
-
-_FEW = 3  # more differences than this: the summary is of another run
+_FEW = 3  # with more differences than this, the summary is from another run
 
 
 @rule(
@@ -372,10 +359,10 @@ _FEW = 3  # more differences than this: the summary is of another run
     premises=(RELEASE_IS_KNOWN,),
 )
 def verify_summaries(view: CellView) -> Complaints:
-    """LoadGen writes both files from the same numbers, MultiStream's per query; they are compared to the digits that
-    are shown, and a summary that differs in many is one finding. Estimates of early stopping are left out where tokens
-    are measured, since a summary has several of one name. Errors missing from the detail log are a question: the
-    official filter takes such lines out, and LoadGen may meet one after it closed the log.
+    """LoadGen writes both files from the same numbers (per query for MultiStream). They are compared to the number of
+    digits shown, and a summary with many differences is one finding. Early-stopping estimates are skipped if tokens are
+    measured, because a summary then has several with the same name. Errors missing from the detail log are a question:
+    the official filter removes such lines, and an error may occur after LoadGen closed the log.
     """
     runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
     for run in runs:
@@ -452,7 +439,7 @@ _LOADGEN_RULES = CellRules(
 
 
 def find_cell_rules(results: str) -> CellRules | None:
-    """By the format of a folder's results; None for one that no folder shows."""
+    """Find the rules for a result format; None for formats that are not stored in scenario folders."""
     program = find_program_of_results(results)
     if not program:
         return _LOADGEN_RULES

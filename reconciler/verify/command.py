@@ -1,4 +1,4 @@
-"""`verify-tree` and `objections`: contradictions in a tree that anyone made, and drafts of objections to them."""
+"""`verify-tree` and `objections`: contradictions in any submission tree, and draft objections to them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from reconciler.storage.untrusted_files import LARGEST
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
-# An earlier report of verify-tree, whose findings are known: what is new since its authors changed the tree.
+# An earlier verify-tree report whose findings are known, to show only those that are new since the tree changed.
 
-# Fields that make it the same finding in another report: not its line, which moves.
+# Fields that identify a finding in another report. The line is not one, because it can move.
 _FIELDS = ("rule", "submitter", "cell", "file", "found", "wanted")
 Known = frozenset[tuple[str, ...]]
 
 
 def read_baseline(file: Path) -> Known:
-    """The findings of a report that `verify-tree --json` printed. ReconcilerError when the file is anything else."""
+    """Read the findings from the output of `verify-tree --json`. Raises ReconcilerError for any other file."""
     try:
         document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
@@ -111,10 +111,10 @@ def verify_tree_command(
     as_json: bool,
     show_all: bool,
 ) -> int:
-    """Find what contradicts itself in the submission tree at PATH.
+    """Find contradictions in the submission tree at PATH.
 
     PATH is a tree, a repository of results, a division, a submitter, or a part of one; layouts of v0.7 to v6.1. The
-    detail logs say what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
+    detail logs show what ran; user.conf, measurements, summaries, system descriptions, accuracy and compliance files
     are compared with them. In a submission of MLPerf Endpoints, each point.yaml is compared with the client's files.
     """
     with show_progress(quiet=as_json) as report:
@@ -172,7 +172,7 @@ def objections_command(
     """Draft objections to the results in TREE: per submitter a paragraph for each cause, then each file, line and rule.
 
     TREE is a tree, a repository of results, or a part of one. Includes errors and warnings of `verify-tree` and broken
-    rules of `check`, no notes. Read a draft and ask the submitter before you file it. Exits with 2 when there is
+    rules of `check`, but no notes. Read a draft and ask the submitter before you file it. Exits with 2 if there is
     anything to object to.
     """
     with show_progress(quiet=as_json) as report:
@@ -193,7 +193,8 @@ def objections_command(
 
 
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
-    """Join objections: one place is objected to once, and submitters are not blamed for rules that are only ours."""
+    """Join the findings, one objection for each place. Broken rules that are only this project's are not objected to
+    unless they are errors."""
     known = {_name_found(finding) for finding in verified.findings}
     more = (f for f in checked.findings if _name_found(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
@@ -205,7 +206,7 @@ def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
 
 
 def _deny(finding: TreeFinding) -> TreeFinding:
-    """The title of a rule of `check` is what it asks for; an objection says that it is not so."""
+    """The title of a `check` rule states the requirement, so an objection states that it is not met."""
     title = f"a rule is not kept ({finding.rule.title})"
     return replace(finding, rule=replace(finding.rule, title=title))
 

@@ -1,4 +1,4 @@
-"""user.conf against the log of the performance run that it is published with."""
+"""Comparison of user.conf with the log of the performance run that it is published with."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from reconciler.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set,
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting, list_model_keys, read_settings
 
-# How LoadGen hands queries over; nothing that is published depends on it.
+# How LoadGen issues queries; no published value depends on it.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
-_ASSIGNED = b"="  # in each line of a conf that sets anything
-_ORDERED_SINCE = 5  # LoadGen's release since which its own configuration is built in, and read before user.conf
+_ASSIGNED = b"="  # in each line of a conf that sets a value
+_ORDERED_SINCE = 5  # LoadGen release from which its own configuration is built in and read before user.conf
 _DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
-_AFTER_FIRST = 5  # digits that LoadGen prints of a double, behind its first
-# A bound ends a run before its time; LoadGen has none by itself.
+_AFTER_FIRST = 5  # digits that LoadGen prints of a double after the first one
+# Bounds that end a run early; LoadGen has none by default.
 _BOUNDS = (keys.MAX_DURATION, keys.MAX_QUERY_COUNT)
 _EVERYWHERE = tuple(
     setting
@@ -38,9 +38,10 @@ _EVERYWHERE = tuple(
 
 
 def read_conf(view: CellView) -> ConfReading | None:
-    """The file as LoadGen would read it for the run that is published; None when either is missing or refused.
+    """Read the file as LoadGen would for the published run; None if either is missing or refused.
 
-    Of the model keys in question the one under which less contradicts the log: what the submitter evidently used.
+    If several model keys are possible, use the one under which the file contradicts the log least: the submitter
+    evidently used it.
     """
     return view.compute_once(_read_conf)
 
@@ -55,7 +56,7 @@ def _read_conf(view: CellView) -> ConfReading | None:
     readings = [_read_for_run(conf, key, run) for key in keys]
     if len(readings) == 1:
         return readings[0]
-    is_meant = view.rules is not None  # for this benchmark, whose own key is known then
+    is_meant = view.rules is not None  # the lines are for this benchmark, because its model key is known
     return min(readings, key=lambda reading: (is_meant and not reading.settings, len(_differences(run, reading))))
 
 
@@ -79,13 +80,12 @@ _WHY = ("submission rules: user.conf is that of the run", OURS)
     proof="the submitter's file and LoadGen's log each state a value, and the rules ask that they be one",
 )
 def verify_contradicting(view: CellView) -> Complaints:
-    """LoadGen reads this very file and logs what it took from it. The value would have to be overridden in the SUT's
+    """LoadGen reads this file and logs the values that it used. A different value would have to be set in the SUT's
     code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
-    the model key that fits the log best. It is a question where the log may have the value with fewer digits, where the
-    setting says how queries are handed over, where it is the count of the set that the accuracy run alone has, where
-    this LoadGen does not log it, where several results have a mlperf.conf that states what was logged and may have been
-    read last, and where a file that is sorted as a program leaves it holds several lines of a name, one of them with
-    the logged value.
+    the model key that fits the log best. It is a question if both may be one value with different numbers of digits, if
+    the setting affects only how queries are issued, if it is the sample count of the accuracy run's dataset, if this
+    LoadGen does not log it, if the mlperf.conf of several results states the logged values and may have been read last,
+    or if a sorted file sets the name several times, once to the logged value.
     """
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
@@ -115,7 +115,7 @@ _TWICE = "the file states the setting several times, as a program that gathers t
 
 
 def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
-    """Why LoadGen may not have read this value from this file, or not as it is written; "" where it has."""
+    """Return why LoadGen may not have read this value from this file, or not exactly; "" if it has."""
     if rounded:
         return "the file may state the logged value with fewer digits"
     if item.field in _INCIDENTAL:
@@ -132,9 +132,9 @@ def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *,
 
 
 def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
-    """True where the copy of mlperf.conf states each value that was logged otherwise, and nothing shows that it was
-    read first. Before release 5 of LoadGen the SUT reads both files, in its own order; a setting that the two state
-    otherwise, of which the log has that of user.conf, shows the order."""
+    """Return True if the copy of mlperf.conf states all the logged values that differ, and nothing shows that it was
+    read first. Before LoadGen release 5, the SUT reads both files in its own order. A setting that differs between the
+    files shows the order if the log has user.conf's value."""
     copied = view.files.mlperf_conf.value
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
         return False
@@ -151,13 +151,13 @@ def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
 
 @question("user-conf.unexplained", "what set values that user.conf does not?", sources=(OURS,))
 def verify_unexplained(view: CellView) -> Complaints:
-    """The log has a value that no conf sets and that is not LoadGen's own: code may set it. A question."""
+    """The log has a value that no conf sets and that is not LoadGen's default, so code may set it. A question."""
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
     conf = view.files.user_conf.value
     if run.inferred and conf is not None and conf.values and not reading.settings:
-        return  # it is for the folder's scenario, and what ran has its conf in another: a gap
+        return  # the file is for the folder's scenario, and the scenario that ran has its conf elsewhere: a gap
     scenario = run.log.scenario
     target = find_target(scenario)
     for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:
@@ -175,7 +175,7 @@ def verify_unexplained(view: CellView) -> Complaints:
 
 
 def _count_once(view: CellView, name: str) -> Decimal | None:
-    """The code of a benchmark may ask for each sample of its set at least once, without a conf."""
+    """A benchmark's code may require each sample of its dataset at least once, without a conf."""
     found = (
         view.rules.get_value("dataset_size", view.cell.scenario)
         if name == keys.MIN_QUERY_COUNT and view.rules
@@ -185,7 +185,7 @@ def _count_once(view: CellView, name: str) -> Decimal | None:
 
 
 def _default(view: CellView, name: str, scenario: str) -> Any:
-    """From the copy of mlperf.conf in the tree where there is one, else from the round."""
+    """Return the default from the tree's copy of mlperf.conf if there is one, else from the round."""
     rules = view.rules
     if rules is None:
         return None
@@ -214,8 +214,8 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
     premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen: it sets something.")),
 )
 def verify_rejected(view: CellView) -> Complaints:
-    """LoadGen's reader, which is the same in all releases, rejects the file, so that no run can have been started with
-    it. A text that sets nothing, such as one that names the file to look at, is asked about.
+    """LoadGen's reader, which is the same in all releases, rejects the file, so no run can have been started with it. A
+    text that sets nothing, such as a reference to another file, is a question.
     """
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
@@ -232,7 +232,7 @@ def verify_rejected(view: CellView) -> Complaints:
 
 @question("user-conf.ignored", "which lines of user.conf were meant to count?", sources=("LoadGen",))
 def verify_ignored(view: CellView) -> Complaints:
-    """LoadGen passes over the line. A question."""
+    """LoadGen ignores the line. A question."""
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if not problem.fatal:
@@ -242,7 +242,7 @@ def verify_ignored(view: CellView) -> Complaints:
 
 @question("user-conf.mlperf-conf", "why has mlperf.conf other seeds than the run?", sources=(OURS,))
 def verify_old_seeds(view: CellView) -> Complaints:
-    """A copy of mlperf.conf with the seeds of another round; since v5.0 LoadGen does not read it. A question."""
+    """A copy of mlperf.conf has the seeds of another round. LoadGen has not read this file since v5.0. A question."""
     copied, run = view.files.mlperf_conf.value, view.performance
     if copied is None or run is None:
         return
@@ -268,7 +268,7 @@ def _name_origin(name: str, seed: int | None) -> str:
 
 
 def read_target(reading: ConfReading | None) -> ConfSetting | None:
-    """The expected rate or latency that the file sets."""
+    """Return the expected rate or latency that the file sets."""
     settings = reading.settings if reading else {}
     return settings.get(keys.TARGET_QPS) or settings.get(keys.TARGET_LATENCY)
 

@@ -1,4 +1,4 @@
-"""Comparisons across cells: one log in two places, a user.conf that is another cell's."""
+"""Comparisons across cells: one log in two places, or another cell's user.conf."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CONF_DIGEST = "user.conf"
 _FEW = 1e-5
 
 Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
-Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → what it shares with no other run
+Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → values that no other run shares
 Machines = Mapping[tuple[str, str], SystemEntry]  # by (submitter, cell)
-Pairs = frozenset[tuple[str, str]]  # (scenario, measured): what may be inferred from what
+Pairs = frozenset[tuple[str, str]]  # (scenario, measured): which results may be inferred from which scenario
 
 
 class PublishedLogs(Struct, frozen=True):
-    """The logs of all cells. ``inferable``: what may be inferred from what, None where the round is not known.
-    ``machines``: what the cell's system is described as."""
+    """Logs of all cells. ``inferable``: which scenarios may be inferred from which, None if the round is unknown.
+    ``machines``: the descriptions of the cells' systems."""
 
     facts: Sequence[Facts]
     files: Files
@@ -66,13 +66,13 @@ _ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferre
     proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
 )
 def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
-    """Two detail logs are equal byte for byte (of long ones their lengths and 8 KiB at both ends), dates in nanoseconds
-    and process ids included; or they differ and have all latencies in nanoseconds, or the clock of LoadGen's logger at
-    both ends, in common, which no two of 6,471 published logs do. Scenarios that may be inferred, accuracy variants of
-    one system, and one result in two divisions are left out. The later cell gets the finding. A machine that is entered
-    as a datacenter system and as an edge system, with the same processors, accelerators and framework, has one run for
-    both; and so has one that two submitters describe in the same words, but for the performance, which each of them
-    publishes as measured: questions. So are several results of two systems that one submitter describes so.
+    """Two detail logs are identical byte for byte (for long ones, their lengths and 8 KiB at both ends), including
+    dates in nanoseconds and process ids. Or they differ but share all latencies in nanoseconds, or the logger's clock
+    at both ends, which no two of 6,471 published logs do. Scenarios that may be inferred and accuracy variants of one
+    system are left out. The later cell gets the finding. Shared logs are questions in these cases: one result in two
+    divisions; a machine entered as a datacenter and as an edge system with the same processors, accelerators and
+    framework; a machine that two submitters describe in the same words, except for the performance logs, since each
+    must publish its own measurement; and several results of two systems that one submitter describes in the same words.
     """
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
@@ -92,7 +92,7 @@ def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
 
 
 def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
-    """A detail log that is another cell's although its bytes are not: with other dates, say."""
+    """Find a detail log that is a modified copy of another cell's log, for example with other dates."""
     seen: dict[str, tuple[Facts, str, str]] = {}
     for item in logs.facts:
         for run, digest in item.digests:
@@ -139,15 +139,15 @@ def _name(first: Facts, second: Facts) -> str:
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
-    """One system's variants of one benchmark (-99, -99.9), scenarios of which one may be inferred from the other, or
-    both at once."""
+    """Return True for variants of one system's benchmark (-99, -99.9), for scenarios of which one may be inferred from
+    the other, or for both at once."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     differ = (benchmark, scenario) != (benchmark2, scenario2)
     return system == system2 and differ and _may_be_of_one_run(one, two, inferable)
 
 
 def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
-    """True where one machine need run only once for both."""
+    """Return True if one run on one machine is sufficient for both."""
     (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
     if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
@@ -156,15 +156,15 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
 
 
 def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """A round without systems of both categories has a machine entered twice, with the same logs."""
+    """In rounds without systems of both categories, a machine is entered twice with the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
     return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
 def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """One machine under two names has one run for both, and partners who enter one machine each show its accuracy and
-    its tests with the same logs."""
+    """One machine under two names needs only one run, and partners who enter one machine publish the same logs of its
+    accuracy run and its tests."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.description) and entry.description == entry2.description
     return described and _may_be_of_one_run(one, two, logs.inferable)
@@ -180,7 +180,7 @@ def _parts(facts: Facts) -> list[str]:
 
 
 def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Iterator[TreeFinding]:
-    """For contradicting user.conf files without a cause of their own: the same file, or its target, in other cells."""
+    """Add causes to contradicting user.conf files that have none: the same file, or its target, in other cells."""
     by_cell = {(item.submitter, item.cell): item for item in facts}
     shared: dict[tuple[str, str], list[Facts]] = {}
     for item in facts:
@@ -201,7 +201,7 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
 
 
 def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
-    """Explain another cell's part in it, and give the id of that cause."""
+    """Explain the difference by another cell, and return the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
             same = item.submitter == own.submitter and item.cell != own.cell
@@ -214,22 +214,22 @@ def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, s
 
 
 def _are_related(one: Facts, two: Facts) -> bool:
-    """Cells whose files can be mixed up: of one system, or one benchmark and scenario on two systems. Elsewhere two
-    round numbers may be equal by chance."""
+    """Return True for cells whose files can be confused: same system, or same benchmark and scenario. In other cells,
+    two round numbers may be equal by chance."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)
 
 
-# The hash in accuracy.txt is that of one log: where two cells state the same, their logs have the same ends. A copied
-# accuracy.txt claims the accuracy of another run, though its own log is truncated.
+# The hash in accuracy.txt belongs to one log: if two cells state the same hash, their logs have the same ends. This
+# detects an accuracy.txt copied from another run even if the logs are truncated.
 
-_END = 2000  # bytes at each end of a log, fewer than truncation leaves
-_SMALL = 1 << 20  # bytes of a whole log
+_END = 2000  # bytes at each end of a log, fewer than truncation keeps
+_SMALL = 1 << 20  # bytes of a complete log
 
 
 class StatedHash(Struct, frozen=True):
-    """Hash of its log in an accuracy.txt. ``ends``: digest of this log's ends, in this process."""
+    """Hash of a log stated in accuracy.txt. ``ends``: digest of the log's ends, valid in this process only."""
 
     submitter: str
     cell: str
@@ -240,8 +240,8 @@ class StatedHash(Struct, frozen=True):
 
 
 def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
-    """List the hashes of the accuracy run and of each test; nothing of a file with several hashes, since it is not
-    known which of them is whose, nor of a whole log that is not the one its hash names, which is reported already."""
+    """List the hashes of the accuracy run and of each test. Skips files with several hashes, because their order is
+    unknown, and complete logs that do not match their hash, because those are already reported."""
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
@@ -264,7 +264,7 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
 
 
 def _is_named(answers: CachedAnswers, digest: str) -> bool:
-    """True where the log may be the one that the hash is of: cut, or whole and hashed already."""
+    """Return True if the log may be the one with this hash: it is truncated, or complete with an equal hash."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END
     return len(answers.data) <= _SMALL and digest in answers.own_hashes()
@@ -276,8 +276,8 @@ def _plain(data: bytes) -> bytes:
 
 @applies(verify_hashes.rule)
 def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
-    """Each log that is not as most of those with its hash; all of them where none is. It is not known which file was
-    copied, so that it is a warning. Within a cell the runs are compared elsewhere."""
+    """Find each log that differs from most of those with its hash; all of them if there is no majority. A warning,
+    because it is not known which file was copied. Runs within a cell are compared elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
     for item in hashes:
         by_digest.setdefault(item.digest, []).append(item)
@@ -305,14 +305,14 @@ def _complain(item: StatedHash, other: StatedHash) -> Complaint:
     )
 
 
-# Runs of one system that were made at the same time, by LoadGen's own clock: each slows the other, or there were two
-# machines of the kind.
+# Runs of one system at the same time, by LoadGen's own clock: either they slowed each other, or there were two such
+# machines.
 
-_LEAST = 60.0  # seconds that two runs have in common: less may be clocks of two machines
+_LEAST = 60.0  # minimum overlap of two runs in seconds; less may be a difference between two machines' clocks
 
 
 class Span(Struct, frozen=True):
-    """When a run was made, in seconds since 1970. ``digest``: of its log, which several cells may share."""
+    """Start and end of a run, in seconds since 1970. ``digest``: of its log, which several cells may share."""
 
     submitter: str
     cell: str
@@ -338,8 +338,8 @@ def list_spans(view: CellView) -> Iterator[Span]:
 
 @question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,))
 def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
-    """Two runs of one system had a minute or more in common by LoadGen's own clocks, one of them a performance run; one
-    finding for each system. There may have been two machines of the kind: a question.
+    """Two runs of one system overlap by a minute or more by LoadGen's own clocks, and one of them is a performance run.
+    One finding for each system. A question, because there may have been two such machines.
     """
     systems: dict[tuple[str, str], dict[str, Span]] = {}
     for span in spans:
@@ -362,8 +362,8 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
 
 
 def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
-    """The pair whose first run began first, and how many pairs there are; none of them is listed, since all of a
-    thousand runs may overlap. ``runs``: as they began."""
+    """Return the pair whose first run began first, and the number of pairs. The pairs are not listed, because all of a
+    thousand runs may overlap. ``runs``: in order of their start."""
     every, timed = _Open(), _Open()
     best: tuple[int, Span] | None = None
     count = 0
@@ -381,8 +381,8 @@ def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
 
 
 class _Open(Struct):
-    """Runs that are not over: their ends, the earliest first, and their numbers as they began, of which only the first
-    need be one that is not over."""
+    """Runs that have not ended: a heap of their ends, and their numbers in order of their start. Only the first number
+    is certain to belong to such a run."""
 
     ends: list[float] = field(default_factory=list)
     begun: deque[tuple[int, float]] = field(default_factory=deque)
@@ -392,7 +392,7 @@ class _Open(Struct):
         self.begun.append((number, run.ended))
 
     def close(self, at: float) -> None:
-        """Let go of what ended by then; later calls come with later times."""
+        """Remove the runs that ended by then. Later calls must pass later times."""
         while self.ends and self.ends[0] <= at:
             heappop(self.ends)
         while self.begun and self.begun[0][1] <= at:

@@ -1,4 +1,4 @@
-"""Looks for contradictions in every cell of a tree, then across its cells. Holds one cell's logs at a time."""
+"""Find contradictions in every cell of a tree, then across its cells, with one cell's logs in memory at a time."""
 
 from __future__ import annotations
 
@@ -46,18 +46,17 @@ from reconciler.verify.cross_cell import (
 from reconciler.verify.runs import NO_COMMIT, list_runs
 from reconciler.verify.systems import BENCHMARK_CONTRADICTIONS, ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS
 
-# LoadGen's version is a file of its commit, and its date the commit's: all logs of one commit state the same.
+# All logs of one LoadGen commit state the same version, which is a file in the commit, and the same commit date.
 
 _VERSION, _DATE = keys.LOADGEN_VERSION, keys.LOADGEN_GIT_COMMIT_DATE
 _STATED = re.compile(r"(\S{1,40}) @ ([0-9a-f]{10,40})", re.ASCII)
-_DIGITS = 10  # of a commit, as LoadGen prints it
-# As git writes the date of a commit in strict ISO 8601: the build of LoadGen asks for that. One that is too old to know
-# the format prints its letters.
+_DIGITS = 10  # length of a commit id as LoadGen prints it
+# Git's strict ISO 8601 format, which LoadGen's build requests. A git too old to know the format prints its letters.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", re.ASCII)
 
 
 class Revision(Struct, frozen=True):
-    """LoadGen of one run's log; ``stated``: its version, and the date of its commit."""
+    """LoadGen of one run's log. ``stated``: its version, and the date of its commit."""
 
     submitter: str
     cell: str
@@ -67,7 +66,7 @@ class Revision(Struct, frozen=True):
 
 
 def list_revisions(view: CellView) -> Iterator[Revision]:
-    """Nothing of a log without a commit, as of a LoadGen that was built outside a repository."""
+    """Skip logs without a commit, such as those of a LoadGen built outside a repository."""
     for run in list_runs(view):
         version, date = (read_value(run.log, key) for key in (_VERSION, _DATE))
         found = _STATED.fullmatch(version) if isinstance(version, str) else None
@@ -78,7 +77,7 @@ def list_revisions(view: CellView) -> Iterator[Revision]:
 
 
 def _read_instant(date: str) -> str:
-    """git writes UTC as Z or as +00:00, and its version decides which."""
+    """Depending on its version, git writes UTC as Z or as +00:00."""
     return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
 
 
@@ -90,10 +89,10 @@ def _read_instant(date: str) -> str:
     premises=(Premise("Both logs state a date as git writes it."),),
 )
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
-    """The date of a commit is one, wherever LoadGen was built from it: 43 commits are named in 6,455 logs of v4.1 and
-    v5.1, each with one date and one version. A value that is no date is not compared, since a git that does not know
-    the format prints its letters. If two dates are equally frequent, the first counts as right. The version is read
-    from a file, which may be changed and not committed: a warning. Logs that name no commit are left out.
+    """A commit has one date, wherever LoadGen was built from it: the 6,455 logs of v4.1 and v5.1 name 43 commits, each
+    with one date and one version. Values that are not dates are not compared, because a git that does not know the
+    format prints its letters. If two dates are equally frequent, the first counts as right. A different version is a
+    warning, because it is read from a file, which may be changed without a commit. Logs without a commit are left out.
     """
     commits: dict[str, list[Revision]] = {}
     for revision in revisions:
@@ -122,17 +121,17 @@ def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Com
                     yield About(revision.submitter, revision.cell), complaint
 
 
-# LoadGen logs the digest of each of its source files: those of one commit are the same wherever it was built.
+# LoadGen logs the digest of each of its source files, which is the same for one commit wherever it was built.
 
 _KEY = keys.LOADGEN_FILE_SHA1
 _SUFFIXES = (".cc", ".h")
-_WRITTEN = ("build/", "version.cc", "version_generated.cc")  # by the build itself
+_WRITTEN = ("build/", "version.cc", "version_generated.cc")  # written by the build itself
 _SHOWN = 3
-_UNKNOWN = f" @ {NO_COMMIT}"  # any of the commits of a version
+_UNKNOWN = f" @ {NO_COMMIT}"  # any commit of a version
 
 
 class LoadGenBuild(Struct, frozen=True):
-    """The LoadGen of a performance run. ``sources``: (file, SHA-1) of what was compiled."""
+    """LoadGen of a performance run. ``sources``: (file, SHA-1) of each compiled file."""
 
     submitter: str
     cell: str
@@ -142,7 +141,7 @@ class LoadGenBuild(Struct, frozen=True):
 
 
 def find_build(view: CellView) -> LoadGenBuild | None:
-    """None where no log says."""
+    """Return None if the log does not state it."""
     run = view.performance
     try:
         logged = run.log.get(_KEY) if run is not None else None
@@ -159,7 +158,7 @@ def find_build(view: CellView) -> LoadGenBuild | None:
     )
 
 
-@functools.lru_cache(maxsize=32)  # a round's logs are of a few builds
+@functools.lru_cache(maxsize=32)  # a round's logs come from a few builds
 def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str, str]]:
     compiled = (item for item in sources if item[0].endswith(_SUFFIXES))
     return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
@@ -167,8 +166,8 @@ def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
 
 @question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,))
 def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Complaint]]:
-    """LoadGen logs the SHA-1 of each of its files, and one of those that are compiled is not the one of most results of
-    the same commit. A generated header may differ for many reasons: a question.
+    """LoadGen logs the SHA-1 of each of its files. The digest of a compiled file differs from that of most results with
+    the same commit. A question, because a generated header may differ for many reasons.
     """
     by_version: dict[str, list[LoadGenBuild]] = {}
     for build in builds:
@@ -188,7 +187,7 @@ def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Comp
 
 
 def list_rules() -> tuple[Rule, ...]:
-    """Every contradiction that is looked for, in the order of the findings."""
+    """Return every rule about contradictions, in the order of the findings."""
     per_place = (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
     rules = [rule for table in per_place for rule, _ in table]
     rules += [rule for cell in list_cell_rules() for table in cell.tables for rule, _ in table]
@@ -199,10 +198,10 @@ def list_rules() -> tuple[Rule, ...]:
 def verify_tree(
     path: Path, *, round_name: str = "", original: FindOriginal | None = None, progress: Progress | None = None
 ) -> TreeReport:
-    """Every contradiction in the tree at (below, around) a path, also of another program. ReconcilerError when there is
-    no tree.
+    """Find every contradiction in the tree at, below or around a path, including other programs' trees. Raises
+    ReconcilerError if there is no tree.
 
-    ``round_name`` "": the round that is recognised.
+    ``round_name``: "" to recognise the round.
     """
     with collect_closed_folders() as closed:
         if (program := find_program_of_tree(path)) is not None:
@@ -243,8 +242,8 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
 
 
 class _Memory(Struct):
-    """Facts kept of each cell for the comparison across cells: its result, where its logs are and their digests, what
-    was not there."""
+    """Facts kept about each cell for the comparison across cells: its result, its logs' paths and digests, and missing
+    files."""
 
     facts: list[Facts] = field(default_factory=list)
     files: dict[tuple[str, str, str], str] = field(default_factory=dict)
@@ -287,17 +286,17 @@ def _facts(view: CellView) -> Facts:
     return replace(facts, digests=(*facts.digests, ("user.conf", hash_bytes(conf)))) if conf else facts
 
 
-# Findings of one kind that are too many to be of submitters' making: one question about the round, the tool or the
-# machine that they have in common.
+# Findings of one kind that are too frequent to be submitters' mistakes: one question about the round, tool or machine
+# that they share.
 
-_PART = 20  # of a round's results: a kind that is found in more than one of so many
-_FEWEST = 5  # results: fewer may share a mistake by chance, or by one hand
+_PART = 20  # 1 in this many: a kind found in a larger share of a round's results is folded
+_FEWEST = 5  # results; fewer may share a mistake by chance or because of one person
 
 Result = tuple[str, str]  # submitter, cell
 
 
 class _Group(Struct):
-    """Findings of one kind, and the results that they are about."""
+    """Findings of one kind, and the affected results."""
 
     findings: list[TreeFinding] = field(default_factory=list)
     results: set[Result] = field(default_factory=set)
@@ -308,10 +307,10 @@ class _Group(Struct):
 
 
 def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tuple[TreeFinding, ...]:
-    """Put one question in the place of all findings of a kind that are about more than a twentieth of a round's results
-    and several submitters, or about every result of a submitter that has several, or about several of them where the
-    findings have an explanation in common. A rule with a proof is folded for the last reason alone: what it finds is
-    so, however often. One that only asks is never folded. The members stay with the question."""
+    """Replace all findings of a kind by one question if they affect more than a twentieth of a round's results and
+    several submitters, every result of a submitter with several, or several results of a submitter if the findings
+    share an explanation. A rule with a proof is folded only for the last reason, because its findings are true however
+    frequent. Questions are never folded. The question keeps its members."""
     found = tuple(findings)
     of_round, of_submitter = _list_results(facts, "round"), _list_results(facts, "submitter")
     results = {
@@ -335,7 +334,7 @@ def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tu
         for group in _group_by_kind(found, results, folded, own):
             if len(group.results) == len(own) >= _FEWEST:
                 _fold(group, f"the {show_count(len(own), 'result')} of {name}", name, folded)
-    # Each question once, in the place of the first of its members.
+    # Each question once, in the position of its first member.
     kept = (folded.get(id(finding), finding) for finding in found)
     return tuple({id(finding): finding for finding in kept}.values())
 
@@ -348,7 +347,7 @@ def _list_results(facts: Sequence[Facts], by: str) -> dict[str, dict[Result, Non
 
 
 def _list_about(finding: TreeFinding, own: Iterable[Result]) -> list[Result]:
-    """The results of a finding: one, or all of its system or benchmark."""
+    """Return the results of a finding: one, or all of its system or benchmark."""
     result = finding.submitter, finding.cell
     return [result] if result in own else [each for each in own if each[1].startswith(f"{finding.cell}/")]
 
@@ -359,7 +358,8 @@ def _group_by_kind(
     folded: dict[int, TreeFinding],
     own: dict[Result, None],
 ) -> Iterable[_Group]:
-    """Findings that are not folded yet about some of a round's or a submitter's results; doubtful ones apart."""
+    """Group the findings that are not yet folded and affect a round's or a submitter's results; doubtful ones are
+    grouped separately."""
     groups: dict[tuple[str, str, bool, str], _Group] = {}
     for finding in found:
         about = [] if id(finding) in folded else [each for each in results.get(id(finding), ()) if each in own]

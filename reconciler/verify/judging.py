@@ -1,4 +1,4 @@
-"""Verdicts of compliance tests, taken again from the logs in the tree, against what its verify files say."""
+"""Verdicts of compliance tests, computed again from the logs in the tree and compared with the verify files."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from reconciler.tree.reading.view import CellView
 from reconciler.verify.premises import OWN_SCENARIO, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER, find_doubt_of_inference
 
 T = TypeVar("T")
-_EMPTY = 64  # bytes of a log that holds no answer
-_SMALL = 8 << 20  # bytes of answers that are kept while a test is judged
+_EMPTY = 64  # bytes of a log without answers
+_SMALL = 8 << 20  # bytes of answers that are kept in memory while a test is judged
 
 
 class TreeLogs(RunLogs, frozen=True):
-    """The logs of a run in a tree, read already. ``cached``: its whole answers where there are few enough to hold them
-    as entries."""
+    """Logs of a run in a tree, already read. ``cached``: its complete log of answers, if small enough to keep as
+    entries."""
 
     files: RunFolder | None = None
     cached: CachedAnswers | None = None
 
     def read_entries(self, run: str) -> Iterable[Entry]:
-        """Entries of a small log are kept: a test is judged once for each type that they may be read as."""
+        """Keep the entries of a small log, because a test is judged once for each possible answer type."""
         return (self.cached.entries if self.cached is not None else ()) or RunLogs.read_entries(self, run)
 
     def read_detail_log(self, run: str) -> DetailLog:
@@ -61,10 +61,10 @@ _SCRIPTS = ("compliance scripts", OURS)
     premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def find_disagreements(view: CellView) -> Complaints:
-    """The verdict is computed again from the published logs with the round's limits; answers are read as every type
-    that the script offers, and the one that passes counts. Where a log is truncated or absent, nothing can be said;
-    where a result is inferred and its test is of the folder's own scenario, no script compares the two: a question. A
-    verify file without a verdict although its logs pass is a warning: the script did not end.
+    """The verdict is computed again from the published logs with the round's limits. Answers are read as every type
+    that the script offers, and a type that passes counts. If a log is truncated or absent, no verdict is possible. If a
+    result is inferred but its test is of the folder's own scenario, it is a question, because no script compares the
+    two. A verify file without a verdict whose logs pass is a warning: the script did not finish.
     """
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
@@ -77,8 +77,8 @@ def find_disagreements(view: CellView) -> Complaints:
 
 @rule("compliance.empty", "a pass over no answers", sources=_SCRIPTS, cause="empty-test", severity=Severity.WARNING)
 def find_empty_tests(view: CellView) -> Complaints:
-    """TEST06's log has no answer at all. Its script finds nothing wrong with none, so that the submitter's verdict is
-    what it printed, and no proof of anything.
+    """TEST06's log has no answers. Its script passes an empty log, so the submitter's verdict is what the script
+    printed but proves nothing.
     """
     for test, folder in view.files.tests.items():
         whole = view.files.read_whole_answers(folder / "accuracy")
@@ -140,7 +140,8 @@ def _text(view: CellView, folder: Folder, path: str) -> str | None:
 
 
 def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
-    """The lines of the whole accuracy log: in the tree where it was small, else in the archive, if there is one."""
+    """Return the lines of the complete accuracy log: from the tree if it is small, else from the archive, if there is
+    one."""
     if (whole := view.files.read_whole_answers(folder)) is not None:
         return whole.data.splitlines
     if view.original is None:

@@ -1,4 +1,4 @@
-"""Logs and files in a folder they do not belong to."""
+"""Logs and files in the wrong folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INFERRED = "results may be inferred from other scenarios, and the rules of this
 
 
 def _doubt_inference(complaint: Complaint, view: CellView) -> str:
-    """Which scenarios a result may be inferred from is the round's affair; modes and settings are LoadGen's."""
+    """The round decides which scenarios a result may be inferred from; modes and settings are LoadGen's."""
     return "" if view.ruleset.is_known or complaint.aspect != _SCENARIO else _INFERRED
 
 
@@ -52,8 +52,8 @@ _SCENARIO_IS_OWN = Premise(
     premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
 )
 def verify_performance(view: CellView) -> Complaints:
-    """The published log says itself that another scenario or mode ran, or that LoadGen took settings from an
-    audit.config, which it says in all releases.
+    """The published log states that another scenario or mode ran, or that LoadGen read an audit.config, which every
+    release logs.
     """
     run = view.performance
     if run is not None:
@@ -71,7 +71,7 @@ def verify_performance(view: CellView) -> Complaints:
     premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
 )
 def verify_accuracy_run(view: CellView) -> Complaints:
-    """The log in accuracy/ says itself that it is a performance run, of another scenario, or ran under an
+    """The log in accuracy/ states that it is from a performance run or another scenario, or that LoadGen read an
     audit.config.
     """
     yield from accuracy.check_mode(view)
@@ -94,9 +94,9 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     premises=(RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def verify_tests(view: CellView) -> Complaints:
-    """The test's log has not the line that LoadGen writes whenever it reads an audit.config, nor the test's settings,
-    which code may have handed over; or it is of another scenario than the published run, or logged as many answers as
-    another test of this result wants, and not its own.
+    """The test's log has neither the line that LoadGen writes when it reads an audit.config nor the test's settings,
+    which code may have passed. Or it is from another scenario than the published run, or logged as many answers as
+    another test of this result requires instead of its own number.
     """
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
@@ -109,7 +109,7 @@ def verify_tests(view: CellView) -> Complaints:
             mechanism = OWN_SCENARIO if doubt else ""
             yield Complaint(place, found, f"a run of {wanted}", other=other, doubt=doubt, mechanism=mechanism)
         marked = shows_marks(test.log, name)
-        if test.log.audit is None and not marked:  # the tests' README lets code hand the settings to LoadGen, too
+        if test.log.audit is None and not marked:  # the tests' README also lets code pass the settings to LoadGen
             cause = "a run without the test's audit.config, or the log of another run"
             yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
         elif marked is False:
@@ -122,7 +122,8 @@ def verify_tests(view: CellView) -> Complaints:
 
 
 def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
-    """Tests that want different numbers of answers logged: the number of one in the log of another."""
+    """Find exchanged tests, if they require different numbers of logged answers: one test's log has the number of
+    another."""
     logged, own = number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
     if logged is None or own is None or logged == own:
         return
@@ -138,7 +139,7 @@ def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
 
 
 def _read_wanted(view: CellView, name: str) -> Decimal | None:
-    """How many answers the test wants logged; None where the round does not say."""
+    """Return how many answers the test must log; None if the round does not state it."""
     return parse_number(view.audit_settings(name).get(_WANTED))
 
 
@@ -153,9 +154,9 @@ def _read_wanted(view: CellView, name: str) -> Decimal | None:
     ),
 )
 def verify_measurements(view: CellView) -> Complaints:
-    """The file is named for another scenario than its folder, and than the one that its result is inferred from. The
-    round's checkers take <system>_<implementation>.json, too: what is the name of a folder of the benchmark's code
-    names no scenario.
+    """The file's name contains neither its folder's scenario nor the one that its result is inferred from, but another.
+    The round's checkers also accept <system>_<implementation>.json: a name of a folder of the benchmark's code does not
+    count as a scenario.
     """
     name = view.files.measurements_name
     if not view.files.legacy or not name:
@@ -184,9 +185,9 @@ def verify_measurements(view: CellView) -> Complaints:
 PLACEMENT_RULES = (verify_performance, verify_accuracy_run, verify_tests, verify_measurements)
 
 
-# Audit settings in a compliance test's log, against the audit.config that the round publishes.
+# Audit settings in a compliance test's log, compared with the audit.config that the round publishes.
 
-# Settings that decide which answers a test logs, and what it issues. Its duration is its rules' business.
+# Settings that determine which answers a test logs and what it issues. Other rules cover its duration.
 _JUDGED = (
     *(keys.SAMPLING_TARGET, "accuracy_log_rng_seed"),
     *(keys.ISSUE_UNIQUE, keys.ISSUE_SAME, keys.ISSUE_SAME_INDEX),
@@ -195,7 +196,7 @@ _JUDGED = (
 
 
 def shows_marks(log: DetailLog, test: str) -> bool | None:
-    """True where the log has a setting that only runs of this test have; None where there is no such setting."""
+    """Return True if the log has a setting that only runs of this test have; None if the test has no such setting."""
     marks = find_test(test).marks
     return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
 
@@ -209,9 +210,9 @@ def shows_marks(log: DetailLog, test: str) -> bool | None:
     premises=(ROUND_IS_KNOWN,),
 )
 def verify_test_settings(view: CellView) -> Complaints:
-    """A test's log states which answers it logged and what it issued, and the round publishes the ``audit.config`` that
-    decides it. Compared with it are the closed division's logs that have a mark of their test: all 1,490 of v4.1 and
-    v5.1 have the round's numbers. One of another round may be left behind, so that it is a warning.
+    """A test's log states which answers it logged and what it issued, as set by the round's published ``audit.config``.
+    The rule compares logs of the closed division that have their test's settings: all 1,490 of v4.1 and v5.1 have the
+    round's numbers. A warning, because a file of another round may be left over.
     """
     for test, run in view.test_views.items() if view.division == "closed" else ():
         own = run.log.audit is not None and shows_marks(run.log, test) is not False

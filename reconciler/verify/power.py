@@ -27,23 +27,23 @@ _LISTED = re.compile(r"(?:run_1|ranging|power)/[\w.-]{1,80}")
 _IDENTITIES = ("session_name", "uuid")
 _NAME = "spl.txt"
 DAEMON_LOG = "ptd_logs.txt"
-_MOST_OTHERS = 3  # sessions of a system, each with megabytes
-_SAMPLES = f"run_1/{_NAME}"  # of the analyzer, in watts
-# To the end of its line, so that the next one is tried at its beginning alone.
+_MOST_OTHERS = 3  # sessions of a system to read; each takes megabytes
+_SAMPLES = f"run_1/{_NAME}"  # the analyzer's samples, in watts
+# Match to the end of the line, so that the next match is tried only at a line's start.
 _SAMPLED = re.compile(rb"^Time,(\d\d-\d\d-\d{4} \d\d:\d\d)[^\n]*+\n?", re.MULTILINE)
 _MINUTE = timedelta(minutes=1)
 _MOST_MINUTES = 100_000
 _PHASE = re.compile(r"session,[^,]{1,200},(start|stop),testing")
-_DELAY = 2.0  # seconds between a message and the run that it begins or ends, for clocks of two zones
-_CLOCKS = 60.0  # seconds that the clock of LoadGen's machine may differ from that of the kit's
+_DELAY = 2.0  # seconds between a message and the run that it begins or ends, for clocks in two time zones
+_CLOCKS = 60.0  # allowed difference in seconds between the clocks of LoadGen's machine and the kit's
 _DAY = 86_400  # seconds
 _FIRST, _LAST = datetime(1990, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 _LATEST = _LAST.timestamp()
-# By how much local time may differ from UTC: by half hours, and in three places by quarters.
+# Possible differences of local time from UTC: by half hours, and in three places by quarters.
 _ZONES = tuple(
     timedelta(minutes=sign * by) for by in sorted((*range(30, 14 * 60 + 1, 30), 345, 525, 765)) for sign in (1, -1)
 )
-_MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase that it is of
+_MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # the session and phase of a sample
 
 
 @rule(
@@ -57,10 +57,10 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # of a sample: the session and phase
     ),
 )
 def verify_sessions(view: CellView) -> Complaints:
-    """Client and director state one session's name and identities, and list the logs and samples, which are there, as
-    both of their files are: so do all 55 of v4.1 and v5.1. Each sample is marked with its session and phase, in these
-    and in 2,474 sessions of v2.1. A copy that leaves out large files has neither samples nor the analyzer's log: a
-    question.
+    """Client and director state the same session name and identities and list the logs and samples, and all these files
+    exist, as in all 55 sessions of v4.1 and v5.1. Each sample is marked with its session and phase, in these and in
+    2,474 sessions of v2.1. A copy without both the samples and the analyzer's log is a question, because large files
+    may have been left out.
     """
     client, server = view.compute_once(read_session)
     if is_power(view):
@@ -93,7 +93,7 @@ def verify_sessions(view: CellView) -> Complaints:
 
 
 def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
-    """They are there, and each is marked with the session that it was taken in."""
+    """Check that the samples exist and that each is marked with its session."""
     place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
     if (view.files.results / "performance/run_1").get_size(_NAME) is None:
         performance = view.files.results / "performance"
@@ -140,11 +140,11 @@ def verify_stated_once(view: CellView) -> Complaints:
     premises=(FILE_IS_WHOLE, Premise("The file has the bytes that it was written with, line ends included.")),
 )
 def verify_digests(view: CellView) -> Complaints:
-    """The kit's client and director list the SHA-1 of each file that a session left. All 489 published files of the 55
-    sessions of v4.1 and v5.1, open division included, have theirs; files that are not in the tree are passed over, and
-    line ends may be those of another system. One program writes each file, with one kind of line end, but for the log
-    of the analyzer's daemon: that has both, and git may have made them one, so that its bytes are as written only where
-    it still has both, or where another file of the session has ends that git would have changed, and its digest.
+    """The kit's client and director list the SHA-1 of each file of a session. All 489 published files of the 55
+    sessions of v4.1 and v5.1, including the open division, match. Files that are not in the tree are skipped, and line
+    ends may be those of another system. Each file has one kind of line end, except the log of the analyzer's daemon,
+    which has both. Git may have unified these, so its bytes are known to be unchanged only if it still has both kinds,
+    or if another file of the session, with its digest, has line ends that git would have changed.
     """
     for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
@@ -166,9 +166,9 @@ _ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them on
 
 
 def _are_ends_kept(view: CellView, data: bytes) -> bool:
-    """True where git left a file as it was: it has line ends of both kinds, or those of Windows are in another file of
-    the session that still has its digest, or the log of the daemon in another session of the system has, with ends of
-    one kind: the daemon writes all of its logs alike."""
+    """Return True if git left the file unchanged: it has line ends of both kinds, or another file of the session has
+    Windows line ends and still matches its digest, or the daemon's log of another session of the system still matches,
+    with one kind of line end: the daemon writes all its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
     for read in view.compute_once(read_session):
@@ -194,7 +194,7 @@ def _list_other_sessions(view: CellView) -> Iterator[Folder]:
 
 
 def _has_digest(view: CellView, folder: Folder) -> bool:
-    """True where the log of the daemon in a session's folder is as it was when the session listed it."""
+    """Return True if the daemon's log in a session's folder still matches the digest that the session listed."""
     read = view.files.read_document(folder, _SERVER)
     listed = dict(_list_digests(read.value)) if read.value is not None else {}
     data = view.files.read_content(folder, DAEMON_LOG, LOG_LIMIT)
@@ -209,10 +209,10 @@ def _has_digest(view: CellView, folder: Folder) -> bool:
     premises=(Premise("The analyzer's clock and LoadGen's are one: they are no time zone apart."),),
 )
 def verify_times(view: CellView) -> Complaints:
-    """``spl.txt`` has a sample in each whole minute of the published run, in UTC or as far from it as the session
-    states. None at all is an error, and the official checker refuses it too; some minutes without are a warning, since
-    an analyzer may pause. All 54 sessions of v4.1 and v5.1 with a detail log have one each 1.1 s from before the run to
-    after its end. Samples that fit the run in another time zone are a question.
+    """``spl.txt`` has a sample in each whole minute of the published run, in UTC or with the offset that the session
+    states. No sample at all is an error, and the official checker also rejects it. Some minutes without samples are a
+    warning, because an analyzer may pause. All 54 sessions of v4.1 and v5.1 with a detail log have one sample every 1.1
+    s from before the run until after its end. Samples that match the run in another time zone are a question.
     """
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
@@ -235,7 +235,7 @@ def verify_times(view: CellView) -> Complaints:
 
 
 def _find_zone(fits: Callable[[timedelta], bool]) -> timedelta | None:
-    """The time zone in which two clocks agree; None where they do in none."""
+    """Find the time zone in which two clocks agree; None if there is none."""
     return next((by for by in _ZONES if fits(by)), None)
 
 
@@ -251,10 +251,10 @@ def _show_zone(shift: timedelta) -> str:
     premises=(Premise("The clocks are one, as the kit sees to before a session: they are no time zone apart."),),
 )
 def verify_phases(view: CellView) -> Complaints:
-    """Client and director note the time of each message. LoadGen's run begins after the director had started the
-    measured phase and ends before the client stopped it, by the clocks of each, of which a minute is allowed: so do all
-    54 sessions of v4.1 and v5.1 with a detail log, and 2,474 of v2.1, the closest of them within 0.1 s. A phase that
-    fits the run in another time zone is a question.
+    """Client and director record the time of each message. LoadGen's run begins after the director has started the
+    measured phase and ends before the client stops it. The clocks may differ by a minute. This is true for all 54
+    sessions of v4.1 and v5.1 with a detail log, and for 2,474 of v2.1, the closest within 0.1 s. A phase that matches
+    the run in another time zone is a question.
     """
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
@@ -281,13 +281,13 @@ def verify_phases(view: CellView) -> Complaints:
 def _is_within(
     phase: tuple[float, float], began: datetime, ended: datetime, apart: float, by: timedelta = timedelta()
 ) -> bool:
-    """True where a run is within a phase, for clocks that are ``apart`` seconds from each other, and of zones
-    ``by``."""
+    """Return True if a run is within a phase, for clocks that differ by up to ``apart`` seconds and time zones that
+    differ by ``by``."""
     return phase[0] - apart <= (began + by).timestamp() and (ended + by).timestamp() <= phase[1] + apart
 
 
 def _read_phase(session: ResultDocument) -> tuple[float, float] | None:
-    """Seconds since 1970; None where a session does not say."""
+    """Return start and end in seconds since 1970; None if the session does not state them."""
     times: dict[str, float] = {}
     messages = session.get("messages")
     for message in messages if isinstance(messages, list) else ():
@@ -304,7 +304,7 @@ def _show_time(seconds: float) -> str:
 
 
 def _find_missing(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
-    """Find whether a run has no sample at all, and how many of its whole minutes have none."""
+    """Return whether a run has no samples, and how many of its whole minutes have none."""
     first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
     count = min(_MOST_MINUTES, (last - first) // _MINUTE)
     whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
@@ -319,7 +319,7 @@ def _list_offsets(view: CellView) -> list[timedelta]:
 
 
 def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
-    """Read the session of the client and of the director; absent where no power was measured."""
+    """Read the sessions of the client and of the director; absent if no power was measured."""
     folder = view.files.results / "performance" / "power"
     if not is_power(view):
         return Read(folder.shown), Read(folder.shown)
@@ -327,13 +327,13 @@ def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocum
 
 
 def find_key(read: Read[ResultDocument], key: str) -> Place:
-    """Find the first place of a name in a document that is there."""
+    """Find the first place of a name in a document, which must exist."""
     assert read.value is not None
     return Place(read.file, read.value.lines.get(key, 0))
 
 
 def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
-    """(path below performance/, SHA-1) of the files of one run; a director on Windows names them with backslashes."""
+    """Yield (path below performance/, SHA-1) for the files of one run; a director on Windows uses backslashes."""
     listed = session.get("results")
     for name, digest in listed.items() if isinstance(listed, Mapping) else ():
         path = str(name).replace("\\", "/")
@@ -342,7 +342,7 @@ def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
 
 
 def _hash_all(data: bytes) -> Iterator[str]:
-    """Each is made when the one before does not fit."""
+    """Each hash is computed only if the previous one does not match."""
     yield _hash(data)
     plain = data.replace(b"\r\n", b"\n")
     yield _hash(plain)

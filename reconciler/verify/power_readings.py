@@ -1,6 +1,6 @@
-"""The watts of a power session against the counts of the analyzer's daemon: before the kit stops a phase it asks for
-the mean, the least and the most of the samples so far, and the director keeps the answers. And against their volts,
-amperes and power factor: the analyzer takes all four of one interval, and the factor is P / (U * I)."""
+"""Compare a power session's watts with the analyzer daemon's statistics and with the other measured values. Before the
+kit stops a phase, it requests the mean, minimum and maximum of the samples so far, and the director records the
+answers. The analyzer measures watts, volts, amperes and power factor in one interval, with the factor P / (U * I)."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ from reconciler.tree.reading.view import CellView
 from reconciler.verify.power import DAEMON_LOG, find_key, read_session
 from reconciler.verify.premises import FILE_IS_WHOLE
 
-_FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase that ends the mark of its samples
+_FOLDERS = {"ranging": "ranging", "testing": "run_1"}  # by the phase at the end of a sample's mark
 _ANSWER = re.compile(r"Watts,(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}\.\d+),(\d{1,9}),(\d{1,9}),(\d{1,9})", re.ASCII)
-# To the end of its line, so that the next one is tried at its beginning alone.
+# Match to the end of the line, so that the next match is tried only at a line's start.
 _SAMPLE = re.compile(rb"^Time,[^,\n]{1,40}+,Watts,(-?\d{1,9}+(?:\.\d{1,9}+)?+),[^\n]*+\n?", re.MULTILINE)
-_CACHE_LIMIT = 4 << 20  # bytes of samples that are remembered; those of hours have one or two megabytes
-_NEAR = 1e-5  # of a mean: six digits after the point are printed
+_CACHE_LIMIT = 4 << 20  # bytes of samples that are cached; a run of hours has one or two megabytes
+_NEAR = 1e-5  # for a mean that is printed with six decimals
 _NUMBER = rb"(-?+[0-9]{1,9}+(?:\.[0-9]{1,9}+|))"
 _NUMBERS = msgspec.json.Decoder(list[float])
 _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
-_MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7
-_SEVERAL = b",Analyzer"  # the kit adds up the samples of several: those of one need not have channels
-# All samples: of 110 published files none is off by more than 0.001, though single samples are by 0.003.
+_MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7 channels
+_SEVERAL = b",Analyzer"  # the kit adds up the samples of several analyzers; a single one's need not have channels
+# Over all samples, none of 110 published files is off by more than 0.001; single samples are off by 0.003.
 _PRODUCT_NEAR = 0.01
-# The last lines may be missing, which the daemon had not written yet when the kit copied its log.
+# The last lines may be missing if the daemon had not written them when the kit copied its log.
 _SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
-# LoadGen's release from which on the kit is known to ask: v3.0's did not, and none of the 2,475 published sessions of
-# v2.1 has an answer.
+# LoadGen's release from which the kit is known to request statistics: v3.0's did not, and none of the 2,475 published
+# sessions of v2.1 has an answer.
 _FIRST_ASKED = 4
 
 
 class _Counted(Struct, frozen=True):
-    """One answer: watts over ``total`` samples from the first on, of which ``valid`` were above 0. ``text``: as it is
-    in the file."""
+    """One answer: watts over the first ``total`` samples, of which ``valid`` were above 0. ``text``: as in the file."""
 
     text: str
     mean: float
@@ -57,8 +56,8 @@ class _Counted(Struct, frozen=True):
 
 
 class Samples(Struct, frozen=True):
-    """``watts``: of each, None where not all samples have as many channels. ``denied``: what was found and what was
-    wanted where watts are not those of their volts, amperes and power factor."""
+    """Samples of a file. ``watts``: of each sample, None if the number of channels varies. ``denied``: found and
+    expected text if watts do not match their volts, amperes and power factor."""
 
     watts: list[float] | None
     denied: tuple[tuple[str, str], ...]
@@ -75,12 +74,12 @@ _SAMPLES_ARE_OF_SESSION = Premise("The samples are those of the session whose an
     premises=(FILE_IS_WHOLE, _SAMPLES_ARE_OF_SESSION),
 )
 def verify_watts(view: CellView) -> Complaints:
-    """Before the kit stops a phase it asks the analyzer's daemon for the mean, the least and the most of the samples so
-    far, and the director keeps the answer: all 165 answers of the 55 sessions of v4.1 and v5.1 are those of the
-    published ``spl.txt``, to the last digit, samples at or below 0 W left out as the daemon leaves them out. Another
-    number of samples is a warning, and so is a session without any answer, from v4.0 on: the kit of v3.0 and before did
-    not ask, and none of the 2,475 sessions of v2.1 has an answer. The daemon's own log has no answer that the director
-    was not given; its last lines may be missing, as they are in four sessions.
+    """Before the kit stops a phase, it requests the mean, minimum and maximum of the samples so far from the analyzer's
+    daemon, and the director records the answer. All 165 answers of the 55 sessions of v4.1 and v5.1 match the published
+    ``spl.txt`` to the last digit, if samples at or below 0 W are left out, as the daemon does. A different number of
+    samples is a warning, and so, from v4.0 on, is a session without any answer: earlier kits did not request them, and
+    none of the 2,475 sessions of v2.1 has one. The daemon's own log has no answer that the director did not receive;
+    its last lines may be missing, as in four sessions.
     """
     _, server = view.compute_once(read_session)
     if server.value is None:
@@ -123,7 +122,7 @@ def verify_watts(view: CellView) -> Complaints:
 
 
 def _asks(view: CellView) -> bool:
-    """True where the kit of the run's time asks the daemon."""
+    """Return True if the power kit of that release requests statistics from the daemon."""
     run = view.performance
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
 
@@ -136,10 +135,10 @@ def _asks(view: CellView) -> bool:
     premises=(FILE_IS_WHOLE, Premise("One analyzer took the four values of a sample in one interval.")),
 )
 def verify_products(view: CellView) -> Complaints:
-    """An analyzer takes watts, volts, amperes and power factor of one interval, and reports the factor as P / (U * I).
-    Over all valid samples of a file the watts are within 1 % of the product, and those of a sum are those of its
-    channels: of the 110 published files of v4.1 and v5.1 none is off by more than 0.1 %, single samples of single
-    channels by 0.3 %. Samples that the kit added up of several analyzers are passed over.
+    """An analyzer measures watts, volts, amperes and power factor in one interval, and reports the factor as P / (U *
+    I). Over all valid samples of a file, the watts are within 1 % of the product, and total watts are within 1 % of the
+    sum of the channels. None of the 110 published files of v4.1 and v5.1 is off by more than 0.1 %; single samples of
+    single channels are off by 0.3 %. Samples that the kit added up from several analyzers are skipped.
     """
     performance = view.files.results / "performance"
     for path, samples in view.compute_once(_read_samples).items():
@@ -149,7 +148,7 @@ def verify_products(view: CellView) -> Complaints:
 
 
 def _read_samples(view: CellView) -> dict[str, Samples]:
-    """By the path of their file, once for both rules."""
+    """Read the samples by the path of their file, once for both rules."""
     performance, found = view.files.results / "performance", {}
     for folder in _FOLDERS.values() if is_power(view) else ():
         path = f"{folder}/spl.txt"
@@ -192,13 +191,13 @@ def _read_all(data: bytes) -> Samples:
     return Samples(watts, tuple(denied))
 
 
-# Variants of a benchmark may publish the very same ones.
+# Variants of a benchmark may publish identical samples.
 _read_lately = functools.lru_cache(maxsize=4)(_read_all)
 
 
 def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
-    """List the samples of each number of channels, the fewest first. Mostly all have as many as the first, and whether
-    they do."""
+    """List the samples by their number of channels, the smallest number first. Also return whether all have the same
+    number as the first, which is usual."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
     samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
@@ -211,19 +210,20 @@ def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]
 def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
     try:
         return _NUMBERS.decode(b"[%b]" % b",".join(texts))
-    except msgspec.MsgspecError:  # a zero before other digits, which JSON does not have
+    except msgspec.MsgspecError:  # a leading zero, which JSON does not allow
         return list(map(float, texts))
 
 
 @functools.lru_cache
 def _shape_sample(channels: int) -> re.Pattern[bytes]:
-    """A line of so many channels, the four values of the whole and of each as groups."""
-    each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is the second, known sooner
+    """Match a line with this number of channels; the groups are the four values of the total and of each channel."""
+    each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other
     return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
 
 
 def _choose_valid(sample: tuple[float, ...]) -> tuple[float, ...]:
-    """With zeros for a channel that measured nothing; () where another value is not valid, or nothing was measured."""
+    """Return the sample with zeros for channels that measured nothing; () if another value is invalid, or no channel
+    measured anything."""
     parts = [sample[at : at + 4] for at in range(0, len(sample), 4)]
     whole, channels = parts[0], parts[1:] or parts
     measured = [part for part in channels if part[0] > 0]
@@ -233,7 +233,7 @@ def _choose_valid(sample: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
-    """With the phase whose samples it is of."""
+    """Yield each answer with the phase of its samples."""
     messages, phase = session.get("ptd_messages"), ""
     for message in messages if isinstance(messages, list) else ():
         asked, answer = (
@@ -247,12 +247,13 @@ def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
 
 
 def read_watts(data: bytes) -> list[float]:
-    """Read the watts of all samples, whatever follows them."""
+    """Read the watts of all samples and ignore the rest of the lines."""
     return [float(watts) for watts in _SAMPLE.findall(data)]
 
 
 def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity | None] | None:
-    """Describe what was found, what was wanted, how bad it is; samples at or below 0 W are not valid to the daemon."""
+    """Return what was found, what was expected, and how severe it is. The daemon treats samples at or below 0 W as
+    invalid."""
     valid = [watts for watts in samples if watts > 0]
     if (len(samples), len(valid)) != (counted.total, counted.valid):
         found = f"{len(samples)} samples, {len(valid)} of them above 0 W"

@@ -1,4 +1,4 @@
-"""Premises of accusations that several rules share, each with the function that looks whether the tree shows it."""
+"""Premises shared by several rules. Each has a function that checks whether the tree shows it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.files import UnreadableError, read_bytes
 from reconciler.tree.reading.view import CellView
 
-_NEWEST_RELEASE = 6  # of LoadGen, whose code the rules were compared with
-_VERSION = keys.LOADGEN_VERSION  # LoadGen writes one, and what denies it is no matter of its release
-OWN_SCENARIO = "tests-of-own-scenario"  # the cause of doubts about tests next to a run of another scenario
+_NEWEST_RELEASE = 6  # newest LoadGen release whose code was compared with the rules
+_VERSION = keys.LOADGEN_VERSION  # LoadGen writes one, so contradictions about it do not depend on the release
+OWN_SCENARIO = "tests-of-own-scenario"  # cause of doubts about tests whose published run is of another scenario
 _POINTERS = (b"version https://git-lfs.github.com/", b"/annex/objects/")
 _POINTER_SIZE = 1024
 
@@ -34,7 +34,8 @@ def _doubt_release(complaint: Complaint, view: CellView) -> str:
 
 
 def _list_logs(complaint: Complaint, view: CellView) -> Iterator[DetailLog]:
-    """The detail logs that a complaint names, those of the summaries next to them, or that of the published run."""
+    """Yield the detail logs to which a complaint refers, directly or by their summaries; if there are none, the
+    published run's."""
     files = {complaint.place.file, complaint.other.file if complaint.other else ""}
     folders = {file.rpartition("/")[0] for file in files}
     logs = [run.log for run in (view.performance, view.accuracy, *view.test_views.values()) if run is not None]
@@ -43,7 +44,7 @@ def _list_logs(complaint: Complaint, view: CellView) -> Iterator[DetailLog]:
 
 
 def _doubt_copy(complaint: Complaint, view: CellView) -> str:
-    """A checkout may hold a pointer in place of a file, and another program may have cut it."""
+    """A checkout may contain a pointer in place of a file."""
     shown = view.files.submitter.shown
     if not complaint.place.file.startswith(f"{shown}/"):
         return ""
@@ -57,8 +58,8 @@ def _doubt_copy(complaint: Complaint, view: CellView) -> str:
 
 
 def find_doubt_of_inference(view: CellView, test: str) -> str:
-    """A test of the folder's own scenario, next to a published run of another, belongs to no other folder: the result
-    may have been inferred after it was tested."""
+    """Return the doubt about a test of the folder's own scenario whose published run is of another one. It belongs to
+    no other folder, and the result may have been inferred after the test."""
     run, tested = view.performance, view.test_views.get(test)
     if run is None or tested is None or not run.inferred or tested.inferred:
         return ""
@@ -66,8 +67,8 @@ def find_doubt_of_inference(view: CellView, test: str) -> str:
 
 
 def are_one_name(one: str, other: str) -> bool:
-    """True where two spellings may be of one name: but for case, blanks and signs, or one the beginning of the
-    other."""
+    """Return True if two spellings may be the same name: ignoring case, spaces and punctuation, they are equal or one
+    is the beginning of the other."""
     first, second = ("".join(filter(str.isalnum, name)).casefold() for name in (one, other))
     return bool(first and second) and (first.startswith(second) or second.startswith(first))
 

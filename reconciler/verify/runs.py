@@ -1,4 +1,4 @@
-"""A detail log against itself, and the runs of a cell against each other."""
+"""Contradictions within a detail log, and between the runs of a cell."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from reconciler.tree.reading.values import find_at, number, read_end, read_start
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
-NO_COMMIT = "NA"  # what LoadGen writes that was built outside a repository
+NO_COMMIT = "NA"  # written by a LoadGen built outside a repository
 _EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
 _NETWORK_SUT = "Network SUT"
 _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
-_FAR = 30 * 86400.0  # seconds between two runs that people make together
+_FAR = 30 * 86400.0  # seconds; runs of one campaign are closer together
 
 
 def list_runs(view: CellView) -> Iterator[RunView]:
@@ -36,7 +36,7 @@ def list_runs(view: CellView) -> Iterator[RunView]:
 
 
 def list_own_runs(view: CellView) -> Iterator[RunView]:
-    """List the runs that belong to the result: not of tests that the round does not have."""
+    """List the runs that belong to the result, without tests that the round does not have."""
     return (run for run in list_runs(view) if not view.is_foreign(run.name))
 
 
@@ -48,10 +48,10 @@ def list_own_runs(view: CellView) -> Iterator[RunView]:
     premises=(RELEASE_IS_KNOWN, Premise("The logger's clock, by which LoadGen ends a run, counted as the dates do.")),
 )
 def verify_duration(view: CellView) -> Complaints:
-    """LoadGen says that a minimum duration was kept, and its own clock that the run was shorter by more than a second.
-    It ends a run by the clock of its logger, which need not be that of the dates: where only the dates say so, a clock
-    may have been set. Left out is a run of both modes, as LoadGen offered it before release 4, whose first clocks are
-    of its accuracy part.
+    """LoadGen states that the minimum duration was met, but its own clock shows a run shorter by more than a second.
+    LoadGen ends a run by its logger's clock, which may not be the clock of the dates: if only the dates contradict, a
+    clock may have been set. Runs of both modes, which LoadGen offered before release 4, are skipped, because their
+    first clock values are from the accuracy part.
     """
     for run in list_runs(view):
         yield from _deny_duration(run)
@@ -63,7 +63,7 @@ def _deny_duration(run: RunView) -> Complaints:
     met = read_value(run.log, keys.RESULT_MIN_DURATION_MET) is True
     if not met or start is None or end is None or least is None:
         return
-    if run.log.serves_both:  # the first clocks are those of its accuracy part
+    if run.log.serves_both:  # the first clock values are from its accuracy part
         return
     lasted = (end - start).total_seconds()
     if lasted + _SLACK < float(least) / 1000:
@@ -88,7 +88,7 @@ def _deny_duration(run: RunView) -> Complaints:
     premises=(RELEASE_IS_KNOWN,),
 )
 def verify_validity(view: CellView) -> Complaints:
-    """LoadGen calls a run VALID only where each of these conditions holds, in every release."""
+    """In every release, LoadGen reports VALID only if all of these conditions are met."""
     for run in list_runs(view):
         yield from _deny_validity(run)
 
@@ -108,11 +108,11 @@ def _deny_validity(run: RunView) -> Complaints:
     premises=(RELEASE_IS_KNOWN, Premise("The contradiction does not rest on a date, or on a clock that can be set.")),
 )
 def verify_consistency(view: CellView) -> Complaints:
-    """LoadGen derives the value from others that the same log has, reads it from latencies that lie between its
-    percentiles, or takes it over under another name; or a setting of a performance run has a value that the rules leave
-    to compliance tests. A contradiction of dates is a question, since the clock of a machine may be set to another
-    year, and so is a latency below 0. More samples than the library has are a warning: the count may be too high, or
-    the library may say less than it has.
+    """LoadGen derives the value from others in the same log, reads it from latencies that lie between logged
+    percentiles, or copies it under another name. Or a setting of a performance run has a value that the rules reserve
+    for compliance tests. A contradiction of dates is a question, because a machine's clock may be set to another year,
+    and so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the
+    library may report too few.
     """
     for run in list_runs(view):
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
@@ -152,7 +152,7 @@ def verify_consistency(view: CellView) -> Complaints:
 
 
 def _is_of_test(view: CellView, run: RunView) -> bool:
-    """A test over a set of its own, where LoadGen's configuration states the size of the benchmark's for every run."""
+    """Return True for a test with a separate dataset, for which LoadGen's configuration states the benchmark's size."""
     used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     tested = run is not view.performance and run is not view.accuracy
     return (
@@ -163,7 +163,7 @@ def _is_of_test(view: CellView, run: RunView) -> bool:
 
 
 def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
-    """Once for each log: MultiStream has the least of queries and of samples."""
+    """Ask once for each log: MultiStream has minimum latencies of both queries and samples."""
     for item in negative[:1]:
         yield Complaint(
             Place(run.log.file, item.line),
@@ -194,8 +194,8 @@ _CONDITIONS = (
     premises=(ROUND_IS_KNOWN,),
 )
 def verify_seeds(view: CellView) -> Complaints:
-    """LoadGen logs its seeds, and all runs of a cell carry those of one round. The seeds of an accuracy run order the
-    samples and no more, so that it is a warning.
+    """LoadGen logs its seeds, and all runs of a cell have those of one round. A warning, because an accuracy run's
+    seeds only affect the order of the samples.
     """
     run = view.performance
     if run is None:
@@ -229,7 +229,7 @@ def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
 
 @question("runs.loadgen", "why do the runs have different LoadGens?", sources=(OURS,))
 def verify_versions(view: CellView) -> Complaints:
-    """Revisions differ; the rules allow it. A question."""
+    """The runs use different LoadGen revisions, which the rules allow. A question."""
     run = view.performance
     for other in list_own_runs(view):
         if run is not None and _are_other_sources(other.log.version, run.log.version):
@@ -242,14 +242,15 @@ def verify_versions(view: CellView) -> Complaints:
 
 
 def _are_other_sources(one: str, other: str) -> bool:
-    """Versions that differ, or commits; one built outside a repository names none."""
+    """Return True if versions or commits differ. A LoadGen built outside a repository has no commit."""
     (number_of_one, _, commit), (number_of_other, _, other_commit) = one.partition(" @ "), other.partition(" @ ")
     return number_of_one != number_of_other or (commit != other_commit and NO_COMMIT not in (commit, other_commit))
 
 
 @question("runs.dates", "why is a log so much older or newer than its neighbours?", sources=(OURS,))
 def verify_dates(view: CellView) -> Complaints:
-    """A log far older than its neighbours was often left from an earlier campaign. Runs a month apart: a question."""
+    """A log far older than the others was often left over from an earlier campaign. Runs a month apart are a
+    question."""
     run = view.performance
     start = read_start(run.log) if run else None
     if run is None or start is None:
@@ -270,7 +271,7 @@ def verify_dates(view: CellView) -> Complaints:
 
 @rule("runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING)
 def verify_datasets(view: CellView) -> Complaints:
-    """Two data sets of different size in one result, where the round's size is not that of the accuracy run."""
+    """The runs of one result have datasets of different sizes, and the accuracy run does not have the round's size."""
     accuracy, run = view.accuracy, view.performance
     if accuracy is None or run is None:
         return
@@ -295,7 +296,7 @@ _TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 
 @question("runs.sut", "why do the runs of a result name their SUT differently?", sources=(OURS,))
 def verify_names(view: CellView) -> Complaints:
-    """The names in the logs differ. A question."""
+    """The SUT names in the logs differ. A question."""
     run = view.performance
     ours = read_value(run.log, keys.SUT_NAME) if run else None
     for other in list_own_runs(view):
@@ -308,8 +309,8 @@ def verify_names(view: CellView) -> Complaints:
 
 @question("system.nodes", "why does the SUT count other nodes?", sources=(OURS,))
 def verify_nodes(view: CellView) -> Complaints:
-    """A harness names a network SUT for each node that it sends queries to: the eight published systems whose logs name
-    any have as many nodes. Several may be on one node: a question.
+    """A harness lists a network SUT for each node that it sends queries to: the eight published systems whose logs list
+    any have as many nodes. A question, because one node may have several.
     """
     run, nodes = view.performance, view.system.get_count("number_of_nodes")
     named = read_value(run.log, keys.SUT_NAME) if run is not None else None
@@ -327,8 +328,8 @@ def verify_nodes(view: CellView) -> Complaints:
 
 @question("runs.foreign", "why is there a test that the round does not have?", sources=(OURS,))
 def verify_foreign(view: CellView) -> Complaints:
-    """A compliance test that the round does not have, once for each result. Nothing rests on it, so that seeds, dates,
-    LoadGens and copies of its logs are compared with nothing. A question.
+    """A compliance test that the round does not have, once for each result. No verdict depends on it, so its seeds,
+    dates, LoadGen and copies of its logs are not compared. A question.
     """
     if not view.ruleset.is_known:
         return
@@ -344,7 +345,7 @@ def verify_foreign(view: CellView) -> Complaints:
 
 @rule("files.readable", "every file can be read", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
 def verify_readable(view: CellView) -> Complaints:
-    """The file is there and does not parse, so that nothing can be compared with it."""
+    """The file exists but does not parse, so nothing can be compared with it."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
     for run in files.list_runs():
@@ -362,9 +363,9 @@ def verify_readable(view: CellView) -> Complaints:
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_percentile(view: CellView) -> Complaints:
-    """The log itself states a share of SingleStream, MultiStream or Server that the round does not state the benchmark
-    by. LoadGen carries the round's, per model key, and the closed division allows no other; logs without the line are
-    passed over, and so is Offline, where it decides nothing. In the open division, whose model may have another
+    """The log of SingleStream, MultiStream or Server states another percentile than the round uses for the benchmark.
+    LoadGen contains the round's percentile for each model key, and the closed division allows no other. Logs without
+    the line are skipped, and so is Offline, where it has no effect. In the open division, whose model may have another
     latency, it is a warning.
     """
     if view.performance is not None:

@@ -1,4 +1,4 @@
-"""Settings of a user.conf for a run, in LoadGen's lookup order, and under which model key."""
+"""Settings of a user.conf for a run, in LoadGen's lookup order, and the model key under which they are read."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from reconciler.loadgen.user_conf import ConfValue, UserConf
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
-# LoadGen's release since which it reads the expected latency of SingleStream with its fraction, and one of MultiStream
-# at all (mlcommons/inference 86164589 and a67f9f34, January 2022).
+# LoadGen's release from which it reads fractions in SingleStream's expected latency, and supports MultiStream's at all
+# (mlcommons/inference 86164589 and a67f9f34, January 2022).
 FRACTIONS_SINCE = 2
 
 
 class ConfSetting(Struct, frozen=True):
-    """``value`` in the unit of specs (ns, ms, counts, decimal text); ``line`` is the conf's that decides."""
+    """Effective setting. ``value`` in the unit of specs (ns, ms, counts, decimal text); ``line``: the conf's line that
+    sets it."""
 
     value: Any
     line: ConfValue
 
 
 class ConfReading(Struct, frozen=True):
-    """``model``: the key under which the file was read."""
+    """Settings read from a conf. ``model``: the key under which the file was read."""
 
     model: str
     settings: Mapping[str, ConfSetting]
@@ -37,8 +38,8 @@ class ConfReading(Struct, frozen=True):
 
 
 def read_settings(conf: UserConf, model: str, scenario: str, release: int = FRACTIONS_SINCE) -> ConfReading:
-    """``scenario``: the one that ran; ``release``: of LoadGen. Values that no number of LoadGen's can hold are left
-    out."""
+    """Read the settings for a run. ``scenario``: the one that ran; ``release``: LoadGen's. Values that LoadGen's number
+    types cannot represent are left out."""
     fractions = release >= FRACTIONS_SINCE
     known: ConfReading | None = conf.made.get((read_settings, model, scenario, fractions))
     if known is None:
@@ -64,11 +65,11 @@ def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool
 
 
 def list_model_keys(conf: UserConf, right: str, folder: str = "", *, is_known: bool = True) -> tuple[str, ...]:
-    """The benchmark's own model key; behind it the name of its folder, where the file has lines for that; else, where
-    no line is meant for the former, the one other key of the file. Every key of the file where the benchmark's own is
-    not known.
+    """List the model keys under which to read the file: the benchmark's own, then its folder's name if the file has
+    lines for that. Otherwise, if no line is for the benchmark's key, add the only other key in the file. If the
+    benchmark's key is unknown, add every key in the file.
 
-    A submitter whose code passes another key meant those lines, so that they are compared as well.
+    A submitter whose code passes another key intended those lines, so they are compared as well.
     """
     named = {name.split(".")[0] if name.count(".") == 2 else name.rsplit(".", 2)[0] for name in conf.values}
     others = sorted(name for name in named if name not in ("*", right))

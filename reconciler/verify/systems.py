@@ -1,4 +1,4 @@
-"""The system description and measurements.json against the folders that they describe. Against logs: ``runs``."""
+"""The system description and measurements.json compared with their folders; ``runs`` compares them with logs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.premises import ROUND_IS_KNOWN, are_one_name
 
-# "8xH100", and "H100-80GBx8"; what follows a small letter may be a kind of machine ("gx3").
+# "8xH100" and "H100-80GBx8"; after a lower-case letter, x and a number may be a machine type ("gx3").
 _COUNT = re.compile(r"(?:^|[-_ (])(\d{1,3})x ?(?=([A-Z][A-Za-z0-9]*))|(?<=[A-Z0-9)])x(\d{1,3})(?=[-_ )]|$)", re.ASCII)
-# The same in a text, where lanes, memories and disks are counted, too, and the shape of a slice has an x.
+# The same in a text, which may also count lanes, memories and disks, and has an x in the names of slices.
 _COUNT_IN_TEXT = re.compile(
     r"(?:^|[-_ (])(\d{1,3})x ?(?!(?:DDR|HBM|NVM|SSD|HDD|PCI|Gen))(?=([A-Z][A-Za-z0-9]*))"
     r"|(?<!PCIE)(?<!PCIe)(?<=[A-Z)])x(\d{1,3})(?=[-_ )]|$)",
@@ -43,7 +43,7 @@ def _doubt_absence(_: Complaint, view: SystemView) -> str:
     premises=(Premise("The submitter's folder of descriptions is in this copy of the tree.", _doubt_absence),),
 )
 def verify_described(view: SystemView) -> Complaints:
-    """No description of a system that has results, or one that does not parse."""
+    """A system with results has no description, or its description does not parse."""
     yield from systems.check_described(view)
     yield from systems.check_readable(view)
 
@@ -56,8 +56,8 @@ def verify_described(view: SystemView) -> Complaints:
     premises=(Premise("The two names are not spellings of one."),),
 )
 def verify_names(view: SystemView) -> Complaints:
-    """The description names another submitter or division than its folder. Names that differ in case, blanks and signs,
-    or of which one begins with the other, may be one: a question.
+    """The description states another submitter or division than its folder. A question if the names may be the same:
+    they are equal except for case, spaces and punctuation, or one begins with the other.
     """
     document, folder = view.system.read.value, view.submitter
     for item in systems.check_names(view):
@@ -68,11 +68,11 @@ def verify_names(view: SystemView) -> Complaints:
         yield replace(item, doubt="the two may be spellings of one name" if spelt else "")
 
 
-@question("system.accelerators", "why does the name count otherwise?", sources=(OURS,))
+@question("system.accelerators", "why does the system's name give another count?", sources=(OURS,))
 def verify_accelerators(view: SystemView) -> Complaints:
-    """ "4x" or "H100x4" in a name and another count in the description: of 125 descriptions of v4.1, v5.1 and v6.0
-    whose name counts in the second way, all fit, and of 147 whose ``system_name`` or ``accelerator_model_name`` counts.
-    A question.
+    """A name contains "4x" or "H100x4", but the description has another count. A question. In v4.1, v5.1 and v6.0, all
+    125 descriptions match whose name counts in the second way, and all 147 whose ``system_name`` or
+    ``accelerator_model_name`` counts.
     """
     stated = view.system.get_count("accelerators_per_node")
     nodes = view.system.get_count("number_of_nodes")
@@ -104,7 +104,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
     premises=(ROUND_IS_KNOWN,),
 )
 def verify_category(view: BenchmarkView) -> Complaints:
-    """The round has no such benchmark for the system's own type."""
+    """The round does not have this benchmark for the system's type."""
     if view.submitter.division != "open" and not view.allowed:
         place = Place(view.system.read.file, view.system.line("system_type"))
         found = f"a {view.system.category} system with results of {view.official}"
@@ -120,7 +120,7 @@ def verify_category(view: BenchmarkView) -> Complaints:
     severity=Severity.WARNING,
 )
 def verify_retraining(view: CellView) -> Complaints:
-    """The file itself says so, and the closed division allows none."""
+    """The file states retraining, which the closed division does not allow."""
     read = view.files.measurements
     said = read.value.get("retraining") if read.value else None
     if view.division == "closed" and isinstance(said, str) and said.strip().lower() in ("yes", "y", "true"):
@@ -136,7 +136,7 @@ def verify_retraining(view: CellView) -> Complaints:
     severity=Severity.WARNING,
 )
 def verify_rehearsal(view: CellView) -> Complaints:
-    """The file itself says so: our renderer writes ``rehearsal`` into each cell whose records are marked as one. Its
+    """The file states it: this project writes ``rehearsal`` into each cell whose records are marked as a rehearsal. Its
     dataset may be smaller than the round's.
     """
     read = view.files.measurements
@@ -155,9 +155,9 @@ def verify_measurements_once(view: CellView) -> Complaints:
     yield from ask_repeated(view.files.measurements)
 
 
-@question("tree.round", "which round is it, whose rules are not here?", sources=(OURS,))
+@question("tree.round", "which round is it? Its rules are unknown here", sources=(OURS,))
 def ask_round(tree: Survey) -> Complaints:
-    """The round was recognised, and its rules are not here, so that only what holds in any round was looked at. A
+    """The round was recognised but its rules are not available, so only rules that apply to any round were checked. A
     question.
     """
     yield from check_round(tree)

@@ -30,9 +30,9 @@ from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN
 
-# Counts in the verification of TEST01's answers, against itself and against the logs that it read.
+# Counts in the verification of TEST01's answers, compared with each other and with the logs that it read.
 
-# As the official script and as our own verdict write them.
+# Format of the official script and of this project's verdicts.
 _COUNT = re.compile(r"(?P<name>num_\w+(?= =)|[a-z ]+(?=:))(?: =|:) (?P<value>[0-9]+)", re.ASCII)
 MISMATCHES = ("num_perf_log_data_mismatch", "differing")
 ENTRIES = ("num_acc_log_entries", "answers in the accuracy run")
@@ -40,7 +40,7 @@ _LOGGED = ("num_perf_log_entries", "answers in the audit run")
 _MATCHED = ("num_perf_log_qsl_idx_match", "found in the accuracy run")
 _MISSING = ("num_missing_qsl_idxs", "not in the accuracy run")
 _REPEATED, _UNLIKE = ("num_acc_log_duplicate_keys",), ("num_acc_log_data_mismatch",)
-_COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen's release of the round since which its script asks for an answer
+_COMPARED, _ASKS_FOR_ONE = "TEST01", 4  # LoadGen release of the round from which the script requires an answer
 _WARNING = Severity.WARNING
 _LIBRARY = keys.QSL_REPORTED_TOTAL_COUNT
 _ANSWER = b'"qsl_idx"'
@@ -61,11 +61,11 @@ Counts = Mapping[str, tuple[int, int]]  # name → line, value
     ),
 )
 def verify_counts(view: CellView) -> Complaints:
-    """The script's own counts: mismatches with a pass, or no sample that both runs answered; another number of answers
-    than the accuracy run gave, queries filled up to MultiStream's eight included, or than the test's log has; sums that
-    do not add up. All 731 published passes of TEST01 in v4.1 and v5.1 are of counts that agree with each other and with
-    their logs. Where a file has a failure as well, the pass may be that of the fallback, which the rules allow for
-    answers that differ; where a number is stated twice, the file has two comparisons.
+    """The script's counts contradict the verdict, each other, or the logs: mismatches with a pass, or no sample
+    answered by both runs; another number of answers than in the accuracy run (including those that fill MultiStream's
+    queries of eight) or in the test's log; sums that do not add up. The counts of all 731 published passes of TEST01 in
+    v4.1 and v5.1 agree with each other and with their logs. If a file also has a failure, the pass may be the
+    fallback's, which the rules allow if answers differ. If a number is stated twice, the file has two comparisons.
     """
     for test, folder in view.files.tests.items():
         read = view.files.read_text(folder, VERIFY_ACCURACY)
@@ -90,15 +90,15 @@ def _add_doubt(complaints: Complaints, doubt: str) -> Complaints:
 
 
 def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
-    """(line, name, value) of what a verification counted."""
+    """Yield the (line, name, value) of each count in a verification."""
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _COUNT.match(text.strip())) and len(found["value"]) < _DIGITS:
             yield line, found["name"], int(found["value"])
 
 
 def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    """The script passes where no answer differs, and since v4.0 where one at least is to a sample of the accuracy run:
-    before, it found nothing wrong with none."""
+    """The script passes if no answer differs and, since v4.0, at least one is to a sample of the accuracy run. Before,
+    it also passed an empty log."""
     line, mismatches = _first(found, MISMATCHES)
     if mismatches:
         place = Place(read.file, line)
@@ -118,7 +118,8 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
-    """Each answer of the test is to a sample of the accuracy run or to none, and only repeated ones can be unlike."""
+    """The answers found and not found in the accuracy run add up to the test's answers, and only repeated ones can
+    differ."""
     (line, logged), (other, matched), (_, missing) = (_first(found, names) for names in (_LOGGED, _MATCHED, _MISSING))
     if line and other and logged != matched + missing:
         yield _sum_complaint(
@@ -155,8 +156,8 @@ def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    """Deny missing answers: where the accuracy run answered all samples of the library, none of the test's is missing
-    from it."""
+    """Check missing answers: if the accuracy run answered all samples of the library, no answer of the test can be
+    missing from it."""
     line, missing = _first(found, _MISSING)
     (other, entries), (_, repeated) = _first(found, ENTRIES), _first(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
@@ -172,7 +173,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
-    """A whole log has all answers; a truncated one no more than were logged."""
+    """A complete log has all logged answers; a truncated one has no more than were logged."""
     line, logged = _first(found, _LOGGED)
     data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
     if data is None:
@@ -194,7 +195,7 @@ def _first(found: Counts, names: Sequence[str]) -> tuple[int, int]:
     return next((found[name] for name in names if name in found), (0, 0))
 
 
-# As the official scripts and as our own verdicts write it.
+# Format of the official scripts and of this project's verdicts.
 _SCORE = re.compile(
     r"(?P<which>(?:reference|test) score(?= =)|(?:performance|audit) run(?=:))(?: =|:) "
     r"(?P<value>[0-9.]+(?:e[+-]?[0-9]+)?)",
@@ -211,7 +212,7 @@ _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
-# By a word in what they match.
+# By a word in the text that they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),
@@ -224,7 +225,7 @@ _SCORED = {
     "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=_WARNING
 )
 def verify_scores(view: CellView) -> Complaints:
-    """The score in the verify file is none of the published run's, by more than 0.1 %: a run was repeated after its
+    """The score in the verify file differs from the published run's by more than 0.1 %: a run was repeated after its
     verification.
     """
     for test, run in view.test_views.items():
@@ -253,8 +254,8 @@ def verify_scores(view: CellView) -> Complaints:
     severity=_WARNING,
 )
 def verify_figures(view: CellView) -> Complaints:
-    """The scripts of TEST01, TEST04 and TEST05 print both scores, that of TEST01 the number of entries, before the
-    verdict: all 2,972 published verdicts of them in v4.1 and v5.1 that pass state these.
+    """Before the verdict, the scripts of TEST01, TEST04 and TEST05 print both scores, and TEST01's also the number of
+    entries. All 2,972 published passes of these tests in v4.1 and v5.1 state them.
     """
     for test, names in _FIGURES.items():
         if test not in view.files.tests:
@@ -288,8 +289,9 @@ def verify_figures(view: CellView) -> Complaints:
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_scored_samples(view: CellView) -> Complaints:
-    """The scorer states how many samples it scored (of DLRM the queries, whose pairs the same line calls its total),
-    and LoadGen how many it issued. The scorer of a benchmark that the round does not have may count anything else.
+    """The scorer states how many samples it scored (for DLRM the queries; the same line states the number of pairs as
+    its total), and LoadGen how many it issued. For a benchmark that the round does not have, the scorer may count
+    anything else.
     """
     run, read = view.accuracy, view.files.accuracy_text
     total = number(run.log, count_key(run)) if run else None
@@ -308,7 +310,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
 
 
 def _scored(text: str) -> Decimal | None:
-    """How many samples a line of accuracy.txt says it covers."""
+    """Return the number of samples that a line of accuracy.txt covers."""
     found = next((m for shape in _SCORED.values() if (m := shape.search(text))), None)
     return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
 
@@ -324,10 +326,10 @@ def _scored(text: str) -> Decimal | None:
     ),
 )
 def verify_hashes(view: CellView) -> Complaints:
-    """Equal files, or a SHA-256 that is the one of a named file. Hashes of truncated logs are never called wrong
-    without the original, nor are line ends that git or Windows changed; but two cells that state one hash have logs
-    with the same ends, as all 432 published hashes that are in several places do: where they have not, it is not known
-    which of the two is right, so that it is a warning.
+    """Two files are equal, or a SHA-256 is that of another file. Hashes of truncated logs are never called wrong
+    without the original, nor are line ends changed by git or Windows. Two cells with the same hash must have logs with
+    the same ends, as for all 432 published hashes that occur in several places. If the ends differ, it is a warning,
+    because it is not known which cell is right.
     """
     yield from accuracy.hash_of_log(view)
     yield from accuracy.check_test_hashes(view)
@@ -341,8 +343,8 @@ def verify_hashes(view: CellView) -> Complaints:
     severity=_WARNING,
 )
 def verify_one_hash(view: CellView) -> Complaints:
-    """One file states two SHA-256 of one log that differ. One of them is of another log, or of this one when it had
-    been cut, whichever; that is no proof of anything, so that it is a warning.
+    """The file states two different SHA-256 of one log. One is of another log, or of this one after it was truncated. A
+    warning, because this proves nothing.
     """
     for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
         yield from _deny_second_hash(read)
@@ -384,7 +386,7 @@ def _score(run: RunView) -> Decimal | None:
 
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
-    """As the log's number; streams also as queries per second, which is how TEST04 states them."""
+    """Compare with the log's number; for the streams, also with queries per second, as TEST04 states them."""
     if is_same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
         return True
     rate = Decimal(10**9) / logged if scenario in _STREAMS and logged else None
@@ -403,9 +405,9 @@ VERDICT_RULES = (
 )
 
 
-# The accuracy log and accuracy.txt against what LoadGen asked, and against what a scorer can find.
+# The accuracy log and accuracy.txt, compared with LoadGen's requests and with possible scorer output.
 
-# The first byte of an answer, or its end: of whatever type the answers are, two that begin otherwise are unequal.
+# The first byte of an answer, or its end: if these differ, the answers differ in any type.
 _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"([0-9A-Fa-f]{2}|")')
 
 
@@ -421,11 +423,11 @@ _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"
     ),
 )
 def verify_answers(view: CellView) -> Complaints:
-    """LoadGen asks each sample once in an accuracy run (MultiStream fills its last queries up), logs the number of
-    samples in the library and numbers what it issues from 0 on, and writes the bytes of an answer in hexadecimal
-    (167,757 published answers of v4.1 and v5.1 are so). If only a truncated log is available, the whole entries of its
-    two ends are read. A run of both modes numbers several series through while its log counts the first alone, so its
-    numbers are not compared.
+    """In an accuracy run, LoadGen requests each sample once (MultiStream fills up its last queries), logs the number of
+    samples in the library, numbers its requests from 0, and writes the bytes of an answer in hexadecimal, as in 167,757
+    published answers of v4.1 and v5.1. If only a truncated log is available, the complete entries at its two ends are
+    read. The numbers of runs of both modes are not compared, because they span several series while the log counts only
+    the first.
     """
     for run, folder in _answering(view):
         if not run.log.complete:
@@ -442,7 +444,7 @@ def verify_answers(view: CellView) -> Complaints:
 
 
 def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
-    """The log of answers in parts, and whether they are all of it."""
+    """Return the log of answers in parts, and whether it is complete."""
     if (whole := view.files.read_whole_answers(folder)) is not None:
         return (whole.data,), True
     archived = read_answers(view, folder)
@@ -466,10 +468,10 @@ def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
     premises=(Premise("The accuracy run answers each sample once."),),
 )
 def verify_differing(view: CellView) -> Complaints:
-    """TEST01 with two truncated logs: the ends of both have an answer to one sample that begins with other bytes, more
+    """TEST01 with two truncated logs: both contain answers to the same samples that begin with different bytes, more
     often than the verification counted. The script compares the first value in any type, so it would have counted each.
-    162 of the 834 published tests of v4.1 and v5.1 have such samples, 735 in all, and every one of them begins alike;
-    MultiStream, which answers some twice, is left out, and so are runs of both modes.
+    In 162 of the 834 published tests of v4.1 and v5.1, the logs share samples, 735 in all, and every pair begins with
+    the same bytes. MultiStream, which answers some samples twice, is skipped, and so are runs of both modes.
     """
     run, folder = view.accuracy, view.files.tests.get(_COMPARED)
     if run is None or folder is None or run.log.scenario == "MultiStream" or run.log.serves_both:
@@ -493,7 +495,7 @@ def verify_differing(view: CellView) -> Complaints:
 
 
 def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
-    """By the sample."""
+    """Read the beginnings of answers by sample."""
     parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
 
@@ -506,9 +508,9 @@ def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_possible(view: CellView) -> Complaints:
-    """More than 100 % of a metric that is a share, or a value that is not that of the counts, of COCO's table, of the
-    error rate, the parts or the second area in the same file: all 164 published scores of retinanet, 536 with counts of
-    tokens, 39 of whisper, 84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree.
+    """A share of more than 100 %, or a value that disagrees with the counts, COCO's table, the error rate, the parts or
+    the second area in the same file. All 164 published scores of retinanet, 536 with counts of tokens, 39 of whisper,
+    84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree.
     """
     read = view.files.accuracy_text
     if read.value is None or view.rules is None:

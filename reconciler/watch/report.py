@@ -137,7 +137,7 @@ class WatchReport:
 
     def report_unwatched(self, problem: str) -> None:
         every = show_duration(self._settings.resync)
-        self.say("unwatched", f"{problem}; changes there are seen at a look each {every}")
+        self.say("unwatched", f"{problem}; changes there are noticed every {every}")
 
     def report_valid_spec(self, result: PlanResult) -> None:
         embargo, today = make_embargo(result.desired.submission), datetime.now(UTC).date()
@@ -148,7 +148,7 @@ class WatchReport:
 
     def report_broken_spec(self, error: SpecError) -> None:
         """Report each distinct problem of the spec once."""
-        text = f"{_SPEC} is broken: the last good result stays, and nothing is made until it is valid\n{error}"
+        text = f"{_SPEC} has errors: results stay, and nothing runs until it is valid\n{error}"
         if text != self._wrong:
             self._wrong = text
             self._last_plan = ""
@@ -156,12 +156,12 @@ class WatchReport:
         self._output.now(state="broken spec", problem=str(error), next_try=None)
 
     def report_unchanged_spec(self) -> None:
-        self._output.line("specs or sources changed, but no resolved value: the pass goes on")
+        self._output.line("specs or sources changed, but no resolved value: the pass continues")
 
     def report_superseded(self, stopped: Step | None) -> None:
         name = name_step(stopped) if stopped else ""
         text = f"{name} is stopped, and " if name else ""
-        text = f"the spec asks for something else now: {text}what was queued is given up"
+        text = f"the spec has changed: {text}the queue is dropped"
         self.say("superseded", text, stopped=name)
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
@@ -172,7 +172,7 @@ class WatchReport:
         self._last_plan = f"{plan} {len(due)}"
         waiting = len(result.plan.steps) - len(due)
         why = f"changed: {', '.join(topics)}\n" if topics else ""
-        text = why + plan + (f"\nHeld back now: {waiting}." if waiting else "")
+        text = why + plan + (f"\nWaiting: {waiting}." if waiting else "")
         self.say("plan", text, due=len(due), held=waiting, in_sync=result.plan.in_sync)
 
     def report_pass_begun(self, number: int) -> None:

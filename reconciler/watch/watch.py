@@ -32,17 +32,16 @@ from reconciler.watch.decider import Decider
 from reconciler.watch.settings import Backoff, Wait, WatchSettings
 from reconciler.watch.source import ChangeSource, Homes, Topic
 
-# The loop: wait for a reason, plan, pass over the due steps.
-#
-# Level-based: whatever the trigger, a turn starts from the current state of the world. Failed work is retried later, at
-# a reported time; until then the specs, records and tree of the last good turn remain unchanged.
-
 _PASSES = 20  # maximum per turn; each but the last left something new to do
 _IDLE = 2.0  # seconds without a change after which caches are written
 
 
 class Loop(Struct):
-    """``left``: an attempt of an unfinished pass may exist. ``topics``: changes since the last turn. ``head``: the last
+    """The loop: wait for a reason, plan, pass over the due steps.
+
+    Level-based: whatever the trigger, a turn starts from the current state of the world. Failed work is retried later,
+    at a reported time; until then the specs, records and tree of the last good turn remain unchanged. ``left``: an
+    attempt of an unfinished pass may exist. ``topics``: changes since the last turn. ``head``: the last
     known commit of HEAD."""
 
     paths: RepositoryPaths
@@ -172,7 +171,7 @@ class Loop(Struct):
         before, self.head = self.head, git.resolve_commit(self.paths.root, "HEAD")
         if before and self.head and before != self.head:
             follows = git.is_ancestor(self.paths.root, before, self.head)
-            text = "" if follows else ", which does not follow it: everything is read again"
+            text = "" if follows else ", which is not a descendant: reading everything again"
             self.reporter.say("head", f"HEAD moved: {before[:7]} → {self.head[:7]}{text}", commit=self.head)
 
     def note_own_commits(self) -> None:
@@ -182,13 +181,12 @@ class Loop(Struct):
         self.commits.moved = None
 
 
-# Follow a remote's branch by fast-forward only, and push the current one without force.
-
 _JITTER = 0.2  # of the interval: many clones must not poll at once
 
 
 class Follower:
-    """Poll in a separate thread. The source notices when the work tree is fast-forwarded."""
+    """Follow a remote's branch by fast-forward only, and push the current one without force. Polls in a separate
+    thread. The source notices when the work tree is fast-forwarded."""
 
     def __init__(self, root: Path, remote: str, every: float, say: Callable[[str, str], None]) -> None:
         self._root, self._remote, self._every, self._say = root, remote, every, say
@@ -221,7 +219,7 @@ class Follower:
         """Fetch, and fast-forward. Raises RepositoryError if the remote or git refuses."""
         name = git.find_branch(self._root)
         if not name:
-            self._once("no branch is checked out: nothing is taken from the remote")
+            self._once("no branch is checked out: not following the remote")
             return
         before = self._tips.get(name) or git.resolve_commit(self._root, f"refs/remotes/{self._remote}/{name}")
         tip = self._tips[name] = git.fetch(self._root, self._remote, name)
@@ -231,7 +229,9 @@ class Follower:
         if git.is_ancestor(self._root, tip, here):
             return
         if not git.is_ancestor(self._root, here, tip):
-            self._once(f"{self._remote}/{name} is at {tip[:7]}, which does not follow {here[:7]}: merge or reset it")
+            self._once(
+                f"{self._remote}/{name} is at {tip[:7]}, which is not a descendant of {here[:7]}: merge or reset it"
+            )
             return
         git.fast_forward(self._root, tip)
         self._say("fetched", f"{name}: {here[:7]} → {tip[:7]} from {self._remote}")
@@ -243,13 +243,12 @@ class Follower:
             self._say("remote", text)
 
 
-# A page on the loopback interface with the status of the watch, for supervisors and dashboards.
-
 HOST = "127.0.0.1"
 
 
 class Health:
-    """Serve ``state()`` as JSON at any path, while entered. 503 while the watch has a problem."""
+    """A page on the loopback interface for supervisors and dashboards: serves ``state()`` as JSON at any path, while
+    entered. 503 while the watch has a problem."""
 
     def __init__(self, port: int, state: Callable[[], dict[str, Any]]) -> None:
         try:
@@ -319,11 +318,9 @@ def _say(reporter: Reporter, queue: Queue) -> Callable[[str, str], None]:
     return say
 
 
-# Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs refer to.
-
-
 class WatchPaths:
-    """``homes`` are updated after each plan, since a changed spec may refer to other files; if it is broken, those of
+    """Places to watch for changes: specs, records, the rendered tree, git's refs, and the files that the specs refer
+    to. ``homes`` are updated after each plan, since a changed spec may refer to other files; if it is broken, those of
     the last good one remain."""
 
     def __init__(self, paths: RepositoryPaths, options: Options) -> None:
@@ -351,8 +348,6 @@ class WatchPaths:
         return found | dict.fromkeys(self._git, Topic.GIT)
 
 
-# Supersession of the current pass by a change of the specs.
-
 _SPECS = (Topic.SPECS, Topic.GIT)
 
 
@@ -366,8 +361,9 @@ class SupersededError(Exception):
 
 
 class Supersession(Struct):
-    """``generation``: digest of the steps of the current pass; ``asked``: the steps of the specs, if they changed
-    since; ``checked``: number of events per topic when they were last read."""
+    """Supersession of the current pass by a change of the specs. ``generation``: digest of the steps of the current
+    pass; ``asked``: the steps of the specs, if they changed since; ``checked``: number of events per topic when they
+    were last read."""
 
     settings: WatchSettings
     queue: Queue
@@ -416,11 +412,10 @@ class Supersession(Struct):
         return any(added.get(topic) != self.checked.get(topic) for topic in topics)
 
 
-# Commit records after a pass, and push them: never with force, and not before an embargo allows it.
-
-
 class Commits(Struct):
-    """``due``: a pass may have recorded something since the last commit. ``unpushed``: there may be commits to push.
+    """Commit records after a pass, and push them: never with force, and not before an embargo allows it.
+
+    ``due``: a pass may have recorded something since the last commit. ``unpushed``: there may be commits to push.
     ``moved``: from and to which commit HEAD moved by our own commits."""
 
     paths: RepositoryPaths
@@ -468,13 +463,12 @@ class Commits(Struct):
         self.reporter.say("pushed", f"pushed {name} to {remote}")
 
 
-# A queue of topics, not of events: a thousand changes of one kind trigger one plan, once they cease.
-
 _PATIENCE = 10  # times the quiet time: changes that never cease are still handled
 
 
 class Queue:
-    """Filled by any thread, emptied by one."""
+    """A queue of topics, not of events: a thousand changes of one kind trigger one plan, once they cease. Filled by any
+    thread, emptied by one."""
 
     def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock = quiet, clock
@@ -520,11 +514,9 @@ class Queue:
         return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)
 
 
-# Receivers of a watch's reports. Their answers do not affect the watch.
-
-
 class Reporter(Protocol):
-    """Events of a watch, in order. Called from several threads."""
+    """Receiver of the events of a watch, in order. Called from several threads; its answers do not affect the
+    watch."""
 
     def say(self, event: str, text: str, **facts: Any) -> None:
         """Report one line for people, and one event for programs."""

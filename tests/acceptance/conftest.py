@@ -52,6 +52,16 @@ def console_process(root: Path, *words: str) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """Of the official repository."""
+    need("yaml")
+    named = os.environ.get("INFERENCE_CHECKOUT")
+    if not named:
+        pytest.skip("INFERENCE_CHECKOUT names no checkout of mlcommons/inference")
+    return Path(named)
+
+
 @dataclass(frozen=True, slots=True)
 class Quickstart:
     """A repository after the first command, and what that command said."""

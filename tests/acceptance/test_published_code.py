@@ -8,6 +8,8 @@ Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with thes
     git clone https://github.com/NVIDIA/mitten
     git clone --branch v5.1 https://github.com/mlcommons/inference
     git clone https://github.com/mlcommons/inference inference-v6.0 && git -C inference-v6.0 checkout 175ea7ba
+
+and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.acceptance.test_official import check_officially
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -157,12 +160,13 @@ def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_published_code_runs_through_its_adapter(tmp_path: Path, version: str) -> None:
+def test_published_code_runs_through_its_adapter(tmp_path: Path, checkout: Path, version: str) -> None:
     submission = make_submission(tmp_path, make_code(tmp_path, version), version)
     said = console(submission).out
     assert all(f"{cell}  " in said for cell in CELLS)
     assert "\n2 cells ready." in said, said
     assert console(submission, "plan").code == 0
+    assert check_officially(submission / ".reconcile/tree", "v6.1", checkout, tmp_path / "official")[1] == []
 
 
 CHEATS = {  # name: (what the engine does in addition, what names file and line)

@@ -6,6 +6,8 @@ Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with thes
     git clone https://github.com/mlcommons/inference_results_v5.1
     git clone https://github.com/mlcommons/inference_results_v6.0
     pip install --target libraries omegaconf
+
+and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.acceptance.test_official import check_officially
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -165,7 +168,7 @@ def make_submission(root: Path, code: Path, adapter: str, benchmark: str, dtype:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("case", CASES)
-def test_published_scripts_run_through_their_adapter(tmp_path: Path, case: str) -> None:
+def test_published_scripts_run_through_their_adapter(tmp_path: Path, checkout: Path, case: str) -> None:
     adapter, benchmark, make, scenarios, dtype = CASES[case]
     submission = make_submission(tmp_path, make(tmp_path), adapter, benchmark, dtype)
     said = console(submission).out
@@ -173,3 +176,4 @@ def test_published_scripts_run_through_their_adapter(tmp_path: Path, case: str) 
     ready = f"\n{len(scenarios)} cell{'s' if len(scenarios) > 1 else ''} ready."
     assert ready in said, said
     assert console(submission, "plan").code == 0
+    assert check_officially(submission / ".reconcile/tree", "v6.1", checkout, tmp_path / "official")[1] == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -17,17 +16,14 @@ from pathlib import Path
 import pytest
 
 from harness.catalog import CONF
-from reconciler.check.engine import check_tree
-from reconciler.check.official import run_official
 from reconciler.observed.loadgen_library import CONFS, RELEASES
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile.readiness import install_loadgen
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended
-from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.files import RepositoryPaths
-from tests.acceptance.test_official import SHORT, UNCOUNTED, unmark
+from tests.acceptance.test_official import check_officially
 from tests.shared import need
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
@@ -105,15 +101,7 @@ def test_the_release_of_the_round_drove_them(rehearsed: PlanResult) -> None:
 
 def test_the_checkers_of_the_round_find_only_what_is_short(rehearsed: PlanResult, tmp_path: Path) -> None:
     need("yaml")
-    tree = tmp_path / "tree"
-    shutil.copytree(rehearsed.tree, tree)
-    unmark(tree)
-    ruleset = load_ruleset(rehearsed.desired.submission.round)
+    round_name = rehearsed.desired.submission.round
     samples = ":!tools/submission/directory_structure_samples"
-    checkout = extract(ruleset.round, tmp_path / "checkout", "tools/submission", samples)
-    report = run_official(check_tree(tree, round_name=ruleset.round), tree, checkout, "", tmp_path)
-    assert report.official
-    assert not any(run.cause for run in report.official), "none has crashed"
-    said = [finding.complaint.found for finding in report.findings if finding.rule.id.startswith("official.")]
-    assert any(SHORT.search(text) for text in said)
-    assert [text for text in said if not SHORT.search(text) and not UNCOUNTED.search(text)] == []
+    checkout = extract(round_name, tmp_path / "checkout", "tools/submission", samples)
+    assert check_officially(rehearsed.tree, round_name, checkout, tmp_path)[1] == []

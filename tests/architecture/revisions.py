@@ -17,6 +17,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from harness.benchmark_catalog import BENCHMARKS
@@ -67,7 +68,12 @@ def _digest_files(paths: Iterable[Path]) -> Iterator[str]:
     own = {f"harness.{path.relative_to(ROOT).with_suffix('').as_posix().replace('/', '.')}" for path in paths}
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        yield from digest_statements(text, own) if path.suffix == ".py" else [text]
+        yield from _digest_module(text, frozenset(own)) if path.suffix == ".py" else [text]
+
+
+@cache
+def _digest_module(text: str, own: frozenset[str]) -> tuple[str, ...]:
+    return tuple(digest_statements(text, own))
 
 
 def digest_statements(text: str, own: Iterable[str] = ()) -> Iterator[str]:

@@ -51,7 +51,6 @@ SLOW: dict[str, str] = {
     "concurrent.futures": "threads, only where large files are hashed",
     "difflib": "only where a command is not known",
     "fsspec": "comes with an extra, only where a store elsewhere is opened",
-    "harness.child.harness_code": "archives, only where a run elsewhere packs its code",
     "html": "entities, only where a page is written",
     "vl_convert": "comes with an extra, only where a plot is drawn",
     "msgspec": "a codec, not where --help or an error is all that is shown",

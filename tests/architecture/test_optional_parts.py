@@ -12,7 +12,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,11 +122,11 @@ def part(request: pytest.FixtureRequest) -> Part:
 
 
 @pytest.fixture(scope="module")
-def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with both packages, without the part."""
     folder = tmp_path_factory.mktemp("without")
     for name in ("reconciler", "harness", "schemas", "specs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name)  # with its byte code
     for package in part.packages:
         place = folder / package.replace(".", "/")
         if place.is_dir():
@@ -135,7 +135,8 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Path:
             place.with_suffix(".py").unlink()
     for file, table in part.tables:
         (folder / file).write_text(delete_entry((folder / file).read_text(), table, part.entry))
-    return folder
+    yield folder
+    shutil.rmtree(folder)
 
 
 def delete_entry(text: str, table: str, entry: str) -> str:
@@ -161,6 +162,30 @@ def reconcile(folder: Path, *words: str, cwd: Path) -> subprocess.CompletedProce
     return run(folder, "-m", "reconciler.cli.main", *words, cwd=cwd)
 
 
+@cache
+def reconcile_whole(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The checkout's own ``reconcile``, once for all parts."""
+    return reconcile(ROOT, *words, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "specs").mkdir()
+    (folder / "state" / "records").mkdir(parents=True)
+    shutil.copy(find_shipped("specs/quickstart.yaml"), folder / "specs" / "quickstart.yaml")
+    (folder / ".gitignore").write_text(".reconcile/\n")
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    logs = make_once(tmp_path_factory, "kept-tree", partial(unpack, "tree"))
+    return make_tree(tmp_path_factory.mktemp("checked") / "tree", logs, division="closed")
+
+
 def test_everything_else_imports_without_a_part(part: Part, without: Path, tmp_path: Path) -> None:
     ended = run(without, "-c", _IMPORT_ALL, str(without), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -168,14 +193,9 @@ def test_everything_else_imports_without_a_part(part: Part, without: Path, tmp_p
     assert int(ended.stdout) == len(own) - 1  # the package itself is not below itself
 
 
-def test_a_spec_is_planned_without_a_part(without: Path, tmp_path: Path) -> None:
-    (tmp_path / "specs").mkdir()
-    (tmp_path / "state" / "records").mkdir(parents=True)
-    shutil.copy(find_shipped("specs/quickstart.yaml"), tmp_path / "specs" / "quickstart.yaml")
-    (tmp_path / ".gitignore").write_text(".reconcile/\n")
-    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Declare a submission"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    planned, whole = (reconcile(folder, "plan", "--json", cwd=tmp_path) for folder in (without, ROOT))
+def test_a_spec_is_planned_without_a_part(without: Path, repository: Path) -> None:
+    planned = reconcile(without, "plan", "--json", cwd=repository)
+    whole = reconcile_whole("plan", "--json", cwd=repository)
     assert planned.returncode == whole.returncode == 2, planned.stderr
     keys = [[(step["address"], step["key"]) for step in json.loads(each.stdout)["steps"]] for each in (planned, whole)]
     assert keys[0] == keys[1] != []
@@ -198,24 +218,20 @@ def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Pat
     assert part.entry in refused.stdout + refused.stderr
 
 
-def test_a_tree_is_checked_without_a_part(
-    part: Part, without: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    logs = make_once(tmp_path_factory, "kept-tree", partial(unpack, "tree"))
-    tree = make_tree(tmp_path / "tree", logs, division="closed")
+def test_a_tree_is_checked_without_a_part(part: Part, without: Path, tree: Path) -> None:
     for command in {"check", "verify-tree"}.difference(part.commands):
-        ended = reconcile(without, command, str(tree), "--json", cwd=tmp_path)
-        whole = reconcile(ROOT, command, str(tree), "--json", cwd=tmp_path)
+        ended = reconcile(without, command, str(tree), "--json", cwd=tree.parent)
+        whole = reconcile_whole(command, str(tree), "--json", cwd=tree.parent)
         assert ended.returncode == whole.returncode, ended.stderr
         assert json.loads(ended.stdout) == json.loads(whole.stdout)
 
 
-def test_the_commands_of_a_part_go_with_it(part: Part, without: Path, tmp_path: Path) -> None:
-    ended = reconcile(without, "--help", cwd=tmp_path)
+def test_the_commands_of_a_part_go_with_it(part: Part, without: Path, tree: Path) -> None:
+    ended = reconcile(without, "--help", cwd=tree.parent)
     assert ended.returncode == 0, ended.stderr
     assert "\n  plan " in ended.stdout
     assert not [name for name in part.commands if f"\n  {name} " in ended.stdout]
-    assert all(f"\n  {name} " in reconcile(ROOT, "--help", cwd=tmp_path).stdout for name in part.commands)
+    assert all(f"\n  {name} " in reconcile_whole("--help", cwd=tree.parent).stdout for name in part.commands)
 
 
 def test_nothing_else_imports_a_part(part: Part) -> None:
@@ -232,12 +248,14 @@ def test_nothing_else_names_a_folder_of_a_part(part: Part) -> None:
 def test_nothing_else_uses_what_only_a_part_defines(part: Part) -> None:
     """An attribute of an object without a type would go unseen by every other check."""
     others = _list_others(part)
-    own = {name for module in modules().values() if _is_of(module.name, part) for name in _list_defined(module.tree)}
-    elsewhere = {name for module in others for name in _list_bound(module.tree)}
-    assert own - elsewhere, "the part defines nothing of its own"
+    known = [_read_names(module.name) for module in modules().values() if _is_of(module.name, part)]
+    own = {name for names in known for name in names.defined}
+    own -= {name for module in others for name in _read_names(module.name).bound}
+    assert own, "the part defines nothing of its own"
     sides = tuple(package.partition(".")[0] for package in part.packages)
-    used = {name: module.file for module in others if module.name.startswith(sides) for name in _list_used(module.tree)}
-    assert not {name: used[name] for name in own - elsewhere if name in used}
+    reached = (module for module in others if module.name.startswith(sides))
+    found = {module.file: own & _read_names(module.name).used for module in reached}
+    assert not {file: names for file, names in found.items() if names}
 
 
 @pytest.mark.slow
@@ -274,34 +292,37 @@ def _list_others(part: Part) -> list[Module]:
     return [module for module in modules().values() if not _is_of(module.name, part)]
 
 
-def _list_defined(tree: ast.Module) -> Iterator[str]:
-    """Public names that a module has."""
-    for node in tree.body:
-        names: list[str] = []
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names = [node.name]
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)]
-        yield from (name for name in names if not name.startswith("_"))
+class _Names(NamedTuple):
+    """``defined``: public, at the top of a module. ``bound``: given to anything: definitions, arguments, variables,
+    attributes, imports."""
+
+    defined: set[str]
+    bound: set[str]
+    used: set[str]
 
 
-def _list_bound(tree: ast.Module) -> Iterator[str]:
-    """Every name that is given to anything: definitions, arguments, variables, attributes, imports."""
+@cache
+def _read_names(module: str) -> _Names:
+    tree = modules()[module].tree
+    names = _Names(set(), set(), set())
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
+            names.bound.add(node.name)
         elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.id if isinstance(node, ast.Name) else node.attr
+            names.bound.add(node.arg)
+        elif isinstance(node, ast.Name | ast.Attribute):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            names.used.add(name)
+            if isinstance(node.ctx, ast.Store):
+                names.bound.add(name)
         elif isinstance(node, ast.alias):
-            yield node.asname or node.name.partition(".")[0]
-
-
-def _list_used(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
+            names.bound.add(node.asname or node.name.partition(".")[0])
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.defined.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names.defined.update(
+                item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)
+            )
+    return names._replace(defined={name for name in names.defined if not name.startswith("_")})

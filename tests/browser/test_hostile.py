@@ -27,7 +27,7 @@ _SHAPES = frozenset({"True", "False", "Unknown", "NoOp", "Done", "VALID", "INVAL
 # What views look up or link to, and what is a number or a time: a stranger does not choose these.
 _KEPT = frozenset(
     {"cell", "status", "type", "action", "severity", "value", "seconds", "started", "began", "ended", "looked", "time"}
-    | {"report", "effect", "limit", "measured", "what"}
+    | {"report", "effect", "limit", "measured", "headroom", "what"}
 )
 
 

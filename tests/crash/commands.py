@@ -79,7 +79,7 @@ COMMANDS: dict[str, Written] = {
         exact=True,
         commits=True,
         weight=3,
-        other="nothing is accepted here",
+        other="nothing is accepted for this cell",
     ),
     "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None, commits=True),
     "unfreeze": Written(

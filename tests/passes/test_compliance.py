@@ -370,7 +370,7 @@ def test_verdict_waits_for_logs_that_are_elsewhere(large: Repository, tmp_path: 
         path.unlink()
     report = repository.reconcile()
     step = next(s for s in report.after.plan.steps if s.change.address == Address.parse(f"Verdict:{CELL}/TEST01"))
-    assert step.blocked == "the whole accuracy log of the audit run is not here"
+    assert step.blocked == "the complete accuracy log of the audit run is not on this machine"
     assert made(report) == {}
 
 

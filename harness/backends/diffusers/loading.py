@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
-"""By precision: the type of what is not in fp8."""
+"""By precision: the type of values that are not in fp8."""
 _FIX = "name the folder of a checkpoint in diffusers' format (model_index.json), or MLCommons', as model.path"
 
 
@@ -114,7 +114,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
 
 @contextmanager
 def drawing(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Within this context, new networks have weights of this type on this device."""
+    """Give networks created within this context weights of this type on this device."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -153,8 +153,8 @@ def keep_decoder_exact(decoder: Any) -> Any:
 
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
-    """Check shapes: the pipeline passes the network an image size from its configuration, whatever the size of the
-    latents."""
+    """Check shapes: the pipeline passes the network an image size from its configuration, regardless of the latents'
+    size."""
     require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config = pipe.unet.config
     wanted = (1, config.in_channels, config.sample_size, config.sample_size)

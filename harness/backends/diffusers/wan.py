@@ -34,7 +34,7 @@ NETWORKS = ("transformer", "transformer_2")  # for much noise, and for little
 
 
 def read_pipe(checkpoint: PipelineFolder, dtype: torch.dtype) -> Any:
-    """Read the pipeline with its decoder in fp32, whatever the type of the other networks, as in the reference."""
+    """Read the pipeline with its decoder in fp32, regardless of the other networks' type, as in the reference."""
     given: dict[str, Any] = {"use_safetensors": True, "local_files_only": True}
     decoder = diffusers.AutoencoderKLWan.from_pretrained(
         checkpoint.pipe, subfolder="vae", torch_dtype=torch.float32, **given
@@ -61,7 +61,7 @@ def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.devi
 
 
 def keep_exact_parts(network: Any) -> Any:
-    """Keep in fp32 the parts for which the library does so when it reads a checkpoint."""
+    """Keep the parts in fp32 that the library keeps in fp32 when it reads a checkpoint."""
     exact = set(network._keep_in_fp32_modules or ())
     for name, weights in network.named_parameters():
         if exact.intersection(name.split(".")):

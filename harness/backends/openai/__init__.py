@@ -28,7 +28,7 @@ from harness.run.tokens import Answer, GenerationPlan, Generator
 
 
 def facts() -> dict[str, Fact]:
-    """Facts about the client. The server is identified by the service's own inputs, or not at all."""
+    """Return facts about the client. The server is identified by the service's own inputs, or not at all."""
     return {
         "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
         "backend.digest": Fact(value="", role="evidence"),
@@ -90,7 +90,7 @@ class Process:
         return found
 
     def end(self, patience: float = 0.0) -> None:
-        """``patience``: seconds for it to end by itself."""
+        """End the process. ``patience``: seconds for it to end by itself."""
         self.send("close")
         end_process(self._process, patience)
         self._thread.join()

@@ -120,7 +120,7 @@ class Client:
         self._loop.stop()
 
     def _make_head(self) -> bytes:
-        """Return the whole request except the prompt."""
+        """Return the complete request except the prompt."""
         return self._write({})
 
     def _say_how(self) -> dict[str, Any]:
@@ -299,7 +299,7 @@ class Client:
             self._give_up(
                 identity, error if own else self._server.explain(replica.url, error.problem, error.fix or _FIX)
             )
-        except Exception as error:  # whatever the error, the prompt must be answered
+        except Exception as error:  # after any error, the prompt must be answered
             self._give_up(identity, self._server.explain(replica.url, f"{type(error).__name__}: {error}", _FIX))
         else:
             self._plan.completed(identity, result)

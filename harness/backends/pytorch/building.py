@@ -29,7 +29,8 @@ _CHECK = "check the program with torch.export.load(…).module()"
 
 
 def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
-    """``kind``: of device, "cpu" or "cuda". Raises HarnessError with PyTorch's error for the program."""
+    """Build the engine. ``kind``: of device, "cpu" or "cuda". Raises HarnessError with PyTorch's error for the
+    program."""
     _require_compiler()
     program = _read_program(plan.model, kind)
     if is_packed(program):

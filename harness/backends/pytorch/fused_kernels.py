@@ -145,7 +145,8 @@ def cross(
     tile: tuple[int, int, int] = (256, 128, 128), warps: int = 8, stages: int = 3, resident: int = 1,
     early: bool = False, flatten: bool = True,
 ) -> torch.Tensor:  # fmt: skip
-    """``resident``: programs per multiprocessor, each computing tile after tile; 0 for one program per tile."""
+    """Compute a layer of a cross network. ``resident``: programs per multiprocessor, each computing tile after tile; 0
+    for one program per tile."""
     rows, depth = inner.shape
     width = weight.shape[0]
     out = torch.empty_like(first)

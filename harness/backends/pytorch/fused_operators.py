@@ -56,7 +56,7 @@ def linear(
     scale_out: torch.Tensor,
     relu: bool,
 ) -> torch.Tensor:
-    """fp8 [rows, in] and [out, in] -> fp8 [rows, out]."""
+    """Multiply fp8 [rows, in] by [out, in]: fp8 [rows, out]."""
     if value.is_cuda:
         return _load_kernels().multiply(value, weight, bias, scale, weight_scale, scale_out, relu)
     found = _multiply(value, weight, bias, scale, weight_scale)

@@ -63,13 +63,13 @@ def list_missing_operators(path: Path) -> list[str]:
 
 
 class Answers:
-    """Tensors that a batch left; their memory is theirs until ``release``."""
+    """A batch's output tensors, which own their memory until ``release``."""
 
     def __init__(self, handles: Sequence[Any]) -> None:
         self._handles = handles
 
     def list_addresses(self) -> list[tuple[int, int]]:
-        """Address and number of elements of each."""
+        """List the address and number of elements of each."""
         found = []
         for handle in self._handles:
             address, count = ctypes.c_void_p(), ctypes.c_int64()

@@ -114,7 +114,7 @@ class PackedSession(StreamSession):
         return self._samples
 
     def _run(self, stream: int, rows: Rows) -> Outputs:
-        """Compute in as many batches as needed: a warm-up passes more than one holds."""
+        """Compute in as many batches as needed: a warm-up passes more samples than fit in one."""
         samples = self._placed
         found = [
             samples.unpack(part, self._compute_packed(stream, part))

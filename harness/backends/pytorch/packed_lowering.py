@@ -23,7 +23,7 @@ from harness.run.packing import BOUNDS
 
 _ATEN, _PACKED = torch.ops.aten, torch.ops.packed
 _KEPT = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float16}
-"""By precision: the type of what is not in fp8."""
+"""By precision: the type of values that are not in fp8."""
 
 
 def is_packed(program: torch.export.ExportedProgram) -> bool:

@@ -278,8 +278,8 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """``context``: with its shapes set, without which a dynamic engine does not report formats. Empty if the engine has
-    no information.
+    """Inspect the engine. ``context``: with its shapes set, without which a dynamic engine does not report formats.
+    Empty if the engine has no information.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context
@@ -292,8 +292,8 @@ def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
 
 
 def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
-    """``layers``: their number; ``types``: number of layers by kind; ``outputs``: number of layers by output type;
-    ``precisions``: layer name -> type of its first output."""
+    """Summarise the engine. ``layers``: their number; ``types``: number of layers by kind; ``outputs``: number of
+    layers by output type; ``precisions``: layer name -> type of its first output."""
     described = [layer for layer in layers if isinstance(layer, Mapping)]
     precisions = {str(layer.get("Name", "")): parse_precision(layer) for layer in described}
     return {

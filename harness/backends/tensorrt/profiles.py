@@ -39,8 +39,8 @@ class Profile:
 def plan_profiles(
     inputs: Mapping[str, Sequence[int]], batch_size: int, options: TensorrtEngineOptions
 ) -> tuple[Profile, ...]:
-    """``inputs``: name -> shape with its batch axis. Raises HarnessError if the model and the options contradict each
-    other."""
+    """Plan the profiles. ``inputs``: name -> shape with its batch axis. Raises HarnessError if the model and the
+    options contradict each other."""
     fixed = {name: shape[0] for name, shape in inputs.items() if shape and shape[0] not in (FREE, batch_size)}
     if fixed:
         name, size = next(iter(fixed.items()))

@@ -1,10 +1,10 @@
 """Identify the TensorRT installation, and handle all differences between versions and flavours.
 
-- 8.x: a network must ask for an explicit batch axis, precisions are flags, contexts may share a profile only after a
+- 8.x: a network must request an explicit batch axis, precisions are flags, contexts may share a profile only after a
   preview feature is on, and the memory of a context is set as a property.
-- From 10: networks are strongly typed (the ONNX file says what is computed in which type), profiles are shared, builds
-  tell their progress. From 11 the old names are gone.
-- TensorRT for RTX: as 10 and later, under another module name; it builds on a machine that has no GPU.
+- From 10: networks are strongly typed (the ONNX file defines the type of each computation), profiles are shared, and
+  builds report their progress. From 11 the old names are gone.
+- TensorRT for RTX: like 10 and later, under another module name; it builds on machines without a GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 
 _MODULES = {"tensorrt": ("tensorrt", "tensorrt_bindings"), "tensorrt-rtx": ("tensorrt_rtx", "tensorrt_rtx_bindings")}
-_FIRST_FLAGS = 8601  # of the parser
+_FIRST_FLAGS = 8601  # the parser's flags for instance normalisation
 _FIRST_TYPED = 10
 _LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
 _TABLES = "builder_resource"  # kernels for all devices; a gigabyte that only builds read

@@ -139,7 +139,7 @@ class GrpcConnection:
     """Not thread-safe."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
-        """Raises HarnessError if gRPC is not installed."""
+        """Open the channel. Raises HarnessError if gRPC is not installed."""
         try:
             import grpc
         except ImportError as error:

@@ -150,8 +150,8 @@ class SharedInputs:
     """Inputs of one stream: a region with room for a batch of every input, as ``arrays``."""
 
     def __init__(self, name: str, samples: Sequence[np.ndarray], batch_size: int, folder: Path = SHARED) -> None:
-        """``samples``: resident ones, for shapes and types. Raises OSError if there is no room: containers often have
-        little shared memory."""
+        """Create the region. ``samples``: resident ones, for shapes and types. Raises OSError if there is no room:
+        containers often have little shared memory."""
         self.name = name
         shapes = [(batch_size, *array.shape[1:]) for array in samples]
         sizes = [int(np.prod(shape)) * array.itemsize for shape, array in zip(shapes, samples, strict=True)]

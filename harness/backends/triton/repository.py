@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # parameter that specifies what our code in the Python backend loads
+SERVED = "served"  # parameter with the engine that our code in the Python backend loads
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 
@@ -84,7 +84,7 @@ def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: 
 
 
 def render_config(engine: BackendEngine, folder: Path, settings: ModelSettings) -> str:
-    """``folder``: of the engine, from which our code in the server loads it."""
+    """Render config.pbtxt. ``folder``: of the engine, from which our code in the server loads it."""
     return "\n".join(_render_lines(engine, folder, settings)) + "\n"
 
 

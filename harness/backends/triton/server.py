@@ -365,7 +365,7 @@ class ServerProgram:
 
 
 def find_program(named: str) -> ServerProgram | None:
-    """``named``: path from the spec, or ""."""
+    """Find the server. ``named``: path from the spec, or ""."""
     if named:
         path = Path(named).expanduser()
         return _describe(path) if path.is_file() else None

@@ -246,7 +246,7 @@ class VllmEngine:
                 answer = await self._transcribe(identity, prompt, self._listeners)
         except asyncio.CancelledError:
             self._plan.failed(identity, self._failure or HarnessError("the run ends", "backend"))
-        except Exception as error:  # whatever the error, the prompt must be answered
+        except Exception as error:  # after any error, the prompt must be answered
             self._give_up(identity, error)
         else:
             self._plan.completed(identity, answer)

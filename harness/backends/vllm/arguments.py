@@ -145,5 +145,5 @@ def read_speech_prompt(folder: Path) -> tuple[int, ...]:
 
 
 def describe_sound(prompt: Sequence[int], sound: np.ndarray) -> dict[str, Any]:
-    """``sound``: a waveform in -1..1, float32."""
+    """Describe a sound for the engine. ``sound``: a waveform in -1..1, float32."""
     return {"prompt_token_ids": list(prompt), "multi_modal_data": {"audio": (sound, SOUND_RATE)}}

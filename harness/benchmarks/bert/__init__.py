@@ -64,7 +64,7 @@ FORMATS = ("onnx", "pt2")
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format of the model: "onnx", or "pt2" for the PyTorch backends."""
+    """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
     wanted = str(settings.get("format", FORMATS[0]))
     if wanted not in FORMATS:
         problem = f"model.settings.format is {wanted!r}"

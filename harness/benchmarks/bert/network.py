@@ -1,4 +1,4 @@
-"""The reference's network as an ONNX file, with any weights: those of rehearsals and tests."""
+"""The reference's network as an ONNX file with any weights, such as those of rehearsals and tests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.benchmarks.bert.squad import INPUTS
 from harness.benchmarks.bert.windows import LENGTH
 from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 
-HEAD = 64  # of the width, for each head
+HEAD = 64  # width of each head
 EPS = 1e-12  # of normalisations
 POSITIONS = 512
 Weights = Mapping[str, np.ndarray]
-"""By the names of the reference; those of products [out, in]."""
+"""By the reference's names; weights of products are [out, in]."""
 
 
 class NetworkSize(NamedTuple):
@@ -26,9 +26,9 @@ class NetworkSize(NamedTuple):
 
 
 def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: NetworkSize) -> Weights:
-    """Draw weights for the reference's network, by its names: layers that change little of what a token is, and a head
-    that looks away from words which have a large share in a direction of their own. ``avoided``: of each word of the
-    vocabulary, whether it is one of these."""
+    """Draw weights for the reference's network, by its names: layers that change a token's representation little, and a
+    head that avoids words with a large component in one direction. ``avoided``: for each word of the vocabulary,
+    whether to avoid it."""
     layers, width, inner = size
     found: dict[str, np.ndarray] = {}
 
@@ -64,10 +64,11 @@ def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: Networ
 
 
 def write_network(path: Path, weights: Weights) -> None:
-    """input_ids, input_mask and segment_ids int64 [N, 384] -> output_start_logits and output_end_logits float32."""
+    """Write a network: int64 input_ids, input_mask and segment_ids [N, 384] -> float32 output_start_logits and
+    output_end_logits."""
     net = BertNetwork(weights)
     mask = net.node("Cast", ["input_mask"], to=1)
-    # Padding is hidden, for attention [N, 1, 1, 384].
+    # Hides padding from attention [N, 1, 1, 384].
     away = net.node("Mul", [net.node("Sub", [net.constant(1.0), mask]), net.constant(-1e4)])
     hidden = net.node("Unsqueeze", [away, net.constant([1, 2], "int64")])
     top, number = net.embed(), 0
@@ -91,7 +92,7 @@ class BertNetwork(NetworkBuilder):
         return self.constant(self._given[name], name=name)
 
     def multiply(self, name: str, source: str) -> str:
-        """Weights lie as the product takes them, as an exporter leaves them that folds constants."""
+        """Multiply. Weights are stored in the product's layout, as by an exporter that folds constants."""
         product = self.node("MatMul", [source, self.constant(self._given[f"{name}.weight"].T)])
         return self.node("Add", [self.named(f"{name}.bias"), product])
 

@@ -1,7 +1,7 @@
-"""BERT as a program of torch.export for samples without padding, from the weights of the reference's ONNX file.
+"""BERT as a torch.export program for samples without padding, from the weights of the reference's ONNX file.
 
-The file is an export of the reference's PyTorch network, whose names of weights are kept. Weights of products may have
-been laid out anew, and then have none: they are found by the bias that is added to the product.
+The file is an export of the reference's PyTorch network and keeps its weight names. Weights of products may have been
+rearranged and so have no names: they are found by the bias that is added to the product.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def write_program(source: Path, output: Path) -> None:
 
 
 def read_weights(path: Path) -> dict[str, np.ndarray]:
-    """Raises HarnessError where the file is no export of the reference's network."""
+    """Read the weights. Raises HarnessError if the file is not an export of the reference's network."""
     try:
         graph = onnx.load(str(path)).graph
-    except Exception as error:  # of a damaged file, of a missing one next to it, of anything else
+    except Exception as error:  # from a damaged file, a missing external file, or anything else
         raise HarnessError(f"{path} is no ONNX file: {error}", "input", "fetch the reference's model again") from error
     initial = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     made = {output: node for node in graph.node for output in node.output}
@@ -62,7 +62,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_product(node: Any, made: Mapping[str, Any], initial: Weights) -> np.ndarray | None:
-    """The weights [out, in] of a product, where they are constants."""
+    """Return a product's weights [out, in] if they are constants."""
     if node is None or node.op_type != "MatMul":
         return None
     name = node.input[1]
@@ -73,7 +73,7 @@ def _read_product(node: Any, made: Mapping[str, Any], initial: Weights) -> np.nd
 
 
 class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """input_ids, segment_ids and positions [tokens], bounds [samples + 1] -> logits of starts and ends [tokens]."""
+    """Maps input_ids, segment_ids and positions [tokens] and bounds [samples + 1] to start and end logits [tokens]."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-ch
 
 
 def _name_weights(weights: Weights) -> dict[str, np.ndarray]:
-    """By our names."""
+    """Rename weights to this module's names."""
     numbers = {int(found[1]) for name in weights if (found := re.match(re.escape(_LAYER) + r"(\d+)\.", name))}
     try:
         named = {

@@ -1,6 +1,6 @@
 """Generate a small SQuAD of invented words, and a small network of the reference's kind that finds answers in it.
 
-The answers are the network's own in fp32. It never points at signs, which an answer's score does not count.
+The answers are the network's own in fp32. It never selects punctuation, which an answer's score ignores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MARKS = {
     101: "[CLS]",
     102: "[SEP]",
     103: "[MASK]",
-}  # where the published vocabulary has them
+}  # at their positions in the published vocabulary
 _SYLLABLES = [a + b for a in "bcdfglmnprstv" for b in ("a", "e", "i", "o", "u", "ar", "en", "is")]
 _SIGNS = (".", ",", "?", "(", ")", "-", "'")
 _CALIBRATED = 64  # windows
@@ -34,7 +34,7 @@ _SIZES = {"small": NetworkSize(1, 64, 128), "full": NetworkSize(24, 1024, 4096)}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    """``count`` questions, four to a passage; every eighth passage is longer than one window."""
+    """Write ``count`` questions, four to a passage; every eighth passage is longer than one window."""
     rng = np.random.default_rng(seed)
     vocabulary = [_MARKS.get(number, f"[unused{number}]") for number in range(104)]
     vocabulary += [*_SIGNS, *_SYLLABLES, *(f"##{syllable}" for syllable in _SYLLABLES)]
@@ -65,7 +65,7 @@ def _write_questions(rng: np.random.Generator, count: int) -> dict[str, Any]:
 
 
 def _make_text(rng: np.random.Generator, words: int) -> str:
-    """With capitals, accents and signs, which the tokenizer takes away or cuts off."""
+    """Make text with capitals, accents and punctuation, which the tokenizer removes or splits off."""
     found = []
     for _ in range(words):
         word = "".join(rng.choice(_SYLLABLES, int(rng.integers(1, 4))))
@@ -76,7 +76,7 @@ def _make_text(rng: np.random.Generator, words: int) -> str:
 
 
 def _answer(data: Path, model: Path, counter: Counter) -> list[str]:
-    """Answer through the same preparation as in any run."""
+    """Answer with the same preparation as in any run."""
     session = NetworkSession(model)
     with tempfile.TemporaryDirectory() as folder:
         build_dataset(data, {}, Path(folder), counter)

@@ -1,4 +1,4 @@
-"""Find the text of an answer from logits, as the official script does."""
+"""Find an answer's text from logits, as the official script does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:
 def _answer(
     windows: Sequence[tuple[Window, np.ndarray | None]], passage: Passage, split: Callable[[str], list[str]]
 ) -> str:
-    """Choose the span with the highest sum of logits; of equals the first window's, then the likelier start's."""
+    """Choose the span with the highest sum of logits. Ties go to the first window, then to the likelier start."""
     widest = find_widest([window for window, _ in windows])
     best: tuple[float, int, int] | None = None
     for number, (window, logits) in enumerate(windows):
@@ -56,7 +56,7 @@ def _answer(
 
 
 def _find_span(window: Window, logits: np.ndarray, allowed: set[int]) -> tuple[float, int, int] | None:
-    """(sum of logits, first and last token of the passage) of the best span that starts at an ``allowed`` token."""
+    """Return (sum of logits, first and last passage token) of the best span that starts at an ``allowed`` token."""
     padded = np.full((LENGTH, 2), -10000.0)
     padded[: len(logits)] = logits
     starts, ends = (np.argsort(-padded[:, column], kind="stable")[:BEST] for column in (0, 1))
@@ -74,14 +74,14 @@ def _find_span(window: Window, logits: np.ndarray, allowed: set[int]) -> tuple[f
 
 
 def make_splitter() -> Callable[[str], list[str]]:
-    """Text -> lower-case words and signs, as BERT sees them before it cuts words into pieces."""
+    """Return a function that splits text into lower-case words and punctuation, as BERT does before it makes pieces."""
     normalizer, cut = BertNormalizer(lowercase=True), BertPreTokenizer()
     return lambda text: [word for word, _ in cut.pre_tokenize_str(normalizer.normalize_str(text))]
 
 
 def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str:
-    """Find the part of ``written`` that ``answer`` (lower case, without accents) means; all of it where the two cannot
-    be aligned."""
+    """Find the part of ``written`` that matches ``answer`` (lower case, without accents); all of it if they cannot be
+    aligned."""
     plain = " ".join(split(written))
     at = plain.find(answer)
     if at < 0:
@@ -100,16 +100,16 @@ def _positions(text: str) -> list[int]:
     return [position for position, character in enumerate(text) if character != " "]
 
 
-# Bytes of a response: for each of the 384 tokens how likely an answer starts and how likely it ends there.
+# Bytes of a response: for each of the 384 tokens, how likely an answer starts and how likely one ends there.
 
 OUTPUTS = {"output_start_logits": ((LENGTH,), "float32"), "output_end_logits": ((LENGTH,), "float32")}
 RESPONSE_DTYPE = "float32"
-PACKING = Packing("input_mask", ("input_ids", "segment_ids"), LENGTH, fill=-10000.0)  # as the reference hides padding
+PACKING = Packing("input_mask", ("input_ids", "segment_ids"), LENGTH, fill=-10000.0)  # as in the reference
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:
-    """Start and end logits, each [n, 384], or both as [n, 384, 2] -> float32 [n, 384, 2], which the official script
-    reads."""
+    """Convert start and end logits, each [n, 384], or both as [n, 384, 2], to float32 [n, 384, 2] for the official
+    script."""
     if len(outputs) == 2:
         both = np.stack([np.asarray(output).reshape(len(output), -1) for output in outputs], axis=-1)
     else:

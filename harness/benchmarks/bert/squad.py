@@ -1,4 +1,4 @@
-"""Convert SQuAD v1.1 from its published files to the inputs of the reference's network.
+"""Convert the published SQuAD v1.1 files to the inputs of the reference's network.
 
 The result equals that of language/bert of mlcommons/inference, token for token.
 """
@@ -40,13 +40,13 @@ DTYPES = ("int64", "int32")
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 TEXTS = "texts.json"
 _MARKS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-_ELSEWHERE = "../../models/bert"  # where users of the guides have the vocabulary
-_LARGE = 10_000  # texts that are tokenized at once
+_ELSEWHERE = "../../models/bert"  # where users of the guides store the vocabulary
+_LARGE = 10_000  # texts tokenized per call
 _FIX = "`reconcile fetch bert` brings it"
 
 
 class Passage(NamedTuple):
-    """``pieces``: tokens; ``origins``: the word that each is a piece of."""
+    """``pieces``: tokens; ``origins``: the word that each piece comes from."""
 
     words: Sequence[str]
     pieces: Sequence[str]
@@ -60,7 +60,7 @@ class Question(NamedTuple):
 
 
 class SquadTexts(NamedTuple):
-    """Further data for scoring."""
+    """Additional data for scoring."""
 
     passages: Sequence[Passage]
     questions: Sequence[Question]
@@ -68,10 +68,10 @@ class SquadTexts(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """input_ids.npy, input_mask.npy and segment_ids.npy [count, 384], texts.json and vocab.txt.
+    """Write input_ids.npy, input_mask.npy and segment_ids.npy [count, 384], texts.json and vocab.txt.
 
-    ``settings``: dtype ("int64" or "int32"), count (the first so many windows), unpublished (true: the files may differ
-    from the published ones).
+    ``settings``: dtype ("int64" or "int32"), count (number of windows, from the first), unpublished (true: the files
+    may differ from the published ones).
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, QUESTIONS)
@@ -98,8 +98,8 @@ def load_samples(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference), as far as they are there; of
-    generated questions, which are fewer, those of their own list."""
+    """Load the available windows of the official list (calibration/SQuAD-v1.1 of mlcommons/inference). The fewer
+    generated questions have their own list."""
     samples, own = load_samples(dataset), dataset / CALIBRATION
     listed = own.read_text(encoding="ascii").split() if own.is_file() else read_list("bert", CALIBRATION)
     rows = [int(row) for row in listed if int(row) < len(samples[INPUTS[0]])]
@@ -121,14 +121,14 @@ def find_vocabulary(source: Path) -> Path:
 
 
 def load_tokenizer(vocabulary: Path) -> Tokenizer:
-    """BERT's, lower case, with this vocabulary. Raises HarnessError where that is not one."""
+    """Load BERT's lower-case tokenizer with this vocabulary. Raises HarnessError if the vocabulary is invalid."""
     lines = vocabulary.read_text(encoding="utf-8", errors="replace").splitlines()
     numbers = {word.strip(): number for number, word in enumerate(lines)}
     missing = [mark for mark in _MARKS[:3] if mark not in numbers]
     if missing:
         raise HarnessError(f"{vocabulary} has no {missing[0]}", "input", _FIX)
     tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))  # noqa: S106 - a token of text
-    tokenizer.add_special_tokens([mark for mark in _MARKS if mark in numbers])  # a text may hold one
+    tokenizer.add_special_tokens([mark for mark in _MARKS if mark in numbers])  # a text may contain one
     tokenizer.normalizer = BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer
@@ -187,7 +187,7 @@ def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter)
 
 
 def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
-    """Each with its tokens and their numbers; on all cores, some thousands at a time."""
+    """Yield each text's tokens and their numbers, tokenized on all cores, some thousands at a time."""
     for first in range(0, len(texts), _LARGE):
         some = texts[first : first + _LARGE]
         for text, encoded in zip(some, tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
@@ -195,7 +195,7 @@ def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str,
 
 
 def _fill(texts: SquadTexts, asked: Sequence[Sequence[int]], tokenizer: Tokenizer, dtype: str) -> list[np.ndarray]:
-    """ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], and zeros."""
+    """Fill ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], and zeros."""
     ids, mask, segments = (np.zeros((len(texts.windows), LENGTH), dtype) for _ in INPUTS)
     start, gap = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     numbers = [np.array([tokenizer.token_to_id(piece) for piece in item.pieces], dtype) for item in texts.passages]

@@ -1,6 +1,6 @@
 """Convert a question and a passage to samples of 384 tokens: a long passage becomes several windows.
 
-The rules are those of BERT's original preparation of SQuAD: 64 tokens of a question at most, windows 128 tokens apart.
+The rules are those of BERT's original preparation of SQuAD: at most 64 tokens of a question, windows 128 tokens apart.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 LENGTH = 384
-QUESTION = 64  # tokens of it that are kept
+QUESTION = 64  # tokens of a question to keep
 STRIDE = 128
 _MARKS = 3  # [CLS] question [SEP] passage [SEP]
 _SPACES = frozenset(" \t\r\n\u202f")
 
 
 class Window(NamedTuple):
-    """``question``: its number; ``asked``: tokens of it; ``start`` and ``length``: tokens of the passage."""
+    """``question``: its number; ``asked``: its tokens; ``start`` and ``length``: the range of the passage's tokens."""
 
     question: int
     asked: int
@@ -25,17 +25,17 @@ class Window(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Start of the passage among the window's tokens."""
+        """Position of the passage's start among the window's tokens."""
         return self.asked + 2
 
 
 def split_words(text: str) -> list[str]:
-    """At the five characters that the reference takes for spaces; others belong to words."""
+    """Split at the five characters that the reference treats as spaces; others belong to words."""
     return "".join(" " if character in _SPACES else character for character in text).split(" ")
 
 
 def cut_windows(question: int, asked: int, tokens: int) -> Iterator[Window]:
-    """Cut a passage of so many ``tokens`` into windows."""
+    """Split a passage of ``tokens`` tokens into windows."""
     room, start = LENGTH - asked - _MARKS, 0
     while start < tokens:
         length = min(tokens - start, room)
@@ -46,9 +46,9 @@ def cut_windows(question: int, asked: int, tokens: int) -> Iterator[Window]:
 
 
 def find_widest(windows: Sequence[Window]) -> Mapping[int, int]:
-    """Token of a passage → which of its windows shows most of what is around it; the first of equals.
+    """Map each passage token to the window that shows most of its context; ties go to the first window.
 
-    Only there may an answer start.
+    An answer may start only in that window.
     """
     best: dict[int, tuple[float, int]] = {}
     for number, window in enumerate(windows):

@@ -1,7 +1,7 @@
 """Bytes of a response: a row of seven float32 for each object whose score is high enough.
 
-The rows are those that tools/accuracy-coco.py and tools/accuracy-openimages.py of mlcommons/inference read: the index
-of the sample, ymin, xmin, ymax, xmax as parts of the image's height and width, the score, the label.
+The rows are in the form that tools/accuracy-coco.py and tools/accuracy-openimages.py of mlcommons/inference read: the
+sample's index, ymin, xmin, ymax, xmax as fractions of the image's height and width, the score, the label.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from numpy.typing import NDArray
 from harness.errors import HarnessError
 
 RESPONSE_DTYPE = "float32"
-WIDTH = 7  # of a row of a response
-FOUND = 6  # of a row of the network: xmin, ymin, xmax, ymax, score, label
-THRESHOLD = np.float32(0.05)  # of a score, where the reference stops; rows that only fill the output have none
+WIDTH = 7  # columns of a response's row
+FOUND = 6  # columns of the network's row: xmin, ymin, xmax, ymax, score, label
+THRESHOLD = np.float32(0.05)  # minimum score, as in the reference; rows that only fill the output score less
 
-_ORDER = [1, 0, 3, 2]  # of the corners, in a row of a response
+_ORDER = [1, 0, 3, 2]  # positions of the corners in a response's row
 
 Rows = NDArray[np.float32]
 
 
 def make_response(index: int, found: Rows, side: int) -> Rows:
-    """[n, 6] as the network gives it, in parts of ``side`` (1 where it gives parts of the image) -> [m, 7]."""
+    """Convert the network's rows [n, 6], in units of ``side`` (1 for fractions of the image), to a response [m, 7]."""
     return _make_rows(index, found[found[:, 4] >= THRESHOLD], side)
 
 
 def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]:
-    """[n, most, 6] -> a response for each of the n images."""
+    """Convert [n, most, 6] to one response for each of the n images."""
     if found.ndim != 3 or found.shape[2] != FOUND:
         fix = "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label"
         raise HarnessError(f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}", "input", fix)
-    if len(found) == 1:  # which takes half as long by itself as what follows
+    if len(found) == 1:  # takes half the time of the general case below
         return [make_response(indices[0], found[0], side)]
     rows = found.reshape(-1, FOUND)
     kept = np.flatnonzero(rows[:, 4] >= THRESHOLD)
@@ -60,8 +60,8 @@ Boxes = NDArray[np.float32]
 def suppress(
     boxes: Boxes, scores: NDArray[np.float32], labels: NDArray[np.intp], *, overlap: np.float32, most: int
 ) -> Boxes:
-    """Greedily, the best first; each class by itself -> [n, 6]: xmin, ymin, xmax, ymax, score, label. ``overlap``: what
-    two boxes share of what they cover together."""
+    """Suppress greedily by score, each class separately; return [n, 6]: xmin, ymin, xmax, ymax, score, label.
+    ``overlap``: maximum ratio of intersection to union."""
     order = np.argsort(-scores, kind="stable")
     boxes, scores, labels = boxes[order], scores[order], labels[order]
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

@@ -1,7 +1,7 @@
-"""A dataset of images with annotations in COCO's format, as people have it on disk.
+"""A dataset of images with annotations in COCO's format, as commonly stored on disk.
 
-The annotation file says which images there are, and in which order they are the samples: the official accuracy scripts
-take a sample's index as its place in that file.
+The annotation file lists the images and so defines the sample order: the official accuracy scripts use a sample's
+position in that file as its index.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 DTYPES = ("float32", "float16")
-ANNOTATIONS = "annotations.json"  # of a prepared dataset: those of its images
+ANNOTATIONS = "annotations.json"  # of a prepared dataset's own images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoLayout:
-    """Layout of a published dataset below its folder. ``images`` and ``calibration`` are folders, the second "" where
-    no list is published; ``count``: how many images the benchmark has; ``again``: how to get them once more."""
+    """Layout of a published dataset below its folder. ``images`` and ``calibration`` are folders, the latter "" if no
+    list is published; ``count``: number of images in the benchmark; ``again``: how to obtain them again."""
 
     annotations: str
     images: str
@@ -62,11 +62,11 @@ def build_dataset(
     output: Path,
     counter: Counter,
 ) -> None:
-    """samples.npy [count, 3, side, side] in the order of the annotations, annotations.json of those images, and
-    calibration.npy of those images of the benchmark's official list that are there.
+    """Write samples.npy [count, 3, side, side] in annotation order, annotations.json of those images, and
+    calibration.npy of the available images in the benchmark's official list.
 
-    ``settings``: dtype ("float32" or "float16"), count (the first so many images, all where it is absent), threads.
-    Everything on disk is looked at before the first image is prepared.
+    ``settings``: dtype ("float32" or "float16"), count (number of images from the first; default: all), threads. All
+    files on disk are checked before the first image is prepared.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "the images and their annotations")
@@ -101,10 +101,10 @@ def build_dataset(
 
 
 def read_scaled(path: Path, side: int, *, again: str) -> NDArray[np.float32]:
-    """An image file -> float32 [side, side, 3], red first, 0 to 255, whatever its proportions were.
+    """Scale an image file to float32 [side, side, 3], red first, 0 to 255, regardless of its proportions.
 
-    As maybe_resize of vision/classification_and_detection/python/dataset.py of mlcommons/inference: the conversion to
-    float comes first, so that what is between two pixels is not rounded.
+    As in maybe_resize of vision/classification_and_detection/python/dataset.py of mlcommons/inference, the conversion
+    to float comes first, so that values between pixels are not rounded.
     """
     pixels = decode_image(path, fix=again).astype(np.float32)
     rgb = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
@@ -112,20 +112,20 @@ def read_scaled(path: Path, side: int, *, again: str) -> NDArray[np.float32]:
     return scaled
 
 
-# Annotations in COCO's format: read, and refused where they cannot be what somebody drew.
+# Annotations in COCO's format: read, and rejected if they cannot be real annotations.
 #
-# Whatever published data holds is taken: crowds, boxes of no width, boxes that a rounding moved over the border.
+# Irregularities of published data are accepted: crowds, boxes of zero width, boxes that rounding moved over the border.
 
 _PARTS = ("images", "annotations", "categories")
 _OF_IMAGE = ("id", "file_name", "height", "width")
 _OF_ANNOTATION = ("id", "image_id", "category_id", "bbox", "area", "iscrowd")  # pycocotools reads them all
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
-_MOST = 1e9  # pixels; compared with it, what is infinite or no number is no size either
+_MOST = 1e9  # pixels; the comparison also rejects infinite and NaN sizes
 
 
 def read_annotations(path: Path, fix: str) -> dict[str, Any]:
-    """Images, annotations and categories. Raises HarnessError naming the entry that is wrong, before anything is made
-    of them. ``fix``: how to get the file once more."""
+    """Read images, annotations and categories. Raises HarnessError for the first invalid entry, before any is used.
+    ``fix``: how to obtain the file again."""
     document = read_json(path, fix)
     parts: dict[str, Any] = {name: document.get(name) for name in _PARTS} if isinstance(document, dict) else {}
     if not parts or not all(isinstance(part, list) for part in parts.values()) or not parts["images"]:
@@ -137,7 +137,7 @@ def read_annotations(path: Path, fix: str) -> dict[str, Any]:
 
 
 def take_first(annotations: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """The first images, with what is annotated of them."""
+    """Select the first images and their annotations."""
     images = annotations["images"][:count]
     known = {image["id"] for image in images}
     kept = [item for item in annotations["annotations"] if item["image_id"] in known]
@@ -145,7 +145,7 @@ def take_first(annotations: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def _find_problem(images: Sequence[Any], annotations: Sequence[Any], categories: Sequence[Any]) -> str:
-    """The first, "" where there is none."""
+    """Describe the first problem; "" if there is none."""
     return (
         _find_missing("image", images, _OF_IMAGE)
         or _find_missing("annotation", annotations, _OF_ANNOTATION)
@@ -221,18 +221,18 @@ def _describe_box(box: Any, width: float, height: float) -> str:
 def _describe_rest(item: Mapping[str, Any]) -> str:
     if not (_is_size(item["area"]) and item["area"] >= 0):
         return f"has the area {shorten(item['area'])}, which is none"
-    crowd = item["iscrowd"]  # of a table of floats it is one, too
+    crowd = item["iscrowd"]  # in a table of floats, iscrowd is a float too
     whole = isinstance(crowd, int) or (isinstance(crowd, float) and crowd.is_integer())
     return "" if whole else f"has iscrowd {shorten(crowd)}, not 0 or 1"
 
 
 def _is_id(value: Any) -> bool:
-    """Say whether it is an id. NaN equals nothing, not even itself; true equals 1."""
+    """Return True for an id. NaN equals nothing, not even itself; true equals 1."""
     return type(value) in (int, str) or (type(value) is float and math.isfinite(value))
 
 
 def _spell_id(value: Any) -> str:
-    """The same of 1, 1.0, "1" and "1.0": programs take them for one id, or not."""
+    """Return the same text for 1, 1.0, "1" and "1.0", which some programs treat as one id and others do not."""
     text = str(int(value) if type(value) is float and value.is_integer() else value)
     whole = _WHOLE.fullmatch(text)
     return whole[1] if whole else text

@@ -1,7 +1,7 @@
-"""Generated images with annotations, and a network of a published one's signature that finds objects in them.
+"""Generated images with annotations, and a network with a published one's signature that finds objects in them.
 
-What it finds in fp32 is what is annotated, so that a rehearsal's mAP is 100 % unless something between the files on
-disk and the accuracy log goes wrong.
+The annotations are the network's own results in fp32, so a rehearsal's mAP is 100 % unless something between the files
+on disk and the accuracy log goes wrong.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, T
 from harness.contract import Counter
 
 _SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
-FEW = 8  # images by which the network is balanced, or calibrated
-_OBJECTS = 10  # of an image, about
+FEW = 8  # images used to balance or calibrate the network
+_OBJECTS = 10  # approximate number per image
 _CHANNELS = 16
-_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first
+_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detector:
-    """A published network's signature. ``boxes``: the name of that output; ``scale``: what a box of the whole image
-    ends at; ``batched``: outputs have an axis for the batch, which is 1; ``categories``: their ids, in the order in
-    which labels count them from ``first_label`` on."""
+    """A published network's signature. ``boxes``: the name of that output; ``scale``: the end coordinate of a box of
+    the entire image; ``batched``: outputs have a batch axis, of size 1; ``categories``: their ids, in label order from
+    ``first_label`` on."""
 
     file: str
     input: str
@@ -57,7 +57,7 @@ def write_detection_rehearsal(
     full: bool,
     counter: Counter,
 ) -> None:
-    """``names``: of the image files; ``calibration``: of a few that calibrate a model, of the official list."""
+    """Write the rehearsal. ``names``: of the image files; ``calibration``: of the few images in the official list."""
     rng = np.random.default_rng(seed)
     folder = data / layout.images
     folder.mkdir(parents=True)
@@ -88,7 +88,7 @@ def write_detection_rehearsal(
 def _find(
     session: NetworkSession, detector: Detector, image: NDArray[np.float32], height: int, width: int
 ) -> list[tuple[int, list[float]]]:
-    """The category of each object, and its xmin, ymin, width and height in pixels."""
+    """Find objects: the category of each, and its xmin, ymin, width and height in pixels."""
     boxes, labels, scores = session.compute({detector.input: image[None]})
     rows = [boxes.reshape(-1, 4), scores.reshape(-1, 1), labels.reshape(-1, 1).astype(np.float32)]
     found = []
@@ -101,8 +101,8 @@ def _find(
 def write_network(
     path: Path, detector: Detector, rng: np.random.Generator, few: Sequence[NDArray[np.float32]], *, full: bool
 ) -> None:
-    """float32 [1, 3, side, side] -> boxes, labels (int64) and scores of as many objects as it finds, about as many in
-    each of the images ``few``: the deeper a network of random weights, the more alike are its features."""
+    """Write a network: float32 [1, 3, side, side] -> boxes, labels (int64) and scores of all objects found. It finds
+    about as many in each of the ``few`` images: the features of a deep network with random weights vary little."""
     net, side, classes = NetworkBuilder(rng), detector.side, len(detector.categories)
     inputs: Tensors = {detector.input: ("float32", [1, 3, side, side])}
     top, channels = _write_layers(net, detector) if full else _write_patches(net, detector)
@@ -130,8 +130,8 @@ def write_network(
 
 
 def _write_boxes(net: NetworkBuilder, sizes: str, cells: int, scale: int) -> str:
-    """[1, 4, cells²], each 0 to 1 -> [1, cells², 4]: around the middle of each cell, half to one and a half cells to
-    each side, within the image."""
+    """Convert [1, 4, cells²], in 0 to 1, to boxes [1, cells², 4] around the middle of each cell. They extend half to
+    one and a half cells to each side, within the image."""
     cell = scale / cells
     across, down = np.meshgrid(*[(np.arange(cells) + 0.5) * cell] * 2)
     middle = np.stack([across.ravel(), down.ravel()] * 2)[None]
@@ -143,7 +143,7 @@ def _write_boxes(net: NetworkBuilder, sizes: str, cells: int, scale: int) -> str
 
 
 def _write_objects(net: NetworkBuilder, detector: Detector, boxes: str, scores: str, count: int) -> None:
-    """The boxes that overlap no better one of their class by half."""
+    """Keep the boxes that overlap no better one of their class by half."""
     limits = [net.constant([10], "int64"), net.constant([0.5]), net.constant([float(THRESHOLD)])]
     chosen = net.node("NonMaxSuppression", [boxes, scores, *limits])  # [objects, 3]: image, class, box
     column = [net.node("Gather", [chosen, net.constant(number, "int64")], axis=1) for number in (1, 2)]
@@ -160,7 +160,7 @@ def _write_objects(net: NetworkBuilder, detector: Detector, boxes: str, scores: 
 
 
 def _write_patches(net: NetworkBuilder, detector: Detector) -> tuple[str, int]:
-    """One layer over ten patches by ten, of a hundred pixels by a hundred: there is time to spare for the scenarios."""
+    """Write one layer over ten by ten patches of a hundred by a hundred pixels, which leaves time for the scenarios."""
     limits = ([0, 0], [detector.side] * 2, [2, 3], [detector.side // 100] * 2)  # from, to, axes, steps
     few = net.node("Slice", [detector.input, *(net.constant(numbers, "int64") for numbers in limits)])
     kernel, shift = net.weight((_CHANNELS, 3, 10, 10), 0.1), net.weight((_CHANNELS,), 0.1)
@@ -169,7 +169,7 @@ def _write_patches(net: NetworkBuilder, detector: Detector) -> tuple[str, int]:
 
 
 def _write_layers(net: NetworkBuilder, detector: Detector) -> tuple[str, int]:
-    """Four stages of blocks with a way around them, as in the published backbones, at a thirty-second of the side."""
+    """Write four stages of residual blocks, as in the published backbones, at a thirty-second of the side."""
     top = net.convolution(detector.input, 3, 64, 7, 2)
     top = net.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     channels = 64

@@ -1,8 +1,8 @@
-"""Networks as they are published give boxes, scores and labels, as many as they found in one image.
+"""Published networks return boxes, scores and labels of all objects found in one image.
 
-Engines give one row per sample: the three become one output [1, most, 6] of xmin, ymin, xmax, ymax, score and label,
-filled up with zeros. A network with other outputs stays as it is. One that was converted from TensorFlow is refused:
-it takes channels last.
+Engines return one row per sample, so the three outputs become one, [1, most, 6], of xmin, ymin, xmax, ymax, score and
+label, padded with zeros. A network with other outputs is unchanged. A network converted from TensorFlow is rejected,
+since it expects channels last.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def build_model(
     *,
     most: int,
 ) -> None:
-    """model.onnx of an ONNX file. ``most``: objects of an image that are kept; the published networks give no more."""
+    """Write model.onnx from an ONNX file. ``most``: objects to keep per image; the published networks return no
+    more."""
     if source is None or source.suffix != ".onnx":
         copy_model(source, settings, inputs, output, counter)
     else:
@@ -66,7 +67,7 @@ def _require_channels_first(source: Path, model: Any) -> None:
 
 
 def _join(boxes: str, most: int) -> list[Any]:
-    """Operators that every opset since 7 has; constants as nodes, which old formats need."""
+    """Join the outputs with operators of every opset since 7, and constants as nodes, which old formats require."""
     constants = {
         "four": np.array([-1, 4]),
         "one": np.array([-1, 1]),
@@ -93,5 +94,5 @@ def _join(boxes: str, most: int) -> list[Any]:
 
 
 def _name(part: str) -> str:
-    """Name a value of ours, unlike those of any published network."""
+    """Make a name that no published network uses."""
     return f"{OUTPUT}/{part}"

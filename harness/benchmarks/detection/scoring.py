@@ -1,4 +1,4 @@
-"""The mean average precision over overlaps of 50 to 95 %, by pycocotools, in the official scripts' format."""
+"""The mean average precision for overlaps of 50 to 95 %, by pycocotools, in the official scripts' format."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from harness.errors import HarnessError
 def score_boxes(log: AnswerLog, dataset: Path, output: Path, *, numbered: bool) -> dict[str, Any]:
     """Return the mAP in percent over the answered images, and the number of objects found.
 
-    ``numbered``: labels count the categories from 1 on, as tools/accuracy-coco.py has it with --use-inv-map; otherwise
+    ``numbered``: labels count the categories from 1 on, as for tools/accuracy-coco.py with --use-inv-map; otherwise
     they are the categories' own ids.
     """
-    with contextlib.redirect_stdout(io.StringIO()):  # it reports to the terminal what it does
+    with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress to the terminal
         truth = COCO(str(dataset / ANNOTATIONS))
         labels = [0, *truth.getCatIds()] if numbered else None
         images = [truth.dataset["images"][int(index)] for index in log.indices]
@@ -50,7 +50,7 @@ def _evaluate(truth: Any, found: list[dict[str, Any]], images: Sequence[dict[str
 def _read_response(
     index: int, data: bytes, image: dict[str, Any], labels: Sequence[int] | None
 ) -> Iterator[dict[str, Any]]:
-    """Each object as pycocotools takes it: xmin, ymin, width and height in pixels."""
+    """Convert each object to pycocotools' form: xmin, ymin, width and height in pixels."""
     if len(data) % (4 * WIDTH):
         raise HarnessError(f"the response to sample {index} has {len(data)} bytes", "input", "run accuracy again")
     rows = np.frombuffer(data, np.float32).reshape(-1, WIDTH)

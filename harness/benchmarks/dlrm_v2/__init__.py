@@ -27,7 +27,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format of the model: "onnx", or "pt2" for the PyTorch backends."""
+    """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return

@@ -23,15 +23,15 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
-BUFFER = "buffer_protocol"  # a tensor's bytes as they are
+BUFFER = "buffer_protocol"  # a tensor's raw bytes
 _DTYPES: Mapping[str, np.dtype[Any]] = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
-_WRAPPERS = ("module.", "model.")  # what training puts around the network
+_WRAPPERS = ("module.", "model.")  # the prefixes that training adds around the network
 _FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v2-99` says; its folder holds .snapshot_metadata"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPart:
-    """Part of a tensor: where it begins in it, its shape, its file, and where its bytes begin there."""
+    """Part of a tensor: its offset in the tensor, its shape, its file, and the offset of its bytes there."""
 
     offsets: tuple[int, ...]
     shape: tuple[int, ...]
@@ -41,14 +41,14 @@ class TensorPart:
 
 
 class Checkpoint:
-    """Tensors by the names that torchrec gives them, such as ``over_arch.model.1.weight``."""
+    """Tensors by their torchrec names, such as ``over_arch.model.1.weight``."""
 
     def __init__(self, folder: Path, pieces: Mapping[str, Sequence[TensorPart]]) -> None:
         self._folder, self._pieces = folder, pieces
         self.shapes = {name: _join_shape(name, parts) for name, parts in pieces.items()}
 
     def read(self, name: str, out: np.ndarray | None = None) -> np.ndarray:
-        """As float32; into ``out`` where it is given, such as a file that is mapped."""
+        """Read as float32, into ``out`` if it is passed, such as a mapped file."""
         tensor = np.empty(self.shapes[name], np.float32) if out is None else out
         for piece in self._pieces[name]:
             place = tuple(slice(at, at + size) for at, size in zip(piece.offsets, piece.shape, strict=True))
@@ -101,7 +101,8 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
 
 
 def _read_pieces(manifest: Mapping[str, Any]) -> dict[str, dict[TensorPart, None]]:
-    """Read the pieces of every tensor, whatever rank wrote it; what several ranks wrote alike counts once."""
+    """Read the pieces of every tensor, regardless of the rank that wrote them; duplicates from several ranks count
+    once."""
     found: dict[str, dict[TensorPart, None]] = {}
     for path, entry in manifest.items():
         name = path.split("/")[-1]
@@ -138,7 +139,8 @@ def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) ->
 
 
 def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
-    """Raises HarnessError where the pieces do not fill it: no tensor is larger than what is on disk."""
+    """Return the joined shape. Raises HarnessError if the pieces do not fill the shape: no tensor is larger than its
+    data on disk."""
     if len({len(piece.shape) for piece in pieces}) != 1:
         raise HarnessError(f"{name} has parts of different axes", "input", _FIX)
     ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)
@@ -182,8 +184,8 @@ def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np
 
 
 def write_checkpoint(folder: Path, weights: Mapping[str, NDArray[np.float32]]) -> None:
-    """As torchsnapshot does for training on several devices: a table in a file for each device, its rows shared out;
-    small weights one behind the other in a file."""
+    """Write a checkpoint as torchsnapshot does for training on several devices: each table has one file per device,
+    with a share of its rows; small weights follow each other in one file."""
     manifest: dict[str, Any] = {}
     small, end = b"", 0
     (folder / "batched").mkdir()

@@ -1,8 +1,7 @@
-"""Criteo's day 23 as the reference's preparation leaves it on disk, laid out by pairs, so that a sample lies in one
-piece.
+"""Criteo's day 23 as left on disk by the reference's preparation, rearranged by pairs, so that a sample is contiguous.
 
-The first half of the day is evaluated; calibration takes the first 128,000 rows of the second, as calibration/
-CriteoTerabyte of mlcommons/inference says.
+The first half of the day is evaluated; calibration takes the first 128,000 rows of the second half, as in calibration/
+CriteoTerabyte of mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def prepare_day(
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    """With the labels, which go into the answers as they are."""
+    """Load the samples with their labels, which are copied into the answers."""
     bounds = np.load(dataset / "bounds.npy")
     arrays = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in ("dense", "sparse", "labels")}
     return {name: Ragged(Consecutive(array, bounds)) for name, array in arrays.items()}
@@ -111,7 +110,7 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def read_day(source: Path) -> Day:
-    """Raises HarnessError naming the file that is missing, cut off, or not what it should be."""
+    """Read the day. Raises HarnessError naming the file that is missing, truncated, or invalid."""
     rules = [FileRule(name, kind="npy file", start=NPY) for name in (DENSE_FILE, LABELS_FILE)]
     check_files(source, [*rules, FileRule(SPARSE_FILE, kind="npz file", start=ZIP)], fix=_FIX)
     labels = map_npy(source / LABELS_FILE, ["int32"], 1, _FIX)
@@ -128,7 +127,7 @@ def read_day(source: Path) -> Day:
 
 
 def _map_members(path: Path) -> Iterator[np.ndarray]:
-    """The arrays of an npz, which keeps them as they are: they need not be unpacked."""
+    """Map the arrays of an npz, which stores them uncompressed, without unpacking it."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -169,7 +168,7 @@ def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counte
     def copy(start: int) -> None:
         end = min(start + _AT_ONCE, len(dense))
         rows = slice(first + start, first + end)
-        with np.errstate(over="ignore"):  # what is too large is infinite, and refused
+        with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is rejected
             dense[start:end] = day.dense[rows]
         check_dense(day.dense[rows], dense[start:end], rows.start, day.files[1])
         for table, (array, left, right) in enumerate(zip(day.sparse, places, places[1:], strict=False)):
@@ -183,7 +182,7 @@ def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counte
         array.flush()
 
 
-# Which user-item pairs make a sample: 100 to 700 of them in a row, as the reference draws them.
+# Groups of user-item pairs that form samples: 100 to 700 consecutive ones, drawn as in the reference.
 #
 # For the published day 23 this gives dlrm_trace_of_aggregated_samples.txt byte for byte: 330,067 samples.
 
@@ -194,12 +193,12 @@ _DRAWN = 1 << 16
 
 
 def count_evaluated(rows: int) -> int:
-    """The first half of the day is evaluated; calibration takes from the second."""
+    """Return the number of rows in the first half, which is evaluated; calibration uses the second half."""
     return rows // 2 + rows % 2
 
 
 def group_pairs(pairs: int) -> NDArray[np.int64]:
-    """Find where samples begin, and last the end of the last, which is as long as pairs are left."""
+    """Find the starts of samples, and the end of the last one, which takes the remaining pairs."""
     random = np.random.RandomState(SEED)
     sizes = np.array(SIZES)
     ends: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
@@ -211,9 +210,9 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
     return np.append(bounds[:last], pairs)
 
 
-# Possible values of day 23: labels 0 or 1, dense features finite, and each multi-hot value a row of its table.
+# Checks of day 23's values: labels are 0 or 1, dense features finite, and each multi-hot value a row of its table.
 #
-# A part is looked at as it is copied, so that no byte is read twice; rows that are not copied are not looked at.
+# A part is checked when it is copied, so that no byte is read twice; rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
 _ROW_FIX = "bring it again, as `reconcile fetch` says, or correct the row; nothing was prepared"

@@ -63,7 +63,7 @@ def name_bottom(layer: int) -> str:
 
 
 def name_cross(what: str, layer: int) -> str:
-    """``what``: "V_kernels", "W_kernels" or "bias"."""
+    """Name a weight of the cross network. ``what``: "V_kernels", "W_kernels" or "bias"."""
     return f"inter_arch.crossnet.{what}.{layer}"
 
 
@@ -72,7 +72,7 @@ def name_top(layer: int, layers: int) -> str:
 
 
 def list_weights(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Every weight and its shape."""
+    """List every weight with its shape."""
     return dict(_walk_weights(shape))
 
 

@@ -1,9 +1,9 @@
-"""DLRM-DCNv2 in fp8: each layer one operator (harness.backends.pytorch.fused_operators), with scales from the
+"""DLRM-DCNv2 in fp8: one operator per layer (harness.backends.pytorch.fused_operators), with scales from the
 benchmark's calibration list.
 
-Tables have a scale each, and so have the weights of each layer and what passes between two of them: the largest
-magnitude becomes the largest number of e4m3. The first layer's weights, biases and the last row of weights stay as they
-are. What the cross network multiplies and adds is rounded as the inputs of its products are.
+Each table, the weights of each layer, and the values between two layers have a scale: the largest magnitude becomes the
+largest number of e4m3. The first layer's weights, biases and the last row of weights are unchanged. The cross network's
+factors and terms are rounded like the inputs of its products.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from harness.quantization.comparing import compute_ratio
 from harness.quantization.programs import choose_samples, describe_ranges
 from harness.run.qsl import Arrays
 
-_AT_ONCE = 8192  # pairs that are computed together
+_AT_ONCE = 8192  # pairs per batch
 Weights = Mapping[str, torch.Tensor]
 
 
 def lower_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """Write the program anew in fp8; what the record keeps of it. ``samples``: for calibration. ``compare``: so many
-    pairs are computed by both programs."""
+    """Rewrite the program in fp8; return the facts for the record. ``samples``: for calibration. ``compare``: number of
+    pairs computed by both programs."""
     samples = choose_samples(settings, samples)
     state = torch.export.load(path).state_dict
     weights = {name: state[as_attribute(name)].detach() for name in list_weights(Shape())}
@@ -75,7 +75,7 @@ def _split(samples: Arrays, counter: Counter | None) -> Any:
 
 
 def _compute(network: torch.nn.Module, batch: list[torch.Tensor], most: dict[str, float] | None) -> np.ndarray:
-    """Logits, which say more of a difference than probabilities near 0 and 1 do. ``most``: grows to the largest
+    """Compute logits, which show differences better than probabilities near 0 and 1. ``most``: updated with the largest
     magnitudes."""
 
     def note(name: str, value: torch.Tensor) -> None:
@@ -90,7 +90,7 @@ def _compute(network: torch.nn.Module, batch: list[torch.Tensor], most: dict[str
 
 
 class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """``most``: by name of a layer, the largest magnitude of what it gives, as ``DlrmDcn`` notes it."""
+    """``most``: by layer name, the largest magnitude of its output, as noted by ``DlrmDcn``."""
 
     def __init__(self, weights: Weights, shape: Shape, most: Mapping[str, float]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
         self.register_buffer("last", weights[f"{name_top(layers - 1, layers)}.weight"].reshape(-1).half())
 
     def _add_tables(self, tables: list[torch.Tensor]) -> None:
-        """One after the other, so that one kernel finds them all."""
+        """Concatenate the tables, so that one kernel finds them all."""
         rows = [len(table) for table in tables]
         whole = torch.empty(sum(rows), tables[0].shape[1], dtype=FP8)
         scales, layout, begins, column = [], [], 0, 0
@@ -165,7 +165,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
         return {OUTPUT: fused.decide(x, *parts, *scales, self.last, self._get("bias", f"top{layers - 1}"))}
 
     def _multiply(self, x: torch.Tensor, name: str, given: str, made: str, *, relu: bool) -> torch.Tensor:
-        """``given``, ``made``: whose scales those of ``x`` and of the answer are."""
+        """``given``, ``made``: names of the scales of ``x`` and of the result."""
         bias = self._get("bias", name) if relu else None
         scales = [self._get("scale", given), self._get("weight_scale", name), self._get("scale", made)]
         return fused.linear(x, self._get("weight", name), bias, *scales, relu)

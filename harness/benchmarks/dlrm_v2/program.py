@@ -23,7 +23,7 @@ from harness.benchmarks.dlrm_v2.pairs import DENSE, OUTPUT
 from harness.contract import Counter
 
 MODEL = "model.pt2"
-_LARGEST = 1 << 20  # pairs of a batch
+_LARGEST = 1 << 20  # pairs per batch
 
 
 def _ignore(_name: str, _value: torch.Tensor) -> None:
@@ -40,7 +40,7 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
     def forward(
         self, dense: torch.Tensor, sparse: torch.Tensor, note: Callable[[str, torch.Tensor], None] = _ignore
     ) -> dict[str, torch.Tensor]:
-        """``note``: is shown what each layer gives, by its name."""
+        """Compute the probabilities. ``note``: called with each layer's output and its name."""
         x = dense
         for layer in range(len(self._shape.bottom)):
             x = self._linear(x, name_bottom(layer)).relu()

@@ -1,6 +1,7 @@
-"""Generate a small day 23 of clicks, and a checkpoint of a network as deep as the reference's that predicts them.
+"""Generate a small day 23 of clicks, and a checkpoint of a network with the reference's depth that predicts them.
 
-Tables are cut to a few rows each, and features stay below them. The labels are the network's own answers in fp32.
+Tables are reduced to a few rows each, and feature values stay below that number. The labels are the network's own
+answers in fp32.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def draw_clicks(
     ]
     weights = draw_weights(rng, shape)
     inputs = {"dense": dense, "sparse": np.concatenate(sparse, axis=1)}
-    # Half of the pairs are clicked: the last shift moves the middle of all answers to there.
+    # Half of the pairs are clicked: the last bias shifts the median of all answers there.
     shift = weights[f"{name_top(len(shape.top) - 1, len(shape.top))}.bias"]
     few = _answer(weights, shape, {name: array[:_BATCH] for name, array in inputs.items()}, models, counter)
     shift -= np.median(np.log(few / (1 - few)))

@@ -1,4 +1,5 @@
-"""DLRMv3 on its synthetic stream: which of 2,048 items a user will like, after all that the user has liked so far."""
+"""DLRMv3 on its synthetic stream: which of 2,048 items a user will like, given everything that the user liked
+so far."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
-# Normalized entropy, accuracy and AUC of each request, in the lines that the official script prints.
+# Normalized entropy, accuracy and AUC of each request, in the official script's output format.
 #
 # The formulas are torchrec's: entropy divided by that of always predicting the mean label, and the mean area under the
 # curve over the requests that have one.
 
-_LEAST = 1e-12  # distance of a prediction from 0 and 1
+_LEAST = 1e-12  # minimum distance of a prediction from 0 and 1
 _FIX = "run accuracy again"
 
 
@@ -66,7 +67,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def _read(data: bytes, count: int) -> np.ndarray:
-    """Timestamp, number, predictions, labels, weights, and how many."""
+    """Return timestamp, number, predictions, labels, weights, and their count."""
     if len(data) != 4 * (3 + 3 * count):
         problem = f"an answer holds {len(data)} bytes, a request of {count} candidates makes {4 * (3 + 3 * count)}"
         raise HarnessError(problem, "input", _FIX)
@@ -96,8 +97,8 @@ def _entropy_of(mean: float) -> float:
 
 
 def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
-    """Compute the area in single precision, like the official script. None if labels or predictions are all alike; 0
-    always counts as present, since the script pads with it."""
+    """Compute the area in single precision, like the official script. None if all labels or all predictions are equal;
+    0 always counts as one of them, since the script pads with it."""
     if labels.min() == labels.max() or ((predictions == predictions[0]) | (predictions == 0)).all():
         return None
     ranked = labels[np.argsort(predictions, kind="stable")]
@@ -106,10 +107,10 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
     return float(np.float32((ranked * below).sum()) / np.float32(liked * (len(labels) - liked)))
 
 
-# Question and answer of a request, and the order of requests.
+# Inputs and answer of a request, and the order of requests.
 #
-# Items and users are looked up here, in the checkpoint's tables as they are on disk: the reference keeps them in the
-# host's memory too. A history is padded to the longest one of the dataset, so that requests share batches.
+# Items and users are looked up here, in the checkpoint's tables on disk: the reference keeps them in the host's memory
+# too. A history is padded to the longest one of the dataset, so that requests share batches.
 
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}
@@ -121,7 +122,7 @@ Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 
 
 def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
-    """``source``: the checkpoint."""
+    """Open the loop. ``source``: the checkpoint."""
     if source is None:
         raise HarnessError("no model is declared", "input", "name the checkpoint of DLRMv3 as model.path")
     shapes = read_shapes(source)
@@ -131,8 +132,8 @@ def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
 
 
 def answer_request(sample: Arrays, items: Table, users: Table, in_category: int) -> Steps:
-    """ "request" [4], "history", "actions" and "candidates", and in accuracy runs "likes" -> float32: timestamp, number
-    there, the predictions; then, where they are known, what was liked, as many weights of one, and how many."""
+    """Map "request" [4], "history", "actions", "candidates", and in accuracy runs "likes", to float32: timestamp,
+    number in it, and predictions; then, if known, the likes, the same number of weights of one, and their count."""
     timestamp, number, user, longest = sample["request"].tolist()
     seen, candidates = sample["history"], sample["candidates"]
     (found,) = yield {
@@ -158,9 +159,9 @@ def _pad(rows: np.ndarray, longest: int) -> np.ndarray:
 
 
 def list_in_order(samples: Arrays, expected: int) -> Iterator[int]:
-    """Samples as they are asked for, whichever LoadGen names: the rules want the order of time. Of a timestamp they are
-    shuffled as the reference does it, and where ``expected`` queries are more than there are samples, each timestamp is
-    gone through several times before the next. Without an end: the last timestamp goes on."""
+    """Yield samples in request order, regardless of LoadGen's choice, since the rules require time order. The samples
+    of a timestamp are shuffled like the reference's. If ``expected`` queries exceed the samples, each timestamp is
+    repeated before the next one. The sequence has no end: the last timestamp is repeated."""
     timestamps = samples["request"][:, 0]
     counts = np.bincount(timestamps).tolist()
     shuffled = random.Random(_SEED)  # noqa: S311 - the reference's order, no secret

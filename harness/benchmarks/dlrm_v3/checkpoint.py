@@ -27,14 +27,14 @@ from harness.errors import HarnessError
 
 SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"
 FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v3` says; its folder holds sparse/ and non_sparse.ckpt"
-_NAME = "embeddings.{}.weight"  # how the name of a table's weight ends
+_NAME = "embeddings.{}.weight"  # suffix of a table's weight name
 _TYPES: Mapping[str, np.dtype[Any]] = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """Rows and columns of a table: where they begin, how many, and where their bytes are: of what torch.save wrote."""
+    """Rows and columns of a table: their offset and size, and the position of their bytes in torch.save's file."""
 
     offsets: tuple[int, int]
     size: tuple[int, int]
@@ -61,7 +61,7 @@ class Table:
         self._bands = [[(p.offsets[1], mapped[p]) for p in shape.parts if p.offsets[0] == first] for first in firsts]
 
     def take(self, numbers: NDArray[np.integer[Any]]) -> np.ndarray:
-        """[numbers, width]."""
+        """Return rows as [numbers, width]."""
         wanted = np.clip(numbers, 0, self.rows - 1)
         if len(self._bands) == 1:
             return self._take(0, wanted)
@@ -75,14 +75,14 @@ class Table:
     def _take(self, band: int, rows: NDArray[np.integer[Any]]) -> np.ndarray:
         found = np.empty((len(rows), self.width), self._dtype)
         for column, part in self._bands[band]:
-            # Side by side in memory as on disk: a row is brought in one piece.
+            # Contiguous in memory as on disk, so that a row is read at once.
             found[:, column : column + part.shape[1]] = np.take(part, rows, axis=0)
         return found
 
 
 def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
-    """Read the shapes of the three tables. Raises HarnessError naming what is missing, or files that are missing or cut
-    off."""
+    """Read the shapes of the three tables. Raises HarnessError naming what is missing from the metadata, or files that
+    are missing or truncated."""
     folder = checkpoint / SPARSE
     described = _read_metadata(folder / METADATA)
     shapes = {}
@@ -103,7 +103,7 @@ def open_table(checkpoint: Path, name: str, shape: TableShape) -> Table:
 
 
 def _check_covered(folder: Path, name: str, shape: TableShape) -> None:
-    """Parts that begin at the same row are side by side and of one height, and such bands follow each other."""
+    """Check that parts with the same first row are adjacent and of one height, and that these bands are contiguous."""
     row = 0
     for first, band in groupby(sorted(shape.parts, key=lambda part: part.offsets), lambda part: part.offsets[0]):
         parts, column = list(band), 0
@@ -135,7 +135,7 @@ def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
 
 
 def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
-    """The values that torch.save wrote there: they are the member data/0 of a zip, uncompressed."""
+    """Map the values that torch.save wrote there, the uncompressed member data/0 of a zip."""
     with path.open("rb") as stream:
         try:
             with zipfile.ZipFile(_FilePart(stream, part.start, part.length)) as archive:
@@ -154,7 +154,7 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
 
 
 class _FilePart(io.RawIOBase):
-    """Part of a file as a file of its own, as long as the whole one is open."""
+    """Part of a file as a file object, valid while the underlying file is open."""
 
     def __init__(self, stream: io.BufferedReader, start: int, length: int) -> None:
         self._stream, self._start, self._length, self._at = stream, start, length, 0
@@ -180,7 +180,7 @@ class _FilePart(io.RawIOBase):
 
 
 class _Named:
-    """Placeholder for an object of a class that is not loaded: its arguments, and its fields."""
+    """Placeholder for an object of a class that is not loaded; stores its arguments and fields."""
 
     given: tuple[Any, ...]
 
@@ -218,7 +218,7 @@ def _read_metadata(path: Path) -> dict[str, TableShape]:
         raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
     except HarnessError:
         raise
-    except Exception as error:  # a damaged pickle may end in anything
+    except Exception as error:  # a damaged pickle may raise any error
         raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", FIX) from error
 
 
@@ -237,6 +237,6 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
             raise ValueError(f"{name} has a part at {offsets} of {size}")
         if not is_below(part.file):
             raise ValueError(f"{name} has a part in {part.file!r}")
-        if prod(size):  # a process may have no rows
+        if prod(size):  # a process may own no rows
             parts.append(part)
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

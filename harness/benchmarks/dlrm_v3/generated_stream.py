@@ -1,6 +1,6 @@
-"""A small stream in the reference's files, made without PyTorch.
+"""A small stream in the reference's file format, made without PyTorch.
 
-As users go on, timestamp by timestamp, what they like is what somebody foresees of them, with what they rated before.
+Timestamp by timestamp, what a user likes is predicted from the user and from the user's earlier ratings.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from harness.benchmarks.dlrm_v3.stream_files import (
 )
 from harness.errors import HarnessError
 
-_COMES = 0.7  # how likely a user does something at a timestamp
+_COMES = 0.7  # probability that a user is active at a timestamp
 _INFERRED = TIMESTAMPS - TRAINED
 _CATEGORIES_OF_A_USER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """``items`` and ``categories``: that there are; ``candidates``: of a request; ``seen``: items that a user sees at a
-    timestamp, on average."""
+    """``items`` and ``categories``: their numbers; ``candidates``: per request; ``seen``: mean number of items that a
+    user sees at a timestamp."""
 
     items: int
     categories: int
@@ -59,7 +59,7 @@ class GeneratedUser:
     ratings: list[float] = field(default_factory=list)
 
     def write(self, *step: Sequence[float]) -> None:
-        """Write what could be shown, how it is liked, what was seen, and how that was rated."""
+        """Write the candidates, how they are liked, the items seen, and how those were rated."""
         self.fields += [",".join(map(str, values)) for values in step]
 
     def remember(self, seen: Sequence[int], ratings: Sequence[float]) -> None:
@@ -68,7 +68,7 @@ class GeneratedUser:
 
 
 Foresee = Callable[[GeneratedUser, NDArray[np.int64]], NDArray[Any]]
-"""How much a user will like each of some items: what is above 0 is liked."""
+"""Returns how much a user will like each of some items; values above 0 mean liked."""
 
 
 class GeneratedStream:
@@ -84,14 +84,14 @@ class GeneratedStream:
         ]
 
     def train(self) -> list[list[int]]:
-        """Until inference begins. Who came at each timestamp."""
+        """Generate the stream until inference begins; return the active users of each timestamp."""
         came = [self._train(timestamp) for timestamp in range(-1, TRAINED)][1:]
         for user in self.users:
-            user.write(*self._make_step(user))  # for evaluation: nothing learns from it
+            user.write(*self._make_step(user))  # for evaluation: nothing is learned from it
         return came
 
     def infer(self, foresee: Foresee, asked: Callable[[], None]) -> list[list[int]]:
-        """Who asks at each timestamp. ``asked`` is called for each request."""
+        """Generate inference; return the requesting users of each timestamp. ``asked`` is called for each request."""
         shares = [self._count // _INFERRED + (number < self._count % _INFERRED) for number in range(_INFERRED)]
         requests = [sorted(self._rng.choice(len(self.users), share, replace=False).tolist()) for share in shares]
         for asking in requests:
@@ -104,13 +104,14 @@ class GeneratedStream:
         return requests
 
     def draw_items(self, user: GeneratedUser) -> NDArray[np.int64]:
-        """As many as can be shown, of the user's categories."""
+        """Draw as many items as can be shown, from the user's categories."""
         count, inside = self._extent.candidates, self._extent.in_category
         found: NDArray[np.int64] = self._rng.choice(user.categories, count) * inside
         return found + self._rng.integers(0, inside, count)
 
     def _train(self, timestamp: int) -> list[int]:
-        """Everybody comes before all timestamps."""
+        """Generate a timestamp, at which some users are active; before the first one, all are. Return the
+        active ones."""
         came = []
         for user in self.users:
             if timestamp < 0 or self._rng.random() < _COMES:
@@ -152,7 +153,7 @@ def _join(numbers: Sequence[int]) -> str:
 
 
 def _write_lines(path: Path, lines: Sequence[Sequence[str]]) -> list[int]:
-    """Write the lines; gives where each begins."""
+    """Write the lines; return the start of each."""
     offsets = []
     with path.open("w", encoding="ascii", newline="") as stream:
         writer = csv.writer(stream)

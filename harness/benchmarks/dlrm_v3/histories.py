@@ -1,7 +1,7 @@
-"""The stream as samples: each request with what its user saw until then, what could be shown now, and what of it the
-user would like.
+"""The stream as samples: each request with the user's history up to then, the candidates, and which of them the user
+would like.
 
-A user's requests share one history on disk, of which each has a longer part.
+A user's requests share one history on disk and use longer and longer parts of it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
 from harness.run.qsl import Ragged
 
-CANDIDATES = 2048  # that a request has, at most
-LONGEST = 16_384 - CANDIDATES - 1  # items of a history: all of a request, with its user, are 16,384 at most
-LIKED = 3.5  # the least rating of an item that counts as liked
-_INFERRED = range(TRAINED + 2, TIMESTAMPS + 2)  # steps in a line; that between is for evaluation
+CANDIDATES = 2048  # maximum per request
+LONGEST = 16_384 - CANDIDATES - 1  # items of a history: a request has at most 16,384 items in all, including its user
+LIKED = 3.5  # the lowest rating of a liked item
+_INFERRED = range(TRAINED + 2, TIMESTAMPS + 2)  # steps in a line; the one between them is for evaluation
 LONGEST_COLUMN = 3  # of requests.npy
 HISTORY, ACTIONS = "history.int32", "actions.uint8"
-WEIGHTS = np.array([0, 1, 2, 4, 8, 16], np.uint8)  # by the whole stars of a rating, as the reference has them
+WEIGHTS = np.array([0, 1, 2, 4, 8, 16], np.uint8)  # by whole stars of a rating, as in the reference
 
 
 class Parts(Sequence[np.ndarray]):
-    """Parts of an array, which may be a memory map and which they share. ``bounds`` [samples, 2]: begin and end."""
+    """Possibly overlapping parts of an array, which may be a memory map. ``bounds`` [samples, 2]: begin and end."""
 
     def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
         self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
@@ -43,8 +43,8 @@ class Parts(Sequence[np.ndarray]):
 
 
 def build_dataset(source: Path | None, _settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """history.int32 and actions.uint8, item by item; bounds.npy [requests, 2], where in them each request's history is;
-    requests.npy int32 [requests, 4]: timestamp of inference, number there, user, and the longest history of all;
+    """Write history.int32 and actions.uint8, item by item; bounds.npy [requests, 2], the range of each request's
+    history; requests.npy int32 [requests, 4]: inference timestamp, number in it, user, and the longest history of all;
     candidates.npy int32 and likes.npy uint8 [requests, candidates]. One line is in memory at a time."""
     source = require_source(source, "the sampled stream of DLRMv3")
     files = StreamFiles(source)
@@ -73,7 +73,7 @@ def build_dataset(source: Path | None, _settings: Mapping[str, Any], output: Pat
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    """With what was liked, which goes into the answers of accuracy runs as it is."""
+    """Load the samples with their likes, which are copied into the answers of accuracy runs."""
     likes = np.load(dataset / "likes.npy", mmap_mode="r")
     return {**load_performance_samples(dataset), "likes": likes}
 
@@ -91,7 +91,7 @@ def load_performance_samples(dataset: Path) -> Mapping[str, Any]:
 
 
 def number_requests(files: StreamFiles) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Requests in the order of time, [requests, 4]; and of each timestamp of inference which of them each user has,
+    """Number requests in time order, [requests, 4]; also return each user's request at each inference timestamp,
     [timestamps, users], -1 for none."""
     numbers = np.full((len(files.requests), files.users), -1, np.int32)
     found: list[NDArray[np.int32]] = []
@@ -106,8 +106,8 @@ def number_requests(files: StreamFiles) -> tuple[NDArray[np.int32], NDArray[np.i
 
 
 class _Candidates:
-    """Candidates of each request, as many for all. ``wanted``: how many that must be, 0 for as many as the first
-    has."""
+    """Candidates of each request, the same number for all. ``wanted``: the required number, 0 for that of the first
+    request."""
 
     def __init__(self, files: StreamFiles, output: Path, requests: int, wanted: int) -> None:
         self._files, self._output, self._requests, self._wanted = files, output, requests, wanted

@@ -1,4 +1,4 @@
-"""The weights of HSTU by the names that the reference's checkpoint has, and their shapes."""
+"""The weights of HSTU by their names in the reference's checkpoint, with their shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HEADS = 4
 ACTIONS = (1, 2, 4, 8, 16)
 ACTION_WIDTH = 8
 TIME_FEATURES = 4  # sine and cosine of the hour and of the weekday
-LEAST_REQUEST = 20  # items of a history and of its candidates, below which a user is not looked up
+LEAST_REQUEST = 20  # items of a history and its candidates, below which the user is not looked up
 ITEMS, CATEGORIES, USERS = "item_id", "item_category_id", "user_id"
 
 TRANSDUCER = "_hstu_transducer"
@@ -30,8 +30,9 @@ USER_BIAS = f"{PREPROCESSOR}._batched_contextual_linear_bias"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HstuShape:
-    """``embedding``: of a row of a table; ``width``: of HSTU; ``hidden``: of what prepares its inputs, and ``joined``
-    of what joins users and items; ``linear`` and ``attention``: of a head. By default those of the reference."""
+    """``embedding``: width of a table's row; ``width``: of HSTU; ``hidden``: of the layers that prepare its inputs;
+    ``joined``: of those that join users and items; ``linear`` and ``attention``: of a head. Defaults are the
+    reference's."""
 
     embedding: int = 512
     width: int = 512
@@ -49,12 +50,12 @@ def name_layer(layer: int, what: str) -> str:
 
 
 def list_weights(shape: HstuShape) -> dict[str, tuple[int, ...]]:
-    """Every weight but the tables', and its shape."""
+    """List every weight with its shape, except those of the tables."""
     return dict(_walk_weights(shape))
 
 
 def find_shape(sizes: Mapping[str, tuple[int, ...]]) -> HstuShape:
-    """Find the shape of a checkpoint's weights. Raises KeyError where one is missing."""
+    """Find the shape of a checkpoint's weights. Raises KeyError if one is missing."""
     layers = 0
     while name_layer(layers, "uvqk_weight") in sizes:
         layers += 1
@@ -101,7 +102,7 @@ def _walk_weights(shape: HstuShape) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _walk_mlp(name: str, size: int, hidden: int, out: int, *, normed: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Linear, swish by a layer norm, linear, and for most a layer norm."""
+    """Yield linear, swish with a layer norm, linear, and for most a layer norm."""
     yield f"{name}.0.weight", (hidden, size)
     yield f"{name}.0.bias", (hidden,)
     yield from ((f"{name}.1.{what}", (hidden,)) for what in ("weight", "bias"))

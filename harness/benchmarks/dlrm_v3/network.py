@@ -1,8 +1,8 @@
-"""DLRMv3's HSTU for torch.export: a request a row, its items looked up already.
+"""DLRMv3's HSTU for torch.export: one row per request, with its items already looked up.
 
-The plain PyTorch path of recommendation/dlrm_v3 in mlcommons/inference decides what is computed, with a request in a
-batch of its own: the reference divides attention by the longest request of a batch, which here is each its own. Times
-are those that the dataset has, which are all alike: the reference's encoders of time make constants of them.
+The computation follows the plain PyTorch path of recommendation/dlrm_v3 in mlcommons/inference, with one request per
+batch: the reference divides attention by the longest request of a batch, which here is the request itself. All times in
+the dataset are equal, so the reference's time encoders produce constants.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MODEL = "model.pt2"
 OUTPUT = "probability"
 _MOST_HISTORY, _MOST_CANDIDATES, _MOST_REQUESTS = 16_384, 2048, 4096
 _NORMED, _INNER_NORMED = 1e-5, 1e-6
-_CATEGORIES = "item_categories"  # the table's attribute
+_CATEGORIES = "item_categories"  # name of the table's attribute
 Tensors = Mapping[str, torch.Tensor]
 
 
 class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """``weights``: those of ``list_weights``, by name; ``categories``: the table of them."""
+    """``weights``: those of ``list_weights``, by name; ``categories``: their table."""
 
     def __init__(self, weights: Tensors, categories: torch.Tensor, shape: HstuShape) -> None:
         super().__init__()
@@ -47,15 +47,15 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
         candidates: torch.Tensor,
         candidate_categories: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        """``history`` [requests, longest, embedding], the first ``length`` of each; ``user`` [requests, embedding];
-        ``candidates`` [requests, count, embedding] -> how likely each is liked, [requests, count]."""
+        """Map ``history`` [requests, longest, embedding], of which the first ``length`` are valid, ``user`` [requests,
+        embedding] and ``candidates`` [requests, count, embedding] to the likelihood of each like, [requests, count]."""
         kind = self._weight(layers.USER_WEIGHT).dtype
         history, user, candidates = history.to(kind), user.to(kind), candidates.to(kind)
         of_history, of_candidates = self._look_up(history_categories), self._look_up(candidate_categories)
         known = self._prepare(history, of_history, self._explode(actions))
         asked = self._prepare(candidates, of_candidates, self._weight(layers.TARGET_ACTIONS))
         count = candidates.shape[1]
-        # A request that is too short does without its user, whose place stays.
+        # A request that is too short omits its user, whose position remains.
         user = user * (length + count >= layers.LEAST_REQUEST).unsqueeze(1).to(kind)
         first = user @ self._weight(layers.USER_WEIGHT)[0] + self._weight(layers.USER_BIAS)
         known = torch.cat([first.unsqueeze(1), known], dim=1)
@@ -72,7 +72,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
         return functional.embedding(categories, self._weight(_CATEGORIES))
 
     def _explode(self, actions: torch.Tensor) -> torch.Tensor:
-        """The rows of those actions whose bits are set, side by side."""
+        """Concatenate the rows of those actions whose bits are set."""
         table = self._weight(layers.ACTION_TABLE)
         found = (actions.unsqueeze(-1) & self.bits) > 0
         return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)
@@ -84,7 +84,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _place(
         self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """With where each item is: counted from the candidates back, 0 for the user."""
+        """Add each item's position: counted back from the candidates, 0 for the user."""
         table, time = self._weight(layers.POSITIONS), self._weight(layers.TIMES)[0]
         column = torch.arange(known.shape[1], device=length.device).unsqueeze(0)
         back = (length.unsqueeze(1) + 2 - column).clamp(1, table.shape[0] - 1)
@@ -95,7 +95,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _attend(
         self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Known items look back, and at themselves; a candidate looks at all known items, and at itself."""
+        """Attend: known items to earlier ones and themselves; a candidate to all known items and itself."""
         size, heads = self._shape, layers.HEADS
         scale = size.attention**-0.5
         gates, values, queries, keys = zip(
@@ -122,14 +122,14 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _project(
         self, layer: int, rows: torch.Tensor, linear: int, attention: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Gates, values, queries and keys."""
+        """Return gates, values, queries and keys."""
         normed = self._norm(rows, name_layer(layer, "input_norm_{}"), _INNER_NORMED)
         joint = normed @ self._weight(name_layer(layer, "uvqk_weight")) + self._weight(name_layer(layer, "uvqk_beta"))
         gates, values, queries, keys = joint.split([linear, linear, attention, attention], dim=-1)
         return functional.silu(gates), values, queries, keys
 
     def _split(self, rows: torch.Tensor) -> torch.Tensor:
-        """[requests, heads, rows, of a head]."""
+        """Split to [requests, heads, rows, width of a head]."""
         return rows.unflatten(-1, (layers.HEADS, -1)).transpose(1, 2)
 
     def _output(self, layer: int, rows: torch.Tensor, gate: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
@@ -163,7 +163,7 @@ def _as_attribute(name: str) -> str:
 
 
 def write_program(weights: Tensors, categories: torch.Tensor, shape: HstuShape, output: Path) -> None:
-    """model.pt2, for any number of requests, of items in a history, and of candidates."""
+    """Write model.pt2, for any number of requests, history items, and candidates."""
     rows, longest, count = 2, 5, 3
     embedded, numbers = torch.float16, torch.int32
     given = {

@@ -1,7 +1,7 @@
-"""A small stream in the reference's files, and a checkpoint in the reference's format.
+"""A small stream and a checkpoint, both in the reference's formats.
 
-Tables are cut, and so are histories and candidates, and the small network has two layers in the place of five. What a
-user likes is what the network itself foresees in fp32.
+Tables, histories and candidates are reduced, and the small network has two layers instead of five. What a user likes is
+predicted by the network itself in fp32.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.benchmarks.dlrm_v3.network import OUTPUT, Hstu
 from harness.contract import Counter
 
 CHECKPOINT = "dlrm-v3"
-_SPREAD = 0.12  # of the network's logits: its entropy is to be no lower than the published one's
+_SPREAD = 0.12  # scale of the network's logits: its entropy must not be below the published one's
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 class _Foreseeing:
-    """The network, asked for one user at a time."""
+    """The network, called for one user at a time."""
 
     def __init__(self, weights: dict[str, Any], tables: Mapping[str, NDArray[np.float16]], made: RehearsedSize) -> None:
         self.tables, self._weights, self._shape, self._extent = tables, weights, made.shape, made.extent
         self._network = self._build()
 
     def calibrate(self, asked: Sequence[tuple[GeneratedUser, NDArray[np.int64]]]) -> None:
-        """Half of what could be shown is liked, and by so little that entropy is high."""
+        """Shift logits so that half of the candidates are liked, by so small margins that entropy is high."""
         logits = np.concatenate([self.foresee(user, items) for user, items in asked])
         scale = _SPREAD / logits.std()
         weight, bias = (self._weights[f"{PREDICTION}.2.{what}"] for what in ("weight", "bias"))
@@ -86,7 +86,7 @@ class _Foreseeing:
         self._network = self._build()
 
     def foresee(self, user: GeneratedUser, items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The logits of its liking each."""
+        """Return the logit for each item."""
         seen = np.array(user.seen)
         in_category = self._extent.in_category
         given = {
@@ -111,13 +111,13 @@ class _Foreseeing:
 
 
 _DEVICES = 2
-_PERIODS = {"_period_units": [[3600.0, 86_400.0]], "_units_per_period": [[24.0, 7.0]]}  # an hour of a day, a day
+_PERIODS = {"_period_units": [[3600.0, 86_400.0]], "_units_per_period": [[24.0, 7.0]]}  # hours of a day, days of a week
 Weights = Mapping[str, NDArray[np.float32]]
 Tables = Mapping[str, NDArray[np.float16]]
 
 
 def draw_weights(rng: np.random.Generator, shape: HstuShape) -> dict[str, NDArray[np.float32]]:
-    """Their deviations keep the scale of values from layer to layer."""
+    """Draw weights whose deviations preserve the scale of values from layer to layer."""
     found = {}
     for name, size in list_weights(shape).items():
         drawn = rng.normal(0, _find_deviation(name, size), size)
@@ -140,8 +140,8 @@ def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, i
 
 
 def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
-    """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with everything else
-    that training keeps there, which is not needed."""
+    """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with the other data
+    that training stores there, which is not needed."""
     (folder / SPARSE).mkdir(parents=True)
     state: dict[str, Any] = {}
     places: dict[MetadataIndex, _StorageInfo] = {}
@@ -174,7 +174,7 @@ def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
 
 
 def _share_out(tables: Tables) -> Any:
-    """(table, device) -> its first row there, and the rows."""
+    """Map (table, device) to the first row there, and the rows."""
     for name, table in tables.items():
         devices = _DEVICES if len(table) >= _DEVICES * 100 else 1
         bounds = np.linspace(0, len(table), devices + 1).astype(int).tolist()

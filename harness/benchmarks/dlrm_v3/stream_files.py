@@ -1,8 +1,8 @@
-"""The reference's stream on disk: a line of CSV for each user, and which users ask at each of its 100 timestamps.
+"""The reference's stream on disk: a CSV line for each user, and the requesting users of each of its 100 timestamps.
 
-As streaming_synthetic_data.py of recommendation/dlrm_v3 in mlcommons/inference writes it. A line has four fields for
-each step: items that could be shown, how the user rates each, items that the user saw, and how the user rated those.
-The first step is before all timestamps, then come the 90 of training, one for evaluation, and the 10 of inference.
+The files are those of streaming_synthetic_data.py of recommendation/dlrm_v3 in mlcommons/inference. A line has four
+fields for each step: items that could be shown, the user's rating of each, items that the user saw, and the ratings of
+those. The first step precedes all timestamps; then follow 90 for training, one for evaluation, and 10 for inference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REQUESTS, REQUEST_OFFSETS = "requests_per_ts.csv", "requests_per_ts_offset.csv"
 TIMESTAMPS, TRAINED = 100, 90
 FIELDS = 4 * (TIMESTAMPS + 2)
 PUBLISHED_USERS, PUBLISHED_REQUESTS = 50_000, 349_823
-_MOST_ITEMS = 2**31  # that a number of an item is kept in
+_MOST_ITEMS = 2**31  # limit of item numbers
 _FIX = "bring it again, as `reconcile fetch dlrm-v3` says; nothing was prepared"
 
 
@@ -43,8 +43,8 @@ class StreamStep:
 
 
 class StreamFiles:
-    """``users``: how many have a line; ``requests``: of each timestamp of inference, the users in the order in which
-    they ask. Raises HarnessError naming the file that is missing, cut off, or not what it should be."""
+    """``users``: number of users with a line; ``requests``: for each inference timestamp, the users in request order.
+    Raises HarnessError naming the file that is missing, truncated, or invalid."""
 
     def __init__(self, source: Path) -> None:
         self.folder = source / FOLDER if (source / FOLDER).is_dir() else source
@@ -61,7 +61,7 @@ class StreamFiles:
             raise HarnessError(problem, "input", _FIX)
 
     def read_users(self) -> Iterator[Sequence[str]]:
-        """The fields of each user's line, one after the other."""
+        """Yield the fields of each user's line."""
         csv.field_size_limit(2**31 - 1)
         with (self.folder / LINES).open("rb") as stream:
             for user, offset in enumerate(self._offsets):
@@ -75,7 +75,7 @@ class StreamFiles:
                 yield fields
 
     def read_step(self, user: int, fields: Sequence[str], number: int) -> StreamStep | None:
-        """``number``: 0 for the one before all timestamps. None where the user did nothing then."""
+        """Read a step; ``number``: 0 for the one before all timestamps. None if the user did nothing then."""
         shown, likes, seen, ratings = fields[4 * number : 4 * number + 4]
         if not shown:
             return None
@@ -97,7 +97,7 @@ class StreamFiles:
         return HarnessError(f"{self.folder / LINES}: line {user + 1} {what}", "input", _FIX)
 
     def _check_offsets(self) -> None:
-        """Each is where a line begins, and the last line ends where the file does."""
+        """Check that each offset is the start of a line, and that the last line ends at the end of the file."""
         path = self.folder / LINES
         size = path.stat().st_size
         with path.open("rb") as stream:
@@ -105,7 +105,7 @@ class StreamFiles:
             if stream.read() != b"\n":
                 self._refuse(path, "is cut off")
             for user, offset in enumerate(self._offsets):
-                stream.seek(max(min(offset, size + 1) - 1, 0))  # no file system takes any number
+                stream.seek(max(min(offset, size + 1) - 1, 0))  # no file system supports every number
                 if (offset and stream.read(1) != b"\n") or (user == 0 and offset):
                     self._refuse(path, f"has no line at byte {offset:,}, where {OFFSETS} has user {user}")
             stream.seek(self._offsets[-1])
@@ -114,8 +114,7 @@ class StreamFiles:
                 self._refuse(path, f"is longer than the {self.users:,} lines of {OFFSETS}")
 
     def _read_requests(self) -> Iterator[NDArray[np.int64]]:
-        """Read, at the timestamps of inference, those users whose lines are in the one file of the sample: the
-        first."""
+        """Read, for the inference timestamps, the users whose lines are in the sample's only file, the first."""
         places = self._read_row(REQUEST_OFFSETS)
         with (self.folder / USER_COUNTS).open("rb") as stream:
             counts = [self._parse(USER_COUNTS, line) for line in stream]
@@ -136,7 +135,7 @@ class StreamFiles:
     def _read_row(self, name: str, offset: int = 0) -> NDArray[np.int64]:
         path = self.folder / name
         with path.open("rb") as stream:
-            stream.seek(min(offset, path.stat().st_size))  # no file system takes any number
+            stream.seek(min(offset, path.stat().st_size))  # no file system supports every number
             return self._parse(name, stream.readline())
 
     def _parse(self, name: str, line: bytes) -> NDArray[np.int64]:
@@ -155,9 +154,9 @@ class StreamFiles:
 
 
 def parse_numbers(text: str, dtype: DTypeLike) -> NDArray[Any]:
-    """Numbers between commas. Raises ValueError where one is none."""
+    """Parse numbers between commas. Raises ValueError for an invalid one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # what NumPy says of text that it cannot read to its end
+        warnings.simplefilter("error", DeprecationWarning)  # NumPy's warning for text that it cannot read completely
         try:
             found = np.fromstring(text, dtype, sep=",")
         except DeprecationWarning as error:

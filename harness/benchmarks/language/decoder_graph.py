@@ -1,6 +1,6 @@
-"""Networks that go on with a text, as OpenVINO reads them: tokens in, scores out, and keys and values as their state.
+"""Networks that continue a text, in OpenVINO's form: tokens in, scores out, and keys and values as their state.
 
-Input and variable names are those of exported checkpoints, so that any pipeline of OpenVINO GenAI takes them.
+Input and variable names are those of exported checkpoints, so that any OpenVINO GenAI pipeline accepts them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def plain(value: float) -> Any:
 
 
 class DecoderGraph:
-    """Nodes over one set of inputs. ``groups``: heads of keys and values, each of which several heads of queries may
-    share; ``head``: numbers of each. ``_sinks``: where keys and values are kept for the next token."""
+    """Nodes over one set of inputs. ``groups``: heads of keys and values, each possibly shared by several query heads;
+    ``head``: width of a head. ``_sinks``: where keys and values are stored for the next token."""
 
     INPUTS: ClassVar[dict[str, tuple[list[int], Any]]] = _INPUTS
 
@@ -44,25 +44,25 @@ class DecoderGraph:
 
     @property
     def positions(self) -> Any:
-        """[batch, n]"""
+        """Return positions [batch, n]."""
         return self._inputs["position_ids"]
 
     def embed(self, weight: np.ndarray, name: str = "input_ids") -> Any:
-        """[batch, n, width]: a row of the weight for each token, or each position."""
+        """Return [batch, n, width]: the weight's row for each token or position."""
         return op.gather(op.constant(weight), self._inputs[name], self._zero)
 
     def multiply(self, rows: Any, weight: np.ndarray) -> Any:
-        """``weight``: [outputs, inputs]."""
+        """Multiply by ``weight`` [outputs, inputs]."""
         return op.matmul(rows, op.constant(weight), False, True)
 
     def split(self, rows: Any, heads: int) -> Any:
-        """[batch, n, width] -> [batch, heads, n, head]."""
+        """Split [batch, n, width] to [batch, heads, n, head]."""
         cut = op.reshape(rows, numbers(0, 0, heads, self._head), True)
         return op.transpose(cut, numbers(0, 2, 1, 3))
 
     def attend(self, name: str, query: Any, key: Any, value: Any) -> Any:
-        """Each token to those up to its own place. ``query``: [batch, heads, n, head], the others [batch, groups, …];
-        gives [batch, n, width]."""
+        """Let each token attend to those up to its own position. ``query``: [batch, heads, n, head], the others [batch,
+        groups, …]; returns [batch, n, width]."""
         key, value = self._remember(f"{name}.key", key), self._remember(f"{name}.value", value)
         allowed = self._allow(key)
         mixed = op.scaled_dot_product_attention(query, self._share(key), self._share(value), allowed)
@@ -71,15 +71,15 @@ class DecoderGraph:
         )
 
     def save(self, scores: Any, output: Path, *, kind: str, vocabulary: int, end: int) -> None:
-        """openvino_model.xml and .bin in fp32, and the two documents that say how answers end. ``scores``: [batch, n,
-        vocabulary]."""
+        """Save openvino_model.xml and .bin in fp32, and the two documents that define the end of answers. ``scores``:
+        [batch, n, vocabulary]."""
         self.save_graph(scores, output / MODEL, kind)
         config = {"model_type": kind, "vocab_size": vocabulary, "eos_token_id": end}
         (output / "config.json").write_text(json.dumps(config), encoding="ascii")
         (output / "generation_config.json").write_text(json.dumps({"eos_token_id": end}), encoding="ascii")
 
     def save_graph(self, scores: Any, path: Path, kind: str) -> None:
-        """The .xml and the .bin alone."""
+        """Save only the .xml and the .bin."""
         scores.output(0).set_names({"logits"})
         model = ov.Model([op.result(scores)], self._sinks, list(self._inputs.values()), kind)
         model.validate_nodes_and_infer_types()
@@ -100,7 +100,7 @@ class DecoderGraph:
         return whole
 
     def _share(self, rows: Any) -> Any:
-        """Each head of keys or values for all heads of queries that it serves."""
+        """Repeat each head of keys or values for all query heads that it serves."""
         times = self._heads // self._groups
         if times == 1:
             return rows
@@ -117,10 +117,10 @@ class DecoderGraph:
         return op.unsqueeze(seen, numbers(1))
 
 
-# Layers of published language models, as nodes of a graph with weights drawn from a seed.
+# Layers of published language models, as graph nodes with weights drawn from a seed.
 #
-# Llama: root mean square, rotated queries and keys, shared heads of keys and values, gated layers. GPT-J: attention
-# and layer side by side, rotation of neighbours. Mixtral: Llama with eight experts, of which each token takes two.
+# Llama: root mean square, rotated queries and keys, shared heads of keys and values, gated layers. GPT-J: parallel
+# attention and layer, rotation of neighbours. Mixtral: Llama with eight experts, two of which compute each token.
 
 Architecture = Literal["llama", "gptj", "mixtral", "deepseek", "gpt_oss"]
 _EPSILON, _BASE = 1e-5, 10_000.0
@@ -136,10 +136,10 @@ class DecoderShape:
     layers: int = 2
     inner: int = 128
     experts: int = 8
-    rotated: int = 8  # numbers of a head, in GPT-J and DeepSeek
-    ends: float = 1.5  # how much likelier than another token the end is
-    liked: tuple[int, ...] = ()  # tokens that are likelier, too
-    sharpness: float = 1.0  # of scores: drawn tokens are the likeliest ones where it is large
+    rotated: int = 8  # width of a head, in GPT-J and DeepSeek
+    ends: float = 1.5  # how much likelier the end is than another token
+    liked: tuple[int, ...] = ()  # these tokens are likelier, too
+    sharpness: float = 1.0  # scale of scores: if it is large, drawn tokens are the likeliest ones
 
     @property
     def head(self) -> int:
@@ -162,7 +162,7 @@ class Layers:
         return drawn
 
     def normalize(self, rows: Any) -> Any:
-        """By the root mean square; in GPT-J by mean and deviation."""
+        """Normalise by the root mean square; in GPT-J by mean and deviation."""
         if self._shape.architecture == "gptj":
             rows = op.subtract(rows, op.reduce_mean(rows, numbers(-1), keep_dims=True))
         mean = op.reduce_mean(op.multiply(rows, rows), numbers(-1), keep_dims=True)
@@ -178,7 +178,7 @@ class Layers:
         return op.add(hidden, self._mix(seen, layer))
 
     def _mix(self, seen: Any, _layer: int) -> Any:
-        """Apply the part of a layer that works on each token by itself."""
+        """Apply the part of a layer that processes each token separately."""
         return self._compute_experts(seen) if self._shape.architecture == "mixtral" else self._compute_gated(seen)
 
     def _attend(self, seen: Any, layer: int) -> Any:
@@ -191,7 +191,7 @@ class Layers:
         return graph.multiply(mixed, self.draw(shape.width, shape.width))
 
     def _turn(self, rows: Any) -> Any:
-        """Pairs of numbers rotated by the token's place: halves apart in Llama, neighbours in GPT-J."""
+        """Rotate pairs of values by the token's position: pairs half a head apart in Llama, neighbours in GPT-J."""
         shape, turned = self._shape, self._turned
         half = turned // 2
         if shape.architecture == "gptj":
@@ -220,7 +220,7 @@ class Layers:
         return graph.multiply(op.multiply(op.swish(gate), up), self.draw(shape.width, shape.inner))
 
     def _compute_experts(self, seen: Any) -> Any:
-        """All experts compute; those that a token's router did not choose count nothing."""
+        """Compute all experts; those that a token's router did not choose have weight zero."""
         shape = self._shape
         routed = self._graph.multiply(seen, self.draw(shape.experts, shape.width))
         best = op.topk(routed, op.constant(np.int64(2)), -1, "max", "value")

@@ -36,14 +36,13 @@ Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSet:
-    """A published set of prompts. ``name``: of the benchmark, for `reconcile fetch`. ``files``: the names under which
-    people have the rows, any of which will do. ``tokens``: the column of token ids; or ``encode`` makes them of
-    ``asked`` columns. ``references``: what a score needs of each row. ``vocabulary``: token ids are below it;
-    ``longest``: tokens of the longest prompt, 0 where that is not known. ``checkpoints``: folders below ``models`` of a
-    scratch space in which people have the checkpoint, whose tokenizer it is. ``sentences``: the score takes texts
-    apart. ``also``: other names that columns have had. ``within``: the folder below the dataset's that files are in,
-    where they are in one. ``stops``: what the column ``dataset`` says -> which of the benchmark's stop sequences ends
-    the answer, from 1.
+    """A published set of prompts. ``name``: of the benchmark, for `reconcile fetch`. ``files``: common names of the
+    file with the rows, any of which is accepted. ``tokens``: the column of token ids; otherwise ``encode`` makes them
+    from the ``asked`` columns. ``references``: columns that a score needs. ``vocabulary``: token ids are below it;
+    ``longest``: tokens of the longest prompt, 0 if unknown. ``checkpoints``: folders below ``models`` of a scratch
+    space that usually contain the checkpoint with the tokenizer. ``sentences``: the score splits texts into sentences.
+    ``also``: other names that columns have had. ``within``: the folder of the files below the dataset's, if there is
+    one. ``stops``: value of the column ``dataset`` -> which of the benchmark's stop sequences ends the answer, from 1.
     """
 
     name: str
@@ -70,9 +69,10 @@ class PromptSet:
 def build_prompt_set(
     published: PromptSet, source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter
 ) -> None:
-    """prompts.npy with prompt_ends.npy, references.json, the tokenizer, and the tables of sentences.
+    """Write prompts.npy with prompt_ends.npy, references.json, the tokenizer, and the tables of sentences.
 
-    ``settings``: count (the first so many rows), unpublished (true: rows may be more or fewer than the published ones).
+    ``settings``: count (number of rows, from the first), unpublished (true: the number of rows may differ from the
+    published one).
     """
     source = require_source(source, published.files[0])
     folder, fix = find_folder(published, source), published.fix
@@ -174,7 +174,8 @@ _TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
 
 
 def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequence[int] = ()) -> None:
-    """``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt, which no server answers."""
+    """Write prompts. ``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt, which no server
+    answers."""
     lengths = [len(prompt) for prompt in prompts]
     if not lengths or 0 in lengths:
         where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
@@ -186,7 +187,7 @@ def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequenc
 
 
 def load_prompts(dataset: Path) -> Arrays:
-    """Load the samples of a run: views of a memory map."""
+    """Load the samples of a run, as views of a memory map."""
     tokens = np.load(dataset / _TOKENS, mmap_mode="r")
     ends = np.load(dataset / _ENDS).tolist()
     found: dict[str, Any] = {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}

@@ -23,15 +23,15 @@ from harness.benchmarks.sources import require_source
 from harness.contract import Counter
 from harness.run.qsl import Arrays
 
-_PERFORMANCE = "performance"  # the folder of the prompts of performance runs, in a prepared dataset
+_PERFORMANCE = "performance"  # folder for performance run prompts in a prepared dataset
 
 
 class LanguageBenchmark(TokenBenchmark):
     """A benchmark with prompts as token ids, and reference texts for the answers.
 
-    ``published``: the prompts of accuracy runs. ``performed``: those of performance runs, where they have prompts of
-    their own. ``compliance``: those of a compliance test, which a spec then names by their file. ``score``: of an
-    accuracy log, a dataset and a folder.
+    ``published``: the prompts of accuracy runs. ``performed``: those of performance runs, if different. ``compliance``:
+    those of a compliance test, whose file a spec then names. ``score``: scores an accuracy log, given a dataset and a
+    folder.
     """
 
     load_samples = staticmethod(load_prompts)
@@ -50,7 +50,7 @@ class LanguageBenchmark(TokenBenchmark):
         self._score = score
 
     def build_dataset(self, source: Path | None, settings: Settings, output: Path, counter: Counter, /) -> None:
-        """The prompts of accuracy runs, with those of performance runs in a folder of their own. ``settings``: as of
+        """Write the prompts of accuracy runs, and those of performance runs in a separate folder. ``settings``: as for
         ``build_prompt_set``."""
         source = require_source(source, self.published.within or self.published.files[0])
         if self.compliance is not None and source.is_file():
@@ -78,7 +78,7 @@ class LanguageBenchmark(TokenBenchmark):
 
 
 _LONGEST_ARTICLE = 1919  # tokens; longer prompts are truncated
-# The words of the reference's prompt, which every submission sends (language/gpt-j/dataset.py).
+# The text of the reference's prompt, which every submission sends (language/gpt-j/dataset.py).
 _ARTICLE_PROMPT = (
     "Below is an instruction that describes a task, paired with an input that provides further context. "
     "Write a response that appropriately completes the request.\n\n"
@@ -101,7 +101,7 @@ _LLAMA_8B = PromptSet(
     checkpoints=("Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "Llama3.1-8B/Meta-Llama-3.1-8B-Instruct"),
 )
 _LLAMA_8B_GENERATION = {"min_new_tokens": 1, "max_new_tokens": 128}
-# As evaluation.py of language/gpt-j and language/llama3.1-8b, whose tokenizers take blanks before signs away.
+# As in evaluation.py of language/gpt-j and language/llama3.1-8b, whose tokenizers remove blanks before punctuation.
 _SCORE_NEWS = partial(score_summaries, cleans=True, quoted=True)
 
 _GPT_OSS = PromptSet(
@@ -118,7 +118,7 @@ _GPT_OSS = PromptSet(
 )
 
 BENCHMARKS: Mapping[str, LanguageBenchmark] = {
-    # Summaries of news of CNN and the Daily Mail. An answer is the best of four beams.
+    # Summaries of news from CNN and the Daily Mail. An answer is the best of four beams.
     "gptj": LanguageBenchmark(
         PromptSet(
             name="gptj",
@@ -142,7 +142,7 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         _LLAMA_8B_GENERATION,
         _SCORE_NEWS,
     ),
-    # Questions of OpenOrca. Each prompt ends with token 29871, with which the model would begin every answer.
+    # OpenOrca's questions. Each prompt ends with token 29871, with which the model would begin every answer.
     "llama2_70b": LanguageBenchmark(
         PromptSet(
             name="llama2-70b",
@@ -154,10 +154,10 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
             checkpoints=("Llama-2-70b-chat-hf", "Llama2/Llama-2-70b-chat-hf"),
         ),
         {"min_new_tokens": 1, "max_new_tokens": 1024},
-        partial(score_summaries, cleans=False),  # as evaluate-accuracy.py of language/llama2-70b
+        partial(score_summaries, cleans=False),  # as in evaluate-accuracy.py of language/llama2-70b
     ),
-    # Questions of OpenOrca and GSM8K, and programs (MBXP). As in the reference (postProcess of
-    # language/mixtral-8x7b/dataset.py), a program ends with the fence behind it.
+    # Questions from OpenOrca and GSM8K, and programs (MBXP). As in the reference (postProcess of
+    # language/mixtral-8x7b/dataset.py), a program ends with the fence after it.
     "mixtral_8x7b": LanguageBenchmark(
         PromptSet(
             name="mixtral-8x7b",
@@ -172,7 +172,7 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         {"min_new_tokens": 2, "max_new_tokens": 1024, "stop_sequences": (("\n```\n", (13, 13940, 28832, 13)),)},
         score_mixed,
     ),
-    # Questions about long texts. Each prompt names what its answer is judged by.
+    # Questions about long texts. Each prompt names its answer's metric.
     "llama3_1_405b": LanguageBenchmark(
         PromptSet(
             name="llama3.1-405b",
@@ -189,14 +189,14 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         {"min_new_tokens": 2, "max_new_tokens": 20_000},
         score_long_texts,
     ),
-    # Mathematics, science and programs. Prompts come with the chat template around them.
+    # Mathematics, science and programs. Prompts include the chat template.
     "deepseek_r1": LanguageBenchmark(
         PromptSet(
             name="deepseek-r1",
             files=("mlperf_deepseek_r1_dataset_4388_fp8_eval.pkl",),
             samples=4388,
             vocabulary=129_280,
-            longest=3140,  # 3,136 of a question, and four of the template
+            longest=3140,  # 3,136 for a question, and four for the template
             references=("dataset", "ground_truth"),
             numeric=frozenset({"ground_truth"}),
             checkpoints=("DeepSeek-R1", "deepseek-r1"),
@@ -205,7 +205,7 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         {"min_new_tokens": 1, "max_new_tokens": 20_000},
         score_reasoning,
     ),
-    # The same at length. Without a seed: the same question is asked several times, and each answer counts.
+    # The same with longer answers. There is no seed: each question is repeated, and each answer counts.
     "gpt_oss_120b": LanguageBenchmark(
         _GPT_OSS,
         {"min_new_tokens": 1, "max_new_tokens": 32_768, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "seed": -1},

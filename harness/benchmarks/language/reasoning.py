@@ -1,7 +1,7 @@
-"""Judge answers to questions with one right answer: a letter, or a whole number.
+"""Judge answers to questions with one right answer: a letter, or an integer.
 
-The rules, oddities included, are those of eval_accuracy.py of language/deepseek-r1 and of language/gpt-oss-120b in
-mlcommons/inference. The two search for letters in different places.
+The rules, including their oddities, are those of eval_accuracy.py of language/deepseek-r1 and of language/gpt-oss-120b
+in mlcommons/inference. The two search for letters in different places.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from harness.errors import HarnessError
 
 Find = Callable[[str], str | int | None]
 PROGRAMS, FORMULAS = "livecodebench", "math500"
-_BEGINS, _ENDS = ("['", '["'), ("']", '"]')  # of a list of one text
+_BEGINS, _ENDS = ("['", '["'), ("']", '"]')  # of a list with one text
 _BOXED = re.compile(r"\\boxed{\s*(\d+)\s*}")
 _NUMBERED = re.compile(r"Answer:\s*(\d+)(?!\.)\b", re.IGNORECASE)
-_MOST = 999  # of an answer of AIME
+_MOST = 999  # of an AIME answer
 _FINAL = re.compile(r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudge:
-    """``find``: the answer in a text, None where there is none; ``letters``: those that may be right, "" of numbers."""
+    """``find``: finds the answer in a text, None if there is none; ``letters``: possible right answers, "" for
+    numbers."""
 
     find: Find
     letters: str = ""
 
     def is_right(self, text: str, wanted: object) -> bool:
         found = self.find(text.strip())
-        if found is None or wanted != wanted:  # not a number, as frames have what is missing
+        if found is None or wanted != wanted:  # not a number, which frames use for missing values
             return False
         if self.letters:
             return str(found) in self.letters and str(found) == str(wanted).upper()
@@ -64,7 +65,7 @@ def leave_to_script(names: Sequence[str]) -> None:
 
 
 def find_last_letter(text: str, last: str) -> str | None:
-    """Find the letter behind the last "ANSWER"; of ten choices (A to J), else the last single one."""
+    """Find the letter after the last "ANSWER"; with ten choices (A to J), otherwise the last single one."""
     text = _clean(text)
     found = _find_marked(text, last)
     if found is None and last == "J":
@@ -74,8 +75,8 @@ def find_last_letter(text: str, last: str) -> str | None:
 
 
 def find_final_letter(text: str, last: str) -> str | None:
-    """Find the letter that the final message begins with, else the first behind "Answer" there, else the one behind the
-    last "ANSWER" of everything; of ten choices, else the last single one there."""
+    """Find the letter at the start of the final message, otherwise the first after "Answer" in it, otherwise the one
+    after the last "ANSWER" anywhere; with ten choices, otherwise the last single one there."""
     final = _clean(_BOLD.sub(r"\1", read_final(text)))
     begun = re.match(rf"^[^a-zA-Z]*([A-{last}])(?:[^a-zA-Z]|$)", final.strip(), re.IGNORECASE)
     found = begun or re.search(rf"\b(?:Answer|ANSWER)\s*[:.]?\s*([A-{last}])\b", final, re.IGNORECASE)
@@ -89,17 +90,17 @@ def find_final_letter(text: str, last: str) -> str | None:
 
 
 def read_final(text: str) -> str:
-    """Read the channel "final"; everything if there is none."""
+    """Read the channel "final", or all of the text if there is none."""
     found = _FINAL.search(text)
     return found[1].strip() if found else text
 
 
 def find_whole_number(text: str) -> int | None:
-    """Find a number of 0 to 999: the last in a box, else the last behind "Answer:"."""
+    """Find a number of 0 to 999: the last in a box, otherwise the last after "Answer:"."""
     found = _BOXED.findall(text) or _NUMBERED.findall(text)
     try:
         number = int(found[-1])
-    except (IndexError, ValueError):  # none, or of more digits than Python reads
+    except (IndexError, ValueError):  # none, or with more digits than Python reads
         return None
     return number if number <= _MOST else None
 
@@ -132,19 +133,19 @@ GPT_OSS_JUDGES: Mapping[str, AnswerJudge] = {
     "aime": AnswerJudge(find_whole_number),
     "mmlu": AnswerJudge(partial(find_final_letter, last="J"), _TEN),
 }
-_REPEATS = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}  # times that a question of a set is asked
+_REPEATS = {"aime25": 8, "gpqa_diamond": 5, "livecodebench_v6": 3}  # how often each question of a set is repeated
 
 
 def score_reasoning(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """As eval_accuracy.py of language/deepseek-r1, of sets without programs and formulas."""
+    """Score as eval_accuracy.py of language/deepseek-r1 does, for sets without programs and formulas."""
     names, right = _judge_answers(DEEPSEEK_JUDGES, log, dataset)
     scores = {"exact_match": 100.0 * len(right) / len(names), "tokens_per_sample": count_mean_tokens(log)}
     return write_scores({**scores, "num-samples": len(names)}, output)
 
 
 def score_repeated_questions(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """As eval_mlperf_accuracy.py of language/gpt-oss-120b, of sets without programs; and tokens on average, which it
-    does not print and the rounds bound."""
+    """Score as eval_mlperf_accuracy.py of language/gpt-oss-120b does, for sets without programs. Add the mean number of
+    tokens, which it does not print and the rounds limit."""
     names, right = (Counter(found) for found in _judge_answers(GPT_OSS_JUDGES, log, dataset, marks=True))
     points, most = (sum(tally[name] / _REPEATS.get(name, 1) for name in sorted(names)) for tally in (right, names))
     percent, tokens = f"{points / most * 100:.3f}", count_mean_tokens(log)
@@ -156,8 +157,8 @@ def score_repeated_questions(log: AnswerLog, dataset: Path, output: Path) -> Map
 def _judge_answers(
     judges: Mapping[str, AnswerJudge], log: AnswerLog, dataset: Path, *, marks: bool = False
 ) -> tuple[list[str], list[str]]:
-    """The set of each answer, in small letters, and those of the right ones. Programs have to be run to be judged, and
-    formulas simplified: where the dataset has any, as the published ones have, the official script scores."""
+    """Return the set of each answer, in lower case, and those of the right ones. Programs must be run to be judged, and
+    formulas simplified: if the dataset has any, like the published ones, the official script scores."""
     references = load_references(dataset)
     indices = log.indices.tolist()
     names = [references["dataset"][index].lower() for index in indices]

@@ -1,7 +1,7 @@
-"""A small set of prompts and a small network of the published architecture, for each of the language benchmarks.
+"""A small set of prompts and a small network of the published architecture, for each language benchmark.
 
-The texts are Python's own documentation, cut to lengths as the published prompts have them, a good deal shorter in all;
-the tokenizer is learned from them. The answers of the network are the references.
+The texts are Python's own documentation, cut to a distribution of lengths like the published one, but much shorter; the
+tokenizer is learned from them. The network's answers are the references.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedPrompts:
-    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``finish``: the row of a
-    text, its tokens and its number, without what the answer gives; ``refer``: what it gives, and whether the row is
-    one: where it is none, another text is taken. ``liked``: texts of tokens that answers often have."""
+    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``finish``: makes the row
+    of a text, its tokens and its number, without the columns from the answer; ``refer``: makes these, and returns
+    whether the row is valid: if not, another text is used. ``liked``: texts of tokens that answers often contain."""
 
     shape: DecoderShape
     mean: int
@@ -61,8 +61,8 @@ def write_rehearsal(
     size: str,
     counter: Counter,
 ) -> None:
-    """``sets``: of accuracy runs; and where there are more, of performance runs and of a compliance test. LoadGen and
-    TEST07 then ask for answers to as many questions as are published: here the same few again and again."""
+    """Write the rehearsal. ``sets``: of accuracy runs, and, if there are more, of performance runs and of a compliance
+    test. LoadGen and TEST07 then request answers to the published number of questions: here, the few are repeated."""
     published, *others = sets
     rows = write_prompts_and_network(
         GENERATED[name],
@@ -141,7 +141,7 @@ def answer_prompt(decoder: OwnAnswers, made: GeneratedPrompts, prompt: list[int]
 
 
 class TextSource:
-    """The documentation, as a source of texts with any number of tokens."""
+    """Text source with any number of tokens, from the documentation."""
 
     def __init__(self, passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator) -> None:
         self._tokenizer, self._rng = tokenizer, rng
@@ -155,7 +155,7 @@ class TextSource:
 
 
 def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """As transformers reads it, too."""
+    """Write it so that transformers reads it, too."""
     tokenizer.save(str(folder / TOKENIZER))
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     facts["eos_token"] = tokenizer.id_to_token(END)
@@ -169,8 +169,8 @@ def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
 
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
-    """Learn the ends of sentences in these texts with NLTK, as it keeps such tables."""
-    from nltk.tokenize.punkt import PunktTrainer  # which brings SciPy and scikit-learn along
+    """Learn sentence ends in these texts with NLTK, in its own table format."""
+    from nltk.tokenize.punkt import PunktTrainer  # which imports SciPy and scikit-learn
 
     learned = PunktTrainer("\n".join(passages)).get_params()
     pairs = {"collocations.tab": learned.collocations, "ortho_context.tab": learned.ortho_context.items()}
@@ -184,7 +184,7 @@ def _refer(row: Row, answer: str, *, column: str = "output") -> None:
 
 
 def _refer_number(row: Row, answer: str) -> None:
-    """The answer itself; of one that has a number in it, that number."""
+    """Return the answer itself; if it contains a number, that number."""
     number = find_number(answer)
     row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
 
@@ -233,7 +233,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         shape=DecoderShape(architecture="gptj", vocabulary=0, ends=0.0),
         mean=51,
         longest=120,
-        least=0,  # with beams, OpenVINO GenAI asks for no least
+        least=0,  # OpenVINO GenAI supports no minimum with beams
         most=16,
         beams=4,
         finish=lambda text, _tokens, _number: {
@@ -272,7 +272,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         finish=_finish_long_text,
         refer=partial(_refer, column="gt_output"),
     ),
-    # Questions with ten choices, answered with letters, of which the last that is alone is right.
+    # Questions with ten choices, answered with letters, of which the last single one is right.
     "deepseek_r1": GeneratedPrompts(
         shape=DecoderShape(architecture="deepseek", vocabulary=0, heads=4),
         mean=48,
@@ -283,7 +283,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         refer=partial(_refer_letter, judges=DEEPSEEK_JUDGES),
         liked=tuple(f" {letter}" for letter in "abcdefghij"),
     ),
-    # Four choices. Scores are so far apart that what is drawn from them is always the likeliest.
+    # Four choices. Scores differ so much that the likeliest token is always drawn.
     "gpt_oss_120b": GeneratedPrompts(
         shape=DecoderShape(architecture="gpt_oss", vocabulary=0, heads=8, groups=2, sharpness=1e4),
         mean=16,
@@ -302,22 +302,22 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
 }
 
 
-# Small networks of the architectures of published language models, and what they answer.
+# Small networks with the architectures of published language models, and their answers.
 
 # Layers of DeepSeek-R1 and of GPT-OSS.
 #
-# DeepSeek: keys and values of all heads are made of one short vector per token, and one rotated key is shared; experts
-# are chosen in groups by a sigmoid, and one more computes for every token. GPT-OSS: projections have biases, the shares
-# of four experts are those of the chosen ones alone, and their gates are clamped. It has sinks and sliding windows,
-# too, which are not here.
+# DeepSeek: keys and values of all heads are computed from one short vector per token, and one rotated key is shared;
+# experts are chosen in groups by a sigmoid, and one more computes every token. GPT-OSS: projections have biases, the
+# shares of four experts are normalised over the chosen ones, and their gates are clamped. Its sinks and sliding windows
+# are not implemented here.
 
-_HIDDEN = -1e9  # of a score that does not count
+_HIDDEN = -1e9  # score of an excluded entry
 
 
 class LatentLayers(Layers):
-    """DeepSeek's. The first layer has no experts."""
+    """DeepSeek's layers. The first layer has no experts."""
 
-    _GROUPS, _KEPT, _CHOSEN, _FACTOR = 4, 2, 2, 2.5  # groups of experts, and how many of a token; scale of shares
+    _GROUPS, _KEPT, _CHOSEN, _FACTOR = 4, 2, 2, 2.5  # groups of experts, and those used per token; scale of shares
 
     def _attend(self, seen: Any, layer: int) -> Any:
         shape, graph = self._shape, self._graph
@@ -358,22 +358,22 @@ class LatentLayers(Layers):
         return self._graph.multiply(rows, self.draw(outputs, inputs or self._shape.width))
 
     def _split(self, rows: Any, heads: int, size: int) -> Any:
-        """[batch, n, heads * size] -> [batch, heads, n, size]."""
+        """Split [batch, n, heads * size] to [batch, heads, n, size]."""
         return op.transpose(op.reshape(rows, numbers(0, 0, heads, size), special_zero=True), numbers(0, 2, 1, 3))
 
     def _cut_last(self, rows: Any, start: int, stop: int) -> Any:
         return op.slice(rows, numbers(start), numbers(stop), numbers(1), numbers(2))
 
     def _choose(self, scores: Any, count: int) -> Any:
-        """Which of the last axis are the best ``count``."""
+        """Mark the best ``count`` of the last axis."""
         best = op.topk(scores, op.constant(np.int64(count)), -1, "max", "value")
         return op.greater_equal(scores, op.reduce_min(best.output(0), numbers(-1), keep_dims=True))
 
 
 class OssLayers(Layers):
-    """GPT-OSS's."""
+    """GPT-OSS's layers."""
 
-    _CHOSEN, _STEEPNESS, _MOST = 4, 1.702, 7.0  # experts of a token; of gates, and their largest number
+    _CHOSEN, _STEEPNESS, _MOST = 4, 1.702, 7.0  # experts per token; scale of gates, and their maximum
 
     def _attend(self, seen: Any, layer: int) -> Any:
         shape, graph = self._shape, self._graph
@@ -431,14 +431,14 @@ def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *
 
 
 class OwnAnswers:
-    """A network's own answers, one prompt after the other."""
+    """A network's own answers, one prompt at a time."""
 
     def __init__(self, folder: Path) -> None:
         hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
         self._request = ov.Core().compile_model(str(folder / MODEL), "CPU", hints).create_infer_request()
 
     def answer(self, prompt: list[int], *, least: int, most: int, end: int) -> list[int]:
-        """The likeliest token each time, up to the end, which comes after ``least`` other tokens at the earliest."""
+        """Choose the likeliest token each time, up to the end, which follows at least ``least`` other tokens."""
         self._request.reset_state()
         found: list[int] = []
         rows, seen = [prompt], 0
@@ -452,7 +452,7 @@ class OwnAnswers:
         return found
 
     def answer_by_beams(self, prompt: list[int], *, beams: int, least: int, most: int, end: int) -> list[int]:
-        """The likeliest answer per token among the first ``beams`` that ended, or that were as long as they may be."""
+        """Return the likeliest answer per token among the first ``beams`` that ended or reached the maximum length."""
         self._request.reset_state()
         open_beams: list[tuple[float, list[int]]] = [(0.0, [])]
         ended: list[tuple[float, list[int]]] = []
@@ -482,8 +482,8 @@ class OwnAnswers:
         return max(ended)[1]
 
     def _step(self, rows: list[list[int]], seen: int, order: list[int]) -> np.ndarray:
-        """Scores of what follows each row [rows, vocabulary]; ``order``: the row of the step before that each goes on
-        with."""
+        """Return the scores of the next token for each row [rows, vocabulary]; ``order``: the row of the previous step
+        that each continues."""
         count = len(rows[0])
         inputs = {
             "input_ids": np.array(rows, np.int64),

@@ -1,7 +1,7 @@
-"""ROUGE of answers against texts, in the line that the official scripts of the language benchmarks print.
+"""ROUGE of answers against texts, in the format of the language benchmarks' official scripts.
 
-As ``evaluate`` computes it, with the library that it uses: words are stemmed, each answer counts alike, percentages
-have four decimals. ROUGE-Lsum takes a line as a sentence; ``split`` puts each on its own.
+Computed like ``evaluate``, with the same library: words are stemmed, each answer counts equally, percentages have four
+decimals. ROUGE-Lsum treats a line as a sentence; ``split`` puts each sentence on its own line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 def score_texts(
     answers: Sequence[str], wanted: Sequence[str], split: Callable[[str], str] = lambda text: text
 ) -> dict[str, float]:
-    """Metric -> mean percentage; gen_len: characters of all answers, gen_num: how many answers."""
+    """Return metric -> mean percentage; gen_len: characters of all answers, gen_num: number of answers."""
     scorer = RougeScorer(_KINDS, use_stemmer=True)
     cleaned = [split(answer.strip()) for answer in answers]
     pairs = zip(cleaned, wanted, strict=True)
@@ -30,5 +30,5 @@ _LONGEST = RougeScorer(["rougeL"], use_stemmer=True)
 
 
 def score_longest(answer: str, wanted: str) -> float:
-    """ROUGE-L of one answer, in percent."""
+    """Return the ROUGE-L of one answer, in percent."""
     return 100 * float(_LONGEST.score(wanted, answer)["rougeL"].fmeasure)

@@ -1,5 +1,6 @@
-"""The scores of texts, in the lines that the official scripts of the language benchmarks print, and of answers that are
-right or wrong (numbers of GSM8K, needles of long texts, questions with several right answers), oddities included."""
+"""The scores of texts, in the format of the language benchmarks' official scripts, and of answers that are right or
+wrong (numbers of GSM8K, needles of long texts, questions with several right answers), including the scripts' oddities.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _BEFORE_ANSWER = "Answer: "
 def score_summaries(
     log: AnswerLog, dataset: Path, output: Path, *, cleans: bool, quoted: bool = False
 ) -> Mapping[str, Any]:
-    """``quoted``: the script prints its scores as text; the others also count tokens."""
+    """Score summaries. ``quoted``: the script prints its scores as text; the other scripts also count tokens."""
     from harness.benchmarks.language.rouge import score_texts
 
     texts = read_texts(log, dataset, cleans=cleans)
@@ -38,8 +39,8 @@ def score_summaries(
 
 
 def score_mixed(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """As evaluate-accuracy.py of language/mixtral-8x7b, of sets without programs: those have to be run to be judged, in
-    a sandbox. ROUGE of OpenOrca's answers, right numbers of GSM8K's, and counts of all."""
+    """Score as evaluate-accuracy.py of language/mixtral-8x7b does, for sets without programs, which would have to run
+    in a sandbox: ROUGE of OpenOrca's answers, right numbers of GSM8K's, and counts of all."""
     from harness.benchmarks.language.rouge import score_texts
 
     references = load_references(dataset)
@@ -63,11 +64,11 @@ def score_mixed(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any
     return write_scores({**scores, **exact, **counts}, output)
 
 
-_PRINTED = {"rouge": "rougeL", "niah_em": "exact_match", "qa_em": "exact_match"}  # metric of a prompt -> of the log
+_PRINTED = {"rouge": "rougeL", "niah_em": "exact_match", "qa_em": "exact_match"}  # a prompt's metric -> name in the log
 
 
 def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """As evaluate-accuracy.py of language/llama3.1-405b."""
+    """Score as evaluate-accuracy.py of language/llama3.1-405b does."""
     from harness.benchmarks.language.rouge import score_longest
 
     references = load_references(dataset)
@@ -86,7 +87,7 @@ def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str
 
 
 def refuse_answers(found: bool, what: str, why: str) -> None:
-    """Raises HarnessError where there are answers that nothing here judges."""
+    """Raise HarnessError if there are answers that cannot be judged here."""
     if found:
         fix = "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept"
         raise HarnessError(f"answers to {what} are {why}", "input", fix)
@@ -99,7 +100,7 @@ def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool, marks: bool = Fal
 
 
 def read_answers(log: AnswerLog) -> list[Sequence[int]]:
-    """Token ids of each."""
+    """Return the token ids of each answer."""
     wrong = [index for index, data in zip(log.indices.tolist(), log.data, strict=True) if len(data) % 4]
     if wrong:
         problem = f"the answer to sample {wrong[0]} does not hold int32 tokens"
@@ -122,8 +123,8 @@ def is_right_number(answer: str, wanted: object) -> bool:
 
 
 def find_number(answer: str) -> str:
-    """The first one behind "The answer is", else the last of all, before the model asks itself the next question; ""
-    where there is none."""
+    """Find the first number after "The answer is", otherwise the last of all, before the model asks itself the next
+    question; "" if there is none."""
     text = answer.split("\nQ:")[0]
     marked = _NUMBER.findall(text.split(_BEFORE_NUMBER)[-1]) if _BEFORE_NUMBER in text else []
     found = marked[:1] or _NUMBER.findall(text)[-1:]
@@ -138,7 +139,8 @@ def _read_number(value: object) -> float | None:
 
 
 def compare_needles(answer: str, wanted: str) -> float:
-    """Percent. Each identifier found counts by how many characters of the wanted one in its place it has anywhere."""
+    """Return percent. Each identifier found counts by the share of its expected characters that it contains
+    anywhere."""
     found = _NEEDLE.findall(answer)
     if not found:
         return 0.0
@@ -150,7 +152,7 @@ def compare_needles(answer: str, wanted: str) -> float:
 
 
 def compare_any(answer: str, wanted: str) -> float:
-    """100 where one of the answers that ``wanted`` has between bars is in the text behind the last "Answer: "."""
+    """Return 100 if one of ``wanted``'s answers, separated by bars, is in the text after the last "Answer: "."""
     said = answer.rpartition(_BEFORE_ANSWER)[2]
     if said in wanted:
         return 100.0

@@ -18,15 +18,15 @@ from harness.contract import installing
 from harness.errors import HarnessError
 
 Columns = dict[str, list[Any]]
-_MOST = 2 << 30  # bytes of a table in memory; the largest that is published has some hundred million
+_MOST = 2 << 30  # bytes of a table in memory; the largest published one has some hundred million
 _BATCH = 1024  # rows that are unpacked before they are counted
 
 
 def read_table(
     path: Path, columns: Sequence[str], fix: str, *, also: Mapping[str, str] = MappingProxyType({})
 ) -> Columns:
-    """Read the named columns, each with a value for each row. ``also``: other names that some of them have had. Raises
-    HarnessError naming the file and what is missing."""
+    """Read columns by name, each with a value for every row. ``also``: other names of some of them. Raises HarnessError
+    naming the file and what is missing."""
     readers = {".json": _read_json, ".jsonl": _read_lines, ".parquet": _read_parquet}
     readers |= {".pkl": read_frame, ".pickle": read_frame}
     if path.suffix not in readers:
@@ -41,7 +41,7 @@ def read_table(
 
 
 def _read_json(path: Path, fix: str) -> Columns:
-    """A list of rows, or what pandas writes by default: a column by name, each of values by row."""
+    """Read a list of rows, or pandas's default format: columns by name, with values by row."""
     document = read_json(path, fix)
     if isinstance(document, list):
         return _turn(document, path, fix)
@@ -60,7 +60,7 @@ def _read_lines(path: Path, fix: str) -> Columns:
 
 
 def _turn(rows: Sequence[Any], path: Path, fix: str) -> Columns:
-    """Columns of rows that all have the same names as the first."""
+    """Return the columns of rows, all of which have the names of the first."""
     names = list(rows[0]) if rows and isinstance(rows[0], Mapping) else []
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or any(name not in row for name in names):
@@ -77,7 +77,7 @@ def _read_parquet(path: Path, fix: str) -> Columns:
         with parquet.ParquetFile(path) as file:
             _check_size(path, sum(file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)), fix)
             batches, size = [], 0
-            for batch in file.iter_batches(_BATCH):  # what a column repeats is stored once, and claims to be small
+            for batch in file.iter_batches(_BATCH):  # a file stores repeated values only once
                 size += batch.nbytes
                 _check_size(path, size, fix)
                 batches.append(batch)
@@ -86,7 +86,7 @@ def _read_parquet(path: Path, fix: str) -> Columns:
     except OSError as error:
         problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is cut off: {error}"
         raise HarnessError(problem, "missing" if error.strerror else "input", fix) from error
-    except (ArrowException, ValueError) as error:  # the second for text that is none
+    except (ArrowException, ValueError) as error:  # the second for invalid text
         raise HarnessError(f"{path} is cut off or not Parquet: {error}", "input", fix) from error
 
 
@@ -99,7 +99,7 @@ _PROTOCOL = 2
 
 
 def write_frame(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """All columns are of objects, as those of texts and of lists are."""
+    """Write a frame. All columns are of type object, as those of texts and lists are."""
     count = len(next(iter(columns.values())))
     values = np.empty((len(columns), count), object)
     for row, column in enumerate(columns.values()):
@@ -118,7 +118,7 @@ def write_frame(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _dump(value: Any) -> bytes:
-    """A value as part of a larger pickle: without the protocol before it and the stop behind it."""
+    """Pickle a value as part of a larger pickle, without the protocol header and the final stop."""
     return pickle.dumps(value, protocol=_PROTOCOL)[2:-1]
 
 
@@ -142,14 +142,14 @@ def _index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
     return _call("pandas.core.indexes.base", "_new_Index", _name(module, name), _dump(dict(facts)))
 
 
-# Frames of pandas that other people pickled, read without pandas and without running anything of theirs.
+# Pickled pandas frames from other people, read without pandas and without running any of their code.
 #
-# This reader knows the few names that a frame is made of, replaces each class of pandas by a placeholder, and refuses a
-# file that names anything else, before it has any effect.
+# This reader knows the few names that a frame consists of, replaces each pandas class by a placeholder, and rejects a
+# file with any other name before it has any effect.
 
 
 class _Block(NamedTuple):
-    """Columns of one type. ``values``: [columns, rows]; ``placement``: which columns they are."""
+    """Columns of one type. ``values``: [columns, rows]; ``placement``: numbers of these columns."""
 
     values: Any
     placement: Any
@@ -157,7 +157,7 @@ class _Block(NamedTuple):
 
 
 class _Shell:
-    """Placeholder for a class of pandas; it keeps what the pickle says of an object, and nothing else happens."""
+    """Placeholder for a pandas class; it only stores an object's pickled state."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -183,7 +183,7 @@ class _Index(NamedTuple):
 
 
 class _IndexKind:
-    """Which class of index one is; all are read alike."""
+    """Kind of an index; all kinds are read alike."""
 
 
 _KNOWN: dict[tuple[str, str], Any] = {
@@ -205,7 +205,7 @@ class _Reader(PlainUnpickler):
 
 
 def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
-    """Column → its values, in the order of the rows. Raises HarnessError for what is no such frame."""
+    """Return column → its values, in row order. Raises HarnessError if this is not such a frame."""
     try:
         data = path.read_bytes()
         frame = _Reader(io.BytesIO(data), "a frame of pandas", _KNOWN).load()
@@ -216,7 +216,7 @@ def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
         cut = isinstance(error, EOFError) or "truncated" in str(error)
         problem = "is cut off" if cut else f"is not opened: {error}"
         raise HarnessError(f"{path} {problem}", "input", fix) from error
-    except Exception as error:  # a pickle may hold anything in any order
+    except Exception as error:  # a pickle may contain anything in any order
         raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
 
 
@@ -238,7 +238,7 @@ def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
 
 
 def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
-    """Open a manager of pandas 1.3 and later, or as the versions before it wrote them."""
+    """Open a manager of any pandas version; the format changed in 1.3."""
     if not isinstance(manager, _Manager):
         raise ValueError("its columns are of a kind that is not known here")
     if manager.state is not None:

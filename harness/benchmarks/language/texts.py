@@ -1,7 +1,7 @@
-"""Token ids as text and text as sentences, as the official scripts of the language benchmarks have them.
+"""Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
 
-A dataset's folder brings the files for that: the ``tokenizer.json`` of the checkpoint with its
-``tokenizer_config.json``, and the four tables by which NLTK finds the ends of English sentences (``punkt_tab``).
+The dataset's folder contains the required files: the checkpoint's ``tokenizer.json`` and ``tokenizer_config.json``, and
+the four tables with which NLTK finds the ends of English sentences (``punkt_tab``).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ TOKENIZER, TOKENIZER_FACTS = "tokenizer.json", "tokenizer_config.json"
 SENTENCES = "tokenizers/punkt_tab/english"  # below a folder of NLTK's
 SENTENCE_TABLES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 _NLTK = ("nltk_data", "../nltk_data")  # in the folder of the rows, or next to the dataset's folder
-# Removed by transformers where a tokenizer asks for it, in this order.
+# Removed by transformers, in this order, if a tokenizer requests it.
 _SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
 def find_tokenizer(source: Path, places: Sequence[str], fix: str) -> Path:
-    """The folder that holds it: ``source``, or the first of ``places``, relative to it."""
+    """Find the folder that contains it: ``source``, or the first of ``places``, relative to ``source``."""
     for folder in (source, *(source / place for place in places)):
         if (folder / TOKENIZER).is_file():
             return folder
@@ -44,12 +44,12 @@ def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     path = folder / TOKENIZER
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # of whatever class the library has for it
+    except Exception as error:  # regardless of its class in the library
         raise HarnessError(f"{path} is cut off or not a tokenizer: {error}", "input", fix) from error
 
 
 def keep_texts(tokenizer: Path, sentences: Path | None, output: Path, fix: str) -> None:
-    """Into the prepared dataset, so that its answers can be scored wherever it is."""
+    """Store the files in the prepared dataset, so that its answers can be scored anywhere."""
     facts = read_json(tokenizer / TOKENIZER_FACTS, fix) if (tokenizer / TOKENIZER_FACTS).is_file() else {}
     shutil.copyfile(tokenizer / TOKENIZER, output / TOKENIZER)
     (output / TOKENIZER_FACTS).write_text(json.dumps(facts), encoding="utf-8")
@@ -60,8 +60,8 @@ def keep_texts(tokenizer: Path, sentences: Path | None, output: Path, fix: str) 
 
 
 def load_decoder(dataset: Path, *, cleans: bool, marks: bool = False) -> Callable[[Sequence[int]], str]:
-    """Token ids → text. ``cleans``: whether blanks before signs go where the tokenizer's own file does not say;
-    ``marks``: special tokens stay in the text."""
+    """Return a function from token ids to text. ``cleans``: remove blanks before punctuation if the tokenizer's own
+    file does not decide; ``marks``: keep special tokens in the text."""
     tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
     facts: dict[str, Any] = json.loads((dataset / TOKENIZER_FACTS).read_text(encoding="utf-8"))
 
@@ -81,7 +81,7 @@ def clean(text: str) -> str:
 
 
 def load_sentence_splitter(dataset: Path) -> Callable[[str], str]:
-    """Text → the same with a sentence on each line, by the dataset's own tables."""
+    """Return a function that puts each sentence of a text on its own line, by the dataset's tables."""
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     known = PunktParameters()
@@ -94,7 +94,6 @@ def load_sentence_splitter(dataset: Path) -> Callable[[str], str]:
 
 
 def _read_rows(path: Path) -> list[Any]:
-    """Lines, those of a ``.tab`` file as tuples. NLTK itself reads no file that has a second name, as those of a store
-    have."""
+    """Read lines, those of a ``.tab`` file as tuples. NLTK itself refuses files with hard links, as in a store."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines] if path.suffix == ".tab" else lines

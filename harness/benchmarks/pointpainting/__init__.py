@@ -1,7 +1,7 @@
-"""PointPainting on Waymo: cars, cyclists and people in clouds of points that five cameras painted, by mAP.
+"""PointPainting on Waymo: cars, cyclists and people in point clouds painted from five cameras, by mAP.
 
-The first network segments the pictures, ``painting`` brings what it sees to the points, ``pillars`` puts points into
-columns, and ``boxes`` finds objects in what the second network gives; ``detecting`` has the order of all that.
+The first network segments the pictures, ``painting`` transfers its classes to the points, ``pillars`` puts points into
+columns, and ``boxes`` finds objects in the second network's output; ``detecting`` defines the order of these steps.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from harness.benchmarks.pointpainting.waymo import INDEX, build_dataset, load_sa
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# The model: a folder with the networks as MLCommons publishes them, each made an engine's; the segmentation network
-# twice, for pictures ahead and to the sides.
+# The model: a folder with MLCommons' published networks, each made into an engine; the segmentation network twice, for
+# front and side pictures.
 #
-# The published split stays: painting and pillars lie between the networks, and are no part of them. What a picture is
-# multiplied with before the network is computed in its engine, so that pictures stay bytes until then.
+# The published split is preserved: painting and pillars are between the networks, and not part of them. Operations on a
+# picture before the network run in its engine, so that pictures remain bytes until then.
 
 SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"
@@ -39,10 +39,10 @@ FIX = "bring the published networks, as `reconcile fetch pointpainting` says, an
 def build_model(
     source: Path | None, settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """front, side and detection, a folder each with model.onnx or model.pt2.
+    """Write front, side and detection, each a folder with model.onnx or model.pt2.
 
     ``settings``: format, "onnx" from the ONNX files, or "pt2" from the checkpoints for the PyTorch backends; shapes,
-    "free" or "published" for backends that want every size of the inputs to be known.
+    "free", or "published" for backends that require fixed input sizes.
     """
     wanted, shapes = str(settings.get("format", "onnx")), str(settings.get("shapes", SHAPES[0]))
     for name, value, known in (("format", wanted, tuple(FORMATS)), ("shapes", shapes, SHAPES)):
@@ -76,11 +76,11 @@ def build_model(
         counter.bump(1)
 
 
-# Mean average precision over pedestrians, cyclists and cars, as accuracy_waymo.py of automotive/3d-object-detection in
-# mlcommons/inference computes it, in the line that it prints.
+# Mean average precision over pedestrians, cyclists and cars, computed and printed like accuracy_waymo.py of
+# automotive/3d-object-detection in mlcommons/inference.
 #
-# Its peculiarities are kept, since they are what is compared: only objects of KITTI's easy sort count; a detection
-# whose rectangle in the last camera's picture is turned upside down, because that camera does not see it, counts
+# Its peculiarities are preserved, since results are compared with it: only objects of KITTI's easy difficulty count; a
+# detection whose rectangle in the last camera's picture is inverted, because that camera does not see it, counts
 # neither for nor against; precision is taken at every fourth of up to 41 recalls, and divided by eleven.
 
 _LEAST_OVERLAP = {"Pedestrian": 0.5, "Cyclist": 0.5, "Car": 0.7}
@@ -93,8 +93,8 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A frame's objects and detections: classes, difficulties; classes, scores, and whether the rectangle is turned
-    upside down; the pairs that share anything, with their overlaps, ordered by object."""
+    """A frame's objects and detections: classes, difficulties; classes, scores, and whether the rectangle is inverted;
+    the overlapping pairs with their overlaps, ordered by object."""
 
     classes: NDArray[np.int64]
     difficulties: NDArray[np.int64]
@@ -106,8 +106,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """A scene as one class sees it. ``candidates``: of each object that may be matched whether it counts, and the
-    detections that overlap it enough; ``counts``: which detections count; ``ranked``: scores of those, ascending."""
+    """A scene from the view of one class. ``candidates``: for each matchable object, whether it counts, and the
+    detections that overlap it enough; ``counts``: whether each detection counts; ``ranked``: their scores, ascending.
+    """
 
     candidates: Sequence[tuple[int, Sequence[tuple[int, float]]]]
     counts: Sequence[bool]
@@ -116,7 +117,7 @@ class _Contest:
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """mAP in percent, of all classes and of each, over the frames that were answered."""
+    """Return the mAP in percent, over all classes and for each, for the answered frames."""
     scenes = list(_read_scenes(log, dataset))
     found = {name: compute_precision(scenes, number) for number, name in enumerate(CLASSES)}
     total = float(np.mean(list(found.values())))
@@ -142,7 +143,7 @@ def _read_scenes(log: AnswerLog, dataset: Path) -> list[Scene]:
 
 
 def make_scene(objects: Floats, classes: NDArray[np.int64], difficulties: NDArray[np.int64], rows: Floats) -> Scene:
-    """``objects`` [n, 7] as the frames have them, ``rows`` [m, 14] as answers have them."""
+    """Make a scene. ``objects`` [n, 7] as in the frames, ``rows`` [m, 14] as in answers."""
     boxes = rows[:, [3, 4, 5, 0, 1, 2, 6]]
     one, other = np.nonzero(find_near(*(_flatten(found).astype(np.float64) for found in (objects, boxes))))
     overlaps = measure_volumes(objects[one], boxes[other])
@@ -154,13 +155,13 @@ def make_scene(objects: Floats, classes: NDArray[np.int64], difficulties: NDArra
 
 
 def _flatten(boxes: Floats) -> Floats:
-    """Middle, sizes and angle, seen from above."""
+    """Return middle, sizes and angle in a top view."""
     return boxes[:, [0, 2, 3, 5, 6]]
 
 
 def measure_volumes(ours: Floats, theirs: Floats) -> Floats:
-    """Measure the volume that pairs of boxes before the camera share, y down, their middle at the bottom, as part of
-    what they fill together."""
+    """Measure the ratio of intersection to union of pairs of boxes in camera coordinates, with y down and the middle at
+    the bottom."""
     lower = np.minimum(ours[:, 1], theirs[:, 1])
     upper = np.maximum(ours[:, 1] - ours[:, 4], theirs[:, 1] - theirs[:, 4])
     area = measure_overlaps(_flatten(ours), _flatten(theirs)).astype(np.float32)  # type: ignore[arg-type]
@@ -205,7 +206,7 @@ def _look_at(scene: Scene, label: int) -> _Contest:
 
 
 def _match_likeliest(contest: _Contest) -> list[float]:
-    """Each object takes the likeliest detection that is left; scores of those that count on both sides."""
+    """Match each object to the likeliest remaining detection; return the scores of matches that count on both sides."""
     taken: set[int] = set()
     hits = []
     for kind, near in contest.candidates:
@@ -221,8 +222,8 @@ def _match_likeliest(contest: _Contest) -> list[float]:
 
 
 def _match_best(contest: _Contest, threshold: float) -> tuple[int, int]:
-    """Each object takes the detection that overlaps it best, among those that are likely enough: how many matches count
-    on both sides, and how many detections that count are taken."""
+    """Match each object to its best overlapping detection among those that are likely enough. Return how many matches
+    count on both sides, and how many counted detections are matched."""
     taken: set[int] = set()
     right = used = 0
     for kind, near in contest.candidates:
@@ -242,7 +243,7 @@ def _match_best(contest: _Contest, threshold: float) -> tuple[int, int]:
 
 
 def choose_thresholds(hits: Sequence[float], objects: int) -> list[float]:
-    """Scores at which recall passes each fortieth of the objects."""
+    """Return the scores at which recall passes each fortieth of the objects."""
     ordered = sorted(hits, reverse=True)
     chosen: list[float] = []
     recall = 0.0

@@ -1,7 +1,7 @@
-"""From what the detection network gives to objects, and to the rows that the official accuracy script reads.
+"""Convert the detection network's output to objects, and to the rows that the official accuracy script reads.
 
-As PointPillarsPos and keep_bbox_from_image_range of automotive/3d-object-detection in mlcommons/inference: scores above
-0.1, of boxes of one class that share more than a quarter the best, 500 objects at most.
+As in PointPillarsPos and keep_bbox_from_image_range of automotive/3d-object-detection in mlcommons/inference: scores
+above 0.1; per class, no box may overlap a better one by more than a quarter; at most 500 objects.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.pointpainting.infos import CAMERAS, CLASSES
 
-FOUND = 4096  # boxes that the network gives, the likeliest of all
-COLUMNS = 7 + len(CLASSES) + 1  # of each: place, sizes and angle, scores, whether it looks ahead
+FOUND = 4096  # number of the likeliest boxes that the network returns
+COLUMNS = 7 + len(CLASSES) + 1  # columns of each: position, sizes and angle, scores, direction flag
 ROW = 14  # float32 values of an object in an answer
 THRESHOLD, MOST = np.float32(0.1), 500
 _OVERLAP = np.float32(0.25)
 _PI = np.float32(np.pi)
-_LAST = CAMERAS - 1  # the reference reports the place in the picture of the last camera
-# A box around the middle of its bottom, y down: halves of length, height and width.
+_LAST = CAMERAS - 1  # the reference reports the position in the last camera's picture
+# Corners of a box around the middle of its bottom, y down: halves of length, height and width.
 _CORNERS = np.array([[x, y, z] for z in (-0.5, 0.5) for x, y in ((0.5, 0), (0.5, -1), (-0.5, -1), (-0.5, 0))], "f4")
 Floats = NDArray[np.float32]
 
@@ -34,7 +34,7 @@ class Objects(NamedTuple):
 
 
 def find_objects(found: Floats) -> Objects:
-    """[4096, 11] -> class by class, the likeliest first."""
+    """Find objects in [4096, 11], class by class, the likeliest first."""
     parts = []
     for label in range(len(CLASSES)):
         scores = found[:, 7 + label]
@@ -54,7 +54,7 @@ def find_objects(found: Floats) -> Objects:
 
 
 def suppress(boxes: Floats) -> NDArray[np.intp]:
-    """Which of the boxes [n, 7], the best first, none before them covers too much of."""
+    """Select boxes from [n, 7], sorted by score, that no earlier box overlaps too much."""
     flat = boxes[:, [0, 1, 3, 4, 6]].astype(np.float64)
     one, other = np.nonzero(np.triu(find_near(flat, flat), 1))
     shared = measure_overlaps(flat[one], flat[other])
@@ -68,9 +68,9 @@ def suppress(boxes: Floats) -> NDArray[np.intp]:
 
 
 def make_rows(number: int, objects: Objects, matrices: Floats, shapes: NDArray[np.int64]) -> Floats:
-    """Make the row of each object: length, height and width, its place and angle before the first camera, its rectangle
-    in the last one's picture, class, score and the number of the frame. A frame without any has one row that says
-    so."""
+    """Make the row of each object: length, height and width, its position and angle in the first camera's coordinates,
+    its rectangle in the last camera's picture, class, score and frame number. A frame without objects has one row that
+    says so."""
     if not len(objects.scores):
         return np.array([[-1] * (ROW - 1) + [number]], np.float32)
     rows = np.empty((len(objects.scores), ROW), np.float32)
@@ -82,7 +82,7 @@ def make_rows(number: int, objects: Objects, matrices: Floats, shapes: NDArray[n
 
 
 def turn_to_camera(boxes: Floats, matrices: Floats, camera: int) -> Floats:
-    """Lidar's boxes -> x right, y down, z ahead; length, height, width; angle."""
+    """Convert lidar boxes to camera coordinates: x right, y down, z forward; length, height, width; angle."""
     whole = np.ones((len(boxes), 4), np.float32)
     whole[:, :3] = boxes[:, :3]
     places = whole @ (matrices[CAMERAS] @ matrices[CAMERAS + 1 + camera]).T
@@ -90,7 +90,7 @@ def turn_to_camera(boxes: Floats, matrices: Floats, camera: int) -> Floats:
 
 
 def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floats:
-    """[n, 7] before a camera -> left, top, right and bottom in its picture, cut off at its edges alone."""
+    """Map [n, 7] in camera coordinates to left, top, right and bottom in its picture, clipped only at its edges."""
     corners = _CORNERS * boxes[:, None, 3:6]
     sin, cos = np.sin(boxes[:, 6, None]), np.cos(boxes[:, 6, None])
     turned = np.ones((*corners.shape[:2], 4), np.float32)
@@ -105,15 +105,15 @@ def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floa
     return np.concatenate([least, most], axis=1).astype(np.float32)
 
 
-# How much of each other rectangles cover that are turned.
+# Overlaps of rotated rectangles.
 
 Doubles = NDArray[np.float64]
 _SQUARE = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
-_MARGIN = 1e-9  # m: within which a corner counts as inside
+_MARGIN = 1e-9  # m: tolerance within which a corner counts as inside
 
 
 def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
-    """[n, m]: pairs whose circles around meet; no others can share anything."""
+    """Mark pairs [n, m] whose circumscribed circles intersect; no others can overlap."""
     reach = [np.hypot(boxes[:, 2], boxes[:, 3]) / 2 for boxes in (ours, theirs)]
     apart = np.hypot(ours[:, None, 0] - theirs[None, :, 0], ours[:, None, 1] - theirs[None, :, 1])
     near: NDArray[np.bool_] = apart < reach[0][:, None] + reach[1][None, :]
@@ -121,15 +121,15 @@ def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
 
 
 def measure_overlaps(ours: Doubles, theirs: Doubles) -> Doubles:
-    """Measure the area that pairs of rectangles [n, 5] share, each middle, sizes and angle (clockwise where y points
-    up).
+    """Measure the shared area of pairs of rectangles [n, 5], each given by middle, sizes and angle (clockwise if y
+    points up).
 
-    It has for corners those of one inside of the other, and the places where sides cross.
+    Its corners are the corners of one rectangle inside the other, and the intersections of sides.
     """
     if not len(ours):
         return np.zeros(0)
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
-    middle = ours[:, None, :2]  # near it numbers are small, and exact
+    middle = ours[:, None, :2]  # near the origin numbers are small, and exact
     one, other = find_corners(ours) - middle, find_corners(theirs) - middle
     crossings, crossed = _cross_sides(one, other)
     places = np.concatenate([one, other, crossings], axis=1)
@@ -140,14 +140,14 @@ def measure_overlaps(ours: Doubles, theirs: Doubles) -> Doubles:
     order = np.argsort(np.where(valid, around, np.inf), axis=1)
     ring = np.take_along_axis(places, order[..., None], axis=1)
     used = np.take_along_axis(valid, order, axis=1)
-    ring = np.where(used[..., None], ring, ring[:, :1])  # what does not count is put where the first one is
+    ring = np.where(used[..., None], ring, ring[:, :1])  # entries that do not count are moved to the first one
     x, y = ring[..., 0], ring[..., 1]
     area: Doubles = np.abs((x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y).sum(axis=1)) / 2
     return np.where(count > 2, area, 0)
 
 
 def find_corners(boxes: Doubles) -> Doubles:
-    """[n, 5] -> [n, 4, 2], one after the other around."""
+    """Map [n, 5] to corners [n, 4, 2], in order around each rectangle."""
     turned = _SQUARE * boxes[:, None, 2:4]
     cos, sin = np.cos(boxes[:, 4, None]), np.sin(boxes[:, 4, None])
     x = turned[..., 0] * cos + turned[..., 1] * sin
@@ -156,7 +156,7 @@ def find_corners(boxes: Doubles) -> Doubles:
 
 
 def _find_inside(corners: Doubles, boxes: Doubles, middle: Doubles) -> NDArray[np.bool_]:
-    """Find which corners [n, k, 2], as seen from ``middle``, are in the box of their pair."""
+    """Mark corners [n, k, 2], relative to ``middle``, that are inside the box of their pair."""
     from_box = corners - (boxes[:, None, :2] - middle)
     cos, sin = np.cos(boxes[:, 4, None]), np.sin(boxes[:, 4, None])
     along = from_box[..., 0] * cos - from_box[..., 1] * sin
@@ -166,7 +166,7 @@ def _find_inside(corners: Doubles, boxes: Doubles, middle: Doubles) -> NDArray[n
 
 
 def _cross_sides(one: Doubles, other: Doubles) -> tuple[Doubles, NDArray[np.bool_]]:
-    """[n, 16, 2]: where each side of one meets each side of the other, and whether it does."""
+    """Intersect each side of one rectangle with each side of the other: points [n, 16, 2], and whether they exist."""
     start, step = one[:, :, None], (np.roll(one, -1, axis=1) - one)[:, :, None]
     begin, way = other[:, None], (np.roll(other, -1, axis=1) - other)[:, None]
     apart = begin - start

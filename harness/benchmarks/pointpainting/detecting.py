@@ -1,5 +1,5 @@
-"""Steps of a sample: five pictures are segmented, points painted and put into pillars, and objects found in them. The
-networks are engines; everything between them is computed here, in the run.
+"""Steps of a sample: segment five pictures, paint points, put them into pillars, and find objects. The networks are
+engines; everything between them is computed here, in the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, Pillars, grou
 from harness.run.qsl import Arrays
 from harness.run.row_batches import Steps
 
-# Pictures ahead are higher than those to the sides: an engine for each size, of the same network.
+# Front pictures are higher than side pictures: each size has its own engine of the same network.
 FRONT, SIDE, DETECTION = "front", "side", "detection"
 PARTS = (FRONT, SIDE, DETECTION)
 HEIGHTS = {FRONT: 1280, SIDE: 886}
@@ -26,8 +26,9 @@ RESPONSE_DTYPE = "float32"
 
 
 def loop(sample: Arrays) -> Steps:
-    """Pictures "front" [3, height, width, 3] and "side" [2, ...], "points" [n, 5], "matrices" [11, 4, 4] and "frame"
-    (its number, the pictures' heights and widths, and how many pillars the detection network takes) -> [objects, 14].
+    """Map pictures "front" [3, height, width, 3] and "side" [2, ...], "points" [n, 5], "matrices" [11, 4, 4] and
+    "frame" (its number, the pictures' heights and widths, and the detection network's number of pillars) to [objects,
+    14].
     """
     number, room, *sizes = sample["frame"].tolist()
     (ahead,) = yield FRONT, {"images": sample["front"]}
@@ -43,10 +44,11 @@ def loop(sample: Arrays) -> Steps:
 
 
 def fill_room(pillars: Pillars, room: int) -> Arrays:
-    """Inputs of one size, as engines take them: what is left is filled with the first pillar over and over, which the
-    network puts into the same place each time.
+    """Pad inputs to one size for the engine by repeating the first pillar, which the network writes to the same
+    position each time.
 
-    ``room`` is at least the number of pillars, and at most ``MOST_PILLARS``."""
+    ``room`` is at least the number of pillars, and at most ``MOST_PILLARS``.
+    """
     count = len(pillars.counts)
     room = max(count, min(room, MOST_PILLARS))
     points = np.empty((1, room, *pillars.points.shape[1:]), np.float32)

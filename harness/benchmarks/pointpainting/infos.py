@@ -1,6 +1,6 @@
-"""The list of frames as the reference's preparation writes it: a pickle of dicts and NumPy arrays.
+"""The list of frames as written by the reference's preparation: a pickle of dicts and NumPy arrays.
 
-Nothing but plain values and arrays is taken of it.
+Only plain values and arrays are read from it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from harness.errors import HarnessError
 
 CAMERAS = 5  # front, front left, front right, side left, side right
 MATRICES = (*(f"P{camera}" for camera in range(CAMERAS)), "R0_rect", *(f"Tr_velo_to_cam_{n}" for n in range(CAMERAS)))
-CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's
-# Classes that the official script lets pass for a pedestrian or a car, without counting them as errors.
+CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's classes
+# Classes that the official script accepts as a pedestrian or a car, without counting them as errors.
 TOLERATED = {"Person_sitting": 3, "Van": 4}
 OTHER = 5
 FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothing was prepared"
@@ -27,7 +27,7 @@ FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothin
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """``number``: it names the files. ``cloud``: file, relative to the folder. ``shapes`` [5, 2]: height and width of
+    """``number``: used in file names. ``cloud``: file, relative to the folder. ``shapes`` [5, 2]: height and width of
     the pictures. ``matrices`` [11, 4, 4]: see ``MATRICES``. ``objects`` [n, 7] in the first camera's coordinates:
     middle of the bottom, length, height, width, angle; ``classes`` and ``difficulties`` [n]."""
 
@@ -45,14 +45,14 @@ class Frame:
 
 
 def read_frames(path: Path) -> list[Frame]:
-    """Raises HarnessError that says whether the file is missing, cut off, or something else."""
+    """Read the frames. Raises HarnessError that says whether the file is missing, truncated, or something else."""
     try:
         with path.open("rb") as stream:
             found = PlainUnpickler(stream, "a list of frames").load()
             refuse_repeated([found], path.stat().st_size)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
-    except Exception as error:  # a damaged pickle fails in any way
+    except Exception as error:  # a damaged pickle may raise any error
         raise HarnessError(f"{path} is cut off, or not a list of frames: {error}", "input", FIX) from error
     if not isinstance(found, list) or not found:
         raise HarnessError(f"{path} holds no list of frames", "input", FIX)
@@ -66,9 +66,9 @@ def _read_frame(path: Path, place: int, info: Any) -> Frame:
         raise HarnessError(f"{path}: entry {place} is not a frame of Waymo: {error!r}", "input", FIX) from error
 
 
-@np.errstate(over="ignore")  # what is too large for float32 is refused as infinite
+@np.errstate(over="ignore")  # values too large for float32 become infinite and are rejected
 def _make_frame(info: Any) -> Frame:
-    """Raises KeyError, IndexError, TypeError, ValueError or OverflowError."""
+    """Raise KeyError, IndexError, TypeError, ValueError or OverflowError."""
     image, calibration, annotations = info["image"], info["calib"], info["annos"]
     cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
     boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]

@@ -1,5 +1,5 @@
-"""Points get the classes that the cameras see where they are, as Painter of automotive/3d-object-detection in
-mlcommons/inference does it.
+"""Paint points with the classes that the cameras see at their positions, like Painter of automotive/3d-object-detection
+in mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.pointpainting.infos import CAMERAS
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pictures, red first, as the network knows them
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pictures, red first, as expected by the network
 SEEN = 19  # classes of the segmentation network, those of Cityscapes
 # Target classes: background, bicycle, vehicles, person, rider, motorcycle.
 GROUPS: Sequence[Sequence[int]] = (range(11), (18,), (13, 14, 15, 16), (11,), (12,), (17,))
-FEATURES = 5  # of a point: place, intensity, elongation
+FEATURES = 5  # values of a point: position, intensity, elongation
 PAINTED = FEATURES + len(GROUPS)
-_NEIGHBOURS = ((0, 1), (0, 2), (1, 3), (2, 4))  # cameras that see some places both
+_NEIGHBOURS = ((0, 1), (0, 2), (1, 3), (2, 4))  # cameras with overlapping views
 _ROTATION = CAMERAS  # among the matrices of a frame
 Matrices = NDArray[np.float32]
 
 
 class Projection(NamedTuple):
-    """``seen``: of each point, whether the camera sees it; ``rows`` and ``columns``: where, of those that it sees."""
+    """``seen``: for each point, whether the camera sees it; ``rows`` and ``columns``: positions of those that
+    it sees."""
 
     seen: NDArray[np.bool_]
     rows: NDArray[np.intp]
@@ -32,7 +33,7 @@ class Projection(NamedTuple):
 
 
 def project_points(points: NDArray[np.float32], matrices: Matrices, camera: int, shape: Sequence[int]) -> Projection:
-    """``points`` [n, 3 or more]; ``shape``: height and width of the picture."""
+    """Project points to a picture. ``points`` [n, 3 or more]; ``shape``: height and width of the picture."""
     whole = np.ones((4, len(points)), np.float32)
     whole[:3] = points[:, :3].T
     before = matrices[_ROTATION + 1 + camera] @ whole
@@ -47,8 +48,8 @@ def project_points(points: NDArray[np.float32], matrices: Matrices, camera: int,
 def paint_points(
     points: NDArray[np.float32], matrices: Matrices, pictures: Sequence[NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """``points`` [n, 5], ``pictures``: of each camera what the network gives, [19, height, width] -> [n, 11]. Where two
-    cameras see a point, it gets the mean of both."""
+    """Map ``points`` [n, 5] and ``pictures``, the network's output for each camera, [19, height, width], to [n, 11]. A
+    point seen by two cameras gets the mean of both."""
     painted = np.zeros((len(points), PAINTED), np.float32)
     painted[:, :FEATURES] = points
     colours = painted[:, FEATURES:]
@@ -63,7 +64,7 @@ def paint_points(
 
 
 def group_classes(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[19, n] as the network gives them -> [n, 6] that sum up to one."""
+    """Map the network's [19, n] to [n, 6] with sums of one."""
     likely = np.exp(scores.astype(np.float32, copy=False) - scores.max(axis=0, initial=-np.inf))
     likely /= likely.sum(axis=0)
     return np.stack([likely[list(group)].sum(axis=0) for group in GROUPS], axis=1)

@@ -1,5 +1,6 @@
-"""Points put into columns of 0.32 m by 0.32 m, as Voxelization of automotive/3d-object-detection in mlcommons/inference
-does it: columns in the order in which points come, of each the first twenty points, and no more than 32,000 columns.
+"""Put points into columns of 0.32 m by 0.32 m, like Voxelization of automotive/3d-object-detection in
+mlcommons/inference: columns in the order of their first points, the first twenty points of each, and at most 32,000
+columns.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LOWEST = np.array([-74.88, -74.88, -2], np.float32)  # m: what the benchmark looks at
+LOWEST = np.array([-74.88, -74.88, -2], np.float32)  # m: range of the benchmark
 HIGHEST = np.array([74.88, 74.88, 4], np.float32)
 SIZE = np.array([0.32, 0.32, 6], np.float32)
 CELLS = 468  # along each side
@@ -31,7 +32,7 @@ def crop_points(points: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def group_points(points: NDArray[np.float32]) -> Pillars:
-    """``points`` [n, features], x, y and z first."""
+    """Group points. ``points`` [n, features], x, y and z first."""
     places = np.floor((points[:, :3] - LOWEST) / SIZE)
     inside = ((places >= 0) & (places < (CELLS, CELLS, 1))).all(axis=1)
     if not inside.all():
@@ -39,9 +40,9 @@ def group_points(points: NDArray[np.float32]) -> Pillars:
     cells = places[:, 0].astype(np.intp) * CELLS + places[:, 1].astype(np.intp)
     order = np.arange(len(cells))
     first = np.empty(CELLS * CELLS, np.intp)
-    first[cells[::-1]] = order[::-1]  # of what is written to a place the last stays: the first point of each cell
+    first[cells[::-1]] = order[::-1]  # of several writes to one position the last remains: the first point of each cell
     starts = np.flatnonzero(first[cells] == order)
-    if len(starts) > MOST_PILLARS:  # the reference looks at no point after the one that would be a pillar too many
+    if len(starts) > MOST_PILLARS:  # the reference ignores points from the first excess pillar on
         end = int(starts[MOST_PILLARS])
         points, cells, order, starts = points[:end], cells[:end], order[:end], starts[:MOST_PILLARS]
     numbers = np.empty(CELLS * CELLS, np.intp)

@@ -1,7 +1,7 @@
 """The reference's checkpoints for torch.export: the same inputs and outputs as those of the published ONNX files.
 
-DeepLabV3+ has a ResNet-50 whose last stage looks further in place of more coarsely; PointPillars is as automotive/
-3d-object-detection in mlcommons/inference has it, up to the 4,096 likeliest boxes.
+DeepLabV3+ has a ResNet-50 whose last stage uses dilation instead of a stride; PointPillars is that of automotive/
+3d-object-detection in mlcommons/inference, up to the 4,096 likeliest boxes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from harness.errors import HarnessError
 MODEL = "model.pt2"
 _FIX = "use the checkpoint of the reference, as `reconcile fetch pointpainting` says"
 _RESNET = {"layer1": (3, 1), "layer2": (4, 2), "layer3": (6, 2), "layer4": (3, 1)}  # blocks, stride of the first
-_FURTHER = "layer4"  # whose blocks after the first look at every second place
+_FURTHER = "layer4"  # whose blocks after the first have dilation 2
 _ATROUS = (6, 12, 18)
-_BLOCKS = ((3, 1), (5, 2), (5, 2))  # of PointPillars: layers after the first, whose stride it is
+_BLOCKS = ((3, 1), (5, 2), (5, 2))  # of PointPillars: layers after the first, which has the stride
 _UPWARDS = (1, 2, 4)
 _EPSILON, _PILLARS_EPSILON = 1e-5, 1e-3
 _ANCHORS = (((0.84, 0.91, 1.74), -0.0345), ((0.84, 1.81, 1.77), 0.0), ((2.08, 4.73, 1.77), -0.1188))  # sizes, height
@@ -36,7 +36,7 @@ Weights = Mapping[str, torch.Tensor]
 
 
 class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """Weights by the names of the checkpoint."""
+    """Weights by their names in the checkpoint."""
 
     def __init__(self, weights: Weights, epsilon: float) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-chec
         return getattr(self, _as_attribute(name))
 
     def normalise(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        """A batch normalisation, and what is negative cut off."""
+        """Normalise the batch, and set negative values to zero."""
         parts = (self.weight(f"{name}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
         return functional.batch_norm(x, *parts, eps=self._epsilon).relu()
 
@@ -58,7 +58,7 @@ class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-chec
 
 
 class DeepLab(_Network):
-    """images uint8 [N, height, width, 3] -> scores [N, 19, height, width]."""
+    """Maps images uint8 [N, height, width, 3] to scores [N, 19, height, width]."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights, _EPSILON)
@@ -95,7 +95,7 @@ class DeepLab(_Network):
         return (inner + x).relu()
 
     def _plain(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
-        """A convolution and its normalisation, negative values too."""
+        """Apply a convolution and its normalisation, and keep negative values."""
         x = functional.conv2d(x, self.weight(f"{name}.weight"), **settings)
         parts = (self.weight(f"{norm}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
         return functional.batch_norm(x, *parts, eps=self._epsilon)
@@ -112,7 +112,7 @@ class DeepLab(_Network):
 
 
 class PointPillars(_Network):
-    """pillars [1, n, 20, 11], cells int64 [1, n, 4], counts int32 [1, n] -> boxes [1, 4096, 11]."""
+    """Maps pillars [1, n, 20, 11], cells int64 [1, n, 4] and counts int32 [1, n] to boxes [1, 4096, 11]."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__(weights, _PILLARS_EPSILON)
@@ -135,7 +135,7 @@ class PointPillars(_Network):
         }
 
     def _encode(self, pillars: torch.Tensor, cells: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        """[n, 64]."""
+        """Return [n, 64]."""
         places = pillars[:, :, :3]
         offsets = places - places.sum(dim=1, keepdim=True) / counts[:, None, None]
         middles = [float(SIZE[axis]) * cells[:, None, axis + 1 : axis + 2] + _first_middle(axis) for axis in range(2)]
@@ -148,13 +148,13 @@ class PointPillars(_Network):
         return self.normalise(found, f"{name}.bn").amax(dim=2)
 
     def _spread(self, features: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-        """[1, 64, 468, 468], along y and x; zero where no pillar is."""
+        """Return [1, 64, 468, 468], along y and x; zero at positions without a pillar."""
         whole = torch.zeros(CELLS * CELLS, features.shape[1], dtype=features.dtype, device=features.device)
         whole = whole.index_put((cells[:, 2] * CELLS + cells[:, 1],), features)
         return whole.reshape(1, CELLS, CELLS, -1).permute(0, 3, 1, 2).contiguous()
 
     def _predict_maps(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        """[468, 468, values of the anchors there]."""
+        """Return [468, 468, values of the anchors there]."""
         return functional.conv2d(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))[0].permute(1, 2, 0)
 
     def _choose(self, scores: torch.Tensor, deltas: torch.Tensor, ahead: torch.Tensor) -> torch.Tensor:
@@ -175,12 +175,12 @@ def _as_attribute(name: str) -> str:
 
 
 def _first_middle(axis: int) -> float:
-    """Middle of the first column along an axis, m."""
+    """Return the middle of the first column along an axis, in m."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
 
 
 def list_anchors() -> np.ndarray:
-    """float32 [468 * 468 * 6, 7]: along y, then x, of each class the two angles."""
+    """Return anchors, float32 [468 * 468 * 6, 7]: along y, then x, with two angles for each class."""
     lines = [torch.linspace(float(LOWEST[axis]), float(HIGHEST[axis]), CELLS + 1).numpy() for axis in range(2)]
     x, y = (line[:-1] + (line[1] - line[0]) / 2 for line in lines)
     anchors = np.empty((CELLS, CELLS, len(CLASSES), len(_ANGLES), 7), np.float32)

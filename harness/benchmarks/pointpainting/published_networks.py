@@ -1,8 +1,8 @@
 """The published ONNX files with the inputs and outputs of engines.
 
 front and side: images uint8 [N, height, width, 3] -> scores [N, 19, height, width]. detection: pillars [1, n, 20, 11],
-cells int64 [1, n, 4] and counts int32 [1, n] -> boxes [1, 4096, 11]; the file takes one cloud at a time, and none of
-what it takes and gives has the first axis.
+cells int64 [1, n, 4] and counts int32 [1, n] -> boxes [1, 4096, 11]; the file processes one cloud at a time, and its
+inputs and outputs have no batch axis.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from harness.errors import HarnessError
 from harness.quantization import onnx_files
 
 MODEL = "model.onnx"
-_OWN = "engine_"  # of names, so that they differ from the network's
+_OWN = "engine_"  # prefix of names, so that they differ from the network's
 _TAKEN = {"pillars": (TensorProto.FLOAT, 3), "cells": (TensorProto.INT64, 2), "counts": (TensorProto.INT32, 1)}
 Sizes = Sequence[int | str]
 
 
 def write_segmentation(source: Path, folder: Path, size: tuple[int, int] | None) -> None:
-    """``size``: height and width of all pictures, None for any."""
+    """Write the segmentation network. ``size``: height and width of all pictures, None for any."""
     model = _load(source, 1)
     (given,) = _list_inputs(model)
     _require(source, given.type.tensor_type, TensorProto.FLOAT, 4)
@@ -46,7 +46,7 @@ def write_segmentation(source: Path, folder: Path, size: tuple[int, int] | None)
 
 
 def write_detection(source: Path, folder: Path, *, fixed: bool) -> None:
-    """``fixed``: the number of pillars is the largest there may be, else any."""
+    """Write the detection network. ``fixed``: the number of pillars is always the maximum, otherwise free."""
     model = _load(source, len(_TAKEN))
     count: int | str = MOST_PILLARS if fixed else "count"
     inner: dict[str, Sizes] = {"pillars": [MOST_POINTS, PAINTED], "cells": [4], "counts": []}
@@ -70,7 +70,7 @@ def _load(source: Path, count: int) -> Any:
 
 
 def _list_inputs(model: Any) -> list[Any]:
-    """Old files name their weights among them."""
+    """List the inputs; old files include their weights in them."""
     weights = {tensor.name for tensor in model.graph.initializer}
     return [given for given in model.graph.input if given.name not in weights]
 
@@ -85,7 +85,7 @@ def _require(source: Path, given: Any, kind: int, axes: int) -> None:
 def _finish(model: Any, made: Sequence[Any], inputs: Sequence[Any], output: str, shape: Sizes, folder: Path) -> None:
     graph = model.graph
     given = graph.output[0].name
-    if shape[0] == 1:  # the published boxes have no axis for the clouds of a batch
+    if shape[0] == 1:  # the published boxes have no batch axis
         graph.initializer.append(numpy_helper.from_array(np.array(shape, np.int64), f"{_OWN}shape"))
         last = helper.make_node("Reshape", [given, f"{_OWN}shape"], [output])
     else:

@@ -1,8 +1,8 @@
-"""A few made-up scenes as Waymo's are on disk, small, and networks of the published files' signatures that find objects
-in them.
+"""A few generated scenes in Waymo's file layout, small, and networks with the published files' signatures that find
+objects in them.
 
-Objects are what the networks find in fp32. A pillar proposes boxes around itself, by what is painted on its points; the
-published network looks at its neighbours too.
+Objects are those that the networks find in fp32. A pillar proposes boxes around itself, based on its painted points;
+the published network also uses its neighbours.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ FOLDER = "networks"
 _FIRST = 1_000_000  # number of Waymo's first validation frame
 _SHAPES = ((48, 72), (48, 72), (48, 72), (32, 72), (32, 72))  # height, width
 _YAWS = (0, 45, -45, 90, -90)  # degrees to the left
-_FOCAL = 0.95  # of the width: neighbours see some places both
+_FOCAL = 0.95  # of the width: neighbouring cameras overlap
 _PLACE = (1.5, 0.0, 0.3)  # of all cameras, m from the lidar
 _GROUND, _CLUSTERS, _CLUSTERED = 240, 12, 14  # points; clusters, and points of each
 _HIDDEN = {"small": 8, "full": 64}
-_FEW = 4  # scenes by which the networks are balanced
-_LEAST_HEIGHT = -1  # pixels: the official script ignores objects below it
+_FEW = 4  # scenes used to balance the networks
+_LEAST_HEIGHT = -1  # pixels: the official script ignores smaller objects
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    """The detection network of any ``size`` has one layer, wider where it is to be full."""
+    """Write the rehearsal. The detection network of any ``size`` has one layer, which is wider for "full"."""
     rng = np.random.default_rng(seed)
     infos = [_write_scene(data, rng, _FIRST + number) for number in range(count)]
     _write_lists(data, infos)
@@ -70,14 +70,14 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def _open_parts(networks: Path, parts: Path, counter: Counter) -> Mapping[str, NetworkSession]:
-    """Through the same writing of engines' networks as any model's."""
+    """Write engines' networks by the same code as any model's, and open them."""
     with tempfile.TemporaryDirectory(dir=parts.parent) as folder:
         build_model(networks, {}, {}, Path(folder), counter)
         return {part: NetworkSession(Path(folder) / part / MODEL) for part in PARTS}
 
 
 def answer(sessions: Mapping[str, NetworkSession], scene: Arrays) -> tuple[NDArray[np.float32], Arrays]:
-    """The rows of an answer, and what the detection network was given."""
+    """Return the rows of an answer, and the detection network's inputs."""
     steps = loop(scene)
     asked = next(steps)
     while True:
@@ -90,7 +90,7 @@ def answer(sessions: Mapping[str, NetworkSession], scene: Arrays) -> tuple[NDArr
 
 
 def _write_scene(data: Path, rng: np.random.Generator, number: int) -> dict[str, Any]:
-    """Pictures and a cloud; what the list of frames says of them, as yet without objects."""
+    """Write pictures and a cloud; return the frame's entry in the list, without objects so far."""
     cameras = []
     for camera, (height, width) in enumerate(_SHAPES):
         path = data / f"training/image_{camera}/{number}.jpg"
@@ -109,7 +109,7 @@ def _write_scene(data: Path, rng: np.random.Generator, number: int) -> dict[str,
 
 
 def _draw_points(rng: np.random.Generator) -> NDArray[np.float32]:
-    """Some ground, some of it too far away, and heaps on it; the six values of each point."""
+    """Draw some ground, part of it too far away, and heaps on it; return the six values of each point."""
     angle, reach = rng.uniform(-np.pi, np.pi, _GROUND), rng.uniform(4, 80, _GROUND)
     ground = np.stack([reach * np.cos(angle), reach * np.sin(angle), rng.normal(-1.6, 0.05, _GROUND)], axis=1)
     angle, reach = rng.uniform(-np.pi, np.pi, _CLUSTERS), rng.uniform(6, 50, _CLUSTERS)
@@ -121,8 +121,8 @@ def _draw_points(rng: np.random.Generator) -> NDArray[np.float32]:
 
 
 def _make_matrix(name: str) -> NDArray[np.float64]:
-    """[4, 4], by the names of a frame's calibration. Of the lidar x is ahead, y left, z up; of cameras x is right, y
-    down, z ahead."""
+    """Make matrices [4, 4], by their names in a frame's calibration. Lidar: x forward, y left, z up; cameras: x right,
+    y down, z forward."""
     made = np.eye(4)
     if name.startswith("P"):
         height, width = _SHAPES[int(name[1:])]
@@ -139,8 +139,8 @@ def _annotate(info: dict[str, Any], rows: NDArray[np.float32]) -> None:
 
 
 def _list_objects(rows: NDArray[np.float64]) -> dict[str, Any]:
-    """Rows of an answer as the reference's preparation lists objects. Those that the official script ignores as
-    detections are too hard as objects."""
+    """Convert an answer's rows to objects in the reference's format. Those that the official script ignores as
+    detections are marked as too hard."""
     count = len(rows)
     boxes = rows[:, 7:11]
     return {
@@ -166,11 +166,11 @@ def _write_lists(data: Path, infos: Sequence[Mapping[str, Any]]) -> None:
     path.write_text("".join(f"{info['image']['image_idx']}\n" for info in infos), encoding="ascii")
 
 
-_SIZES = ((0.84, 0.91, 1.74), (0.84, 1.81, 1.77), (2.08, 4.73, 1.77))  # of the published anchors, m
+_SIZES = ((0.84, 0.91, 1.74), (0.84, 1.81, 1.77), (2.08, 4.73, 1.77))  # sizes of the published anchors, m
 _PROPOSED = 2 * len(CLASSES)  # boxes of a pillar: each size, along and across
 _OUT = _PROPOSED * COLUMNS
-_LIKELY = 0.02  # part of the proposals
-_MOVED, _WIDENED, _TURNED = 0.5, 0.2, 0.5  # at most: m, logarithm, radians
+_LIKELY = 0.02  # share of proposals
+_MOVED, _WIDENED, _TURNED = 0.5, 0.2, 0.5  # maxima: m, logarithm, radians
 _BOTTOM = -1.5  # m
 _INPUTS: Tensors = {
     "input_pillars": ("float32", ["pillar_num", MOST_POINTS, PAINTED]),
@@ -180,7 +180,7 @@ _INPUTS: Tensors = {
 
 
 def make_segmentation(path: Path, rng: np.random.Generator, width: int) -> None:
-    """input_image [N, 3, height, width] -> output_deep [N, 19, height, width]: it separates colours."""
+    """Map input_image [N, 3, height, width] to output_deep [N, 19, height, width], by separating colours."""
     net = NetworkBuilder(rng)
     inner = net.convolution("input_image", 3, width, 3)
     sharp = net.node("Mul", [net.convolution(inner, width, SEEN, 1, active=False), net.constant(2.0)])
@@ -191,13 +191,13 @@ def make_segmentation(path: Path, rng: np.random.Generator, width: int) -> None:
 
 
 def make_detection(path: Path, rng: np.random.Generator, width: int, given: Sequence[Arrays]) -> None:
-    """input_pillars [n, 20, 11], input_coors_batch int64 [n, 4], input_npoints_per_pillar int32 [n] -> output_x
-    [4096, 11]. ``given``: what it gets of some scenes, by which it is balanced."""
+    """Map input_pillars [n, 20, 11], input_coors_batch int64 [n, 4] and input_npoints_per_pillar int32 [n] to output_x
+    [4096, 11]. ``given``: its inputs for some scenes, used to balance it."""
     net = NetworkBuilder(rng)
     summed = net.node("ReduceSum", ["input_pillars", net.constant([1], "int64")], keepdims=0)
     counts = net.node("Cast", ["input_npoints_per_pillar"], to=1)
     mean = net.node("Div", [summed, net.node("Unsqueeze", [counts, net.constant([1], "int64")])])
-    known = net.split(mean, [3, PAINTED - 3], axis=1)[1]  # all but where the points are
+    known = net.split(mean, [3, PAINTED - 3], axis=1)[1]  # all values but the positions of points
     inner = net.node("Relu", [net.dense(known, PAINTED - 3, width)])
     features = net.dense(inner, width, _OUT)
     seen = np.zeros((1, _OUT), np.float32)
@@ -219,14 +219,14 @@ def make_detection(path: Path, rng: np.random.Generator, width: int, given: Sequ
 
 
 def _name_inputs(inputs: Arrays) -> Arrays:
-    """As the published file names them; engines have them with an axis more."""
+    """Name the inputs as in the published file; engines' inputs have one more axis."""
     return {name: array[0] for name, array in zip(_INPUTS, inputs.values(), strict=True)}
 
 
 def _place(net: NetworkBuilder, deltas: str) -> str:
-    """[n, 6, 7] -> boxes around each pillar: middle of the bottom, width, length, height, angle."""
+    """Map [n, 6, 7] to boxes around each pillar: middle of the bottom, width, length, height, angle."""
     moved, widened, turned = net.split(net.node("Tanh", [deltas]), [3, 3, 1], axis=2)
-    cells = net.node("Cast", [net.split("input_coors_batch", [1, 3], axis=1)[1]], to=1)  # along z there is one alone
+    cells = net.node("Cast", [net.split("input_coors_batch", [1, 3], axis=1)[1]], to=1)  # one cell along z
     middles = net.node("Mul", [cells, net.constant(SIZE * (1, 1, 0))])
     middles = net.node("Add", [middles, net.constant([*(LOWEST + SIZE / 2)[:2], _BOTTOM])])
     middles = net.node("Unsqueeze", [middles, net.constant([1], "int64")])
@@ -239,7 +239,8 @@ def _place(net: NetworkBuilder, deltas: str) -> str:
 
 
 def _keep_likeliest(net: NetworkBuilder, proposed: str) -> None:
-    """[proposals, 11] -> output_x; where there are too few, boxes that are nowhere likely."""
+    """Select the likeliest of [proposals, 11] for output_x; if there are too few, add boxes that are unlikely
+    everywhere."""
     filled = net.node("Concat", [proposed, net.constant(np.zeros((FOUND, COLUMNS)))], axis=0)
     scores = net.split(filled, [7, len(CLASSES), 1], axis=1)[1]
     best = net.node("ReduceMax", [scores], axes=[1], keepdims=0)

@@ -1,7 +1,7 @@
-"""Waymo's validation frames in KITTI's format, as MLCommons hands them to its members.
+"""Waymo's validation frames in KITTI's format, as MLCommons gives them to its members.
 
-Pictures stay JPEG files until a run makes them resident, which LoadGen does not time: decoded, a frame takes 32 MB. The
-points outside of what the benchmark looks at are cut away in the preparation, as a single, consistent crop may be.
+Pictures remain JPEG files until a run makes them resident, which LoadGen does not time: a decoded frame takes 32 MB.
+Points outside the benchmark's range are removed in the preparation, which a single, consistent crop may do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.run.qsl import Consecutive, Ragged
 
 INFOS, LISTED = "waymo_infos_val.pkl", "ImageSets/val.txt"
 FRAMES = 39_987
-STORED = 6  # values of a point on disk: place, intensity, elongation, time
+STORED = 6  # values of a point on disk: position, intensity, elongation, time
 PICTURES, POINTS, INDEX = "pictures.bin", "points.bin", "index.npz"
 _POINT = STORED * np.dtype(np.float32).itemsize
 _AHEAD = 8  # frames read but not yet written, for each thread
@@ -43,9 +43,10 @@ _SHOWN = 5
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """pictures.bin, all JPEG files; points.bin, float32 of five values; index.npz, where each begins and the rest.
+    """Write pictures.bin, all JPEG files; points.bin, float32 with five values each; index.npz, their offsets and the
+    rest.
 
-    ``settings``: count (the first so many frames), threads.
+    ``settings``: count (number of frames, from the first), threads.
     """
     source = require_source(source, "Waymo in KITTI's format (kitti_format)")
     folder = source if (source / INFOS).is_file() else source / "kitti_format"
@@ -106,8 +107,7 @@ def load_samples(dataset: Path) -> dict[str, Any]:
 
 
 class _Decoded(Sequence[np.ndarray]):
-    """Pictures of some cameras of each frame, uint8 [cameras, height, width, 3], red first; decoded when they are asked
-    for."""
+    """Pictures of some cameras of each frame, uint8 [cameras, height, width, 3], red first; decoded on request."""
 
     def __init__(self, pictures: Consecutive, cameras: Sequence[int]) -> None:
         self._pictures, self._cameras = pictures, cameras
@@ -121,7 +121,7 @@ class _Decoded(Sequence[np.ndarray]):
 
 
 def decode_picture(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """[height, width, 3], red first. Raises HarnessError."""
+    """Decode to [height, width, 3], red first. Raises HarnessError."""
     try:
         image: NDArray[np.uint8] | None = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
     except cv2.error:
@@ -132,7 +132,7 @@ def decode_picture(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
-    """The list of the split must name the same frames."""
+    """Check that the split's list contains the same frames."""
     try:
         listed = {int(word) for word in (folder / LISTED).read_text(encoding="ascii").split()}
     except OSError as error:
@@ -147,8 +147,8 @@ def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
 
 
 def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
-    """Check the sizes: a cloud is made of whole points; the pictures of an engine are of one size, the one in the
-    list."""
+    """Check the sizes: a cloud consists of complete points; pictures for an engine have one size, the one in
+    the list."""
     cut = [frame.cloud for frame in frames if (folder / frame.cloud).stat().st_size % _POINT]
     if cut:
         problem = f"{folder}: {describe_problems('cut off', cut, len(frames))}"
@@ -167,7 +167,7 @@ def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
 def _read_all(
     folder: Path, frames: Sequence[Frame], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[list[bytes], NDArray[np.float32]]]:
-    """In order. Reading lets go of the interpreter."""
+    """Read in order. Reading releases the interpreter lock."""
 
     def read(frame: Frame) -> tuple[list[bytes], NDArray[np.float32]]:
         cloud = np.fromfile(folder / frame.cloud, np.float32).reshape(-1, STORED)[:, :FEATURES]

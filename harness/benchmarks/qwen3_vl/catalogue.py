@@ -1,7 +1,7 @@
-"""Shopify's product catalogue as Hugging Face has it on disk, and as a run takes it.
+"""Shopify's product catalogue in Hugging Face's layout on disk, and in the form used by a run.
 
-The folder has ``data/SPLIT-00000-of-00000.parquet``: the shards of a split say in their names how many there are. All
-of them are looked at before the first picture is decoded; then memory holds a few rows, however many there are.
+The folder has ``data/SPLIT-00000-of-00000.parquet``: the names of a split's shards include their number. All shards are
+checked before the first picture is decoded; then memory holds a few rows, regardless of the total.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.run.qsl import Consecutive, Ragged
 from harness.run.tokens import MESSAGES
 
 FOLDER = "data"
-SPLITS = ("train", "test")  # in the order in which the reference joins them
+SPLITS = ("train", "test")  # in the reference's order
 ASKED = ("product_title", "product_description", "product_image", "potential_product_categories")
 FIX = "`reconcile fetch qwen3-vl` says where it comes from and where it belongs"
 _MESSAGES, _ENDS = "messages.bin", "message_ends.npy"
@@ -40,7 +40,7 @@ _BATCH = 32  # rows in memory
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """A published set. ``rows``: of each split that it has."""
+    """A published set. ``rows``: of each of its splits."""
 
     title: str
     rows: Mapping[str, int]
@@ -53,12 +53,12 @@ EDITIONS = (
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """messages.bin with message_ends.npy: the JSON of what is asked of each product; references.json.
+    """Write messages.bin with message_ends.npy, the JSON of each product's prompt, and references.json.
 
-    ``settings``: wording (see ``messages``), count (the first so many rows), unpublished (true: rows may be more or
-    fewer than the published ones).
+    ``settings``: wording (see ``messages``), count (number of rows, from the first), unpublished (true: the number of
+    rows may differ from the published one).
     """
-    from harness.benchmarks.qwen3_vl.messages import choose_wording  # Pillow, which a run does not need
+    from harness.benchmarks.qwen3_vl.messages import choose_wording  # requires Pillow, which a run does not need
 
     source = require_source(source, f"{FOLDER}/*.parquet")
     wording = choose_wording(settings)
@@ -85,13 +85,13 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_samples(dataset: Path) -> Mapping[str, Ragged]:
-    """Views of a memory map."""
+    """Load the samples, as views of a memory map."""
     whole = np.memmap(dataset / _MESSAGES, np.uint8, "r")
     return {MESSAGES: Ragged(Consecutive(whole, np.load(dataset / _ENDS)))}
 
 
 def find_shards(folder: Path) -> Mapping[str, list[Path]]:
-    """Split → its shards, in order; whole ones of one edition."""
+    """Map each split to its shards, in order; only complete splits of one edition."""
     if not folder.is_dir():
         raise HarnessError(f"{folder}: No such folder", "missing", FIX)
     there = [match for path in folder.glob("*.parquet") if (match := _SHARD.fullmatch(path.name))]
@@ -114,7 +114,7 @@ def _name_shards(split: str, counts: set[int]) -> Iterator[str]:
 
 
 def count_rows(path: Path) -> int:
-    """Count the rows by the end of a shard. Raises HarnessError where it is damaged, or has not the columns."""
+    """Count the rows from a shard's footer. Raises HarnessError if it is damaged, or columns are missing."""
     with _opened(path, "is cut off or not Parquet") as file:
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     if missing := [name for name in (*ASKED, *SCORED) if name not in schema.names]:
@@ -158,12 +158,12 @@ def _opened(path: Path, problem: str) -> Iterator[Any]:
     try:
         with ParquetFile(path) as file:
             yield file
-    except (OSError, ArrowException, ValueError) as error:  # the last for text that is none
+    except (OSError, ArrowException, ValueError) as error:  # the last for invalid text
         raise HarnessError(f"{path} {problem}: {error}", "input", FIX) from error
 
 
 def _ask(wording: Any, row: _Row) -> bytes:
-    """The JSON of the messages."""
+    """Return the JSON of the messages."""
     from harness.benchmarks.qwen3_vl.messages import make_messages
 
     picture = (row.values["product_image"] or {}).get("bytes")
@@ -171,7 +171,7 @@ def _ask(wording: Any, row: _Row) -> bytes:
         raise HarnessError(f"{row.path}: row {row.number} has no picture", "input", FIX)
     try:
         messages = make_messages(wording, {**row.values, "product_image": picture})
-    except Exception as error:  # Pillow's, for pictures of all sorts: one that is too large has a class of its own
+    except Exception as error:  # Pillow's errors for invalid pictures; too large a picture has its own class
         problem = f"{row.path}: the picture of row {row.number} cannot be decoded: {error}"
         raise HarnessError(problem, "input", FIX) from error
     return json.dumps(messages, ensure_ascii=False).encode()

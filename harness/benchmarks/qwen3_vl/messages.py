@@ -1,8 +1,8 @@
-"""Question about one product: the messages of a chat, in the words of the reference.
+"""Prompt about one product: the messages of a chat, in the reference's words.
 
-There are two references, which differ in a few words, in the schema that they quote, and in how they list categories:
-the one that drives LoadGen, and the one of the endpoints harness. Both encode the decoded picture anew in its own
-format, with the defaults of Pillow.
+There are two references, one for LoadGen and one for the endpoints harness. They differ in a few words, in the schema
+that they quote, and in the format of category lists. Both decode the picture and encode it again in its own format,
+with Pillow's defaults.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from PIL import ExifTags, Image, ImageOps
 
 from harness.errors import HarnessError
 
-_UNNAMED = "JPEG"  # what the endpoints reference takes for a picture that says of no format what it is in
+_UNNAMED = "JPEG"  # the endpoints reference's default for a picture without a declared format
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """``system``: the first message. ``list_categories``: as text."""
+    """``system``: the first message. ``list_categories``: formats them as text."""
 
     system: str
     list_categories: Callable[[Sequence[str]], str]
@@ -42,7 +42,7 @@ WORDINGS: Mapping[str, Wording] = {
 
 
 def choose_wording(settings: Mapping[str, Any]) -> Wording:
-    """By ``wording`` of the dataset's settings; by default that of the reference for LoadGen."""
+    """Choose by ``wording`` in the dataset's settings; the default is the reference for LoadGen."""
     name = str(settings.get("wording", "loadgen"))
     if name not in WORDINGS:
         raise HarnessError(f"dataset.settings.wording is {name!r}", "input", f"use one of {', '.join(WORDINGS)}")
@@ -50,7 +50,8 @@ def choose_wording(settings: Mapping[str, Any]) -> Wording:
 
 
 def make_messages(wording: Wording, product: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """``product``: a row of the catalogue, its picture as bytes. Raises OSError for one that cannot be decoded."""
+    """Make the messages. ``product``: a row of the catalogue, its picture as bytes. Raises OSError if the picture
+    cannot be decoded."""
     kind, data = encode_again(product["product_image"])
     text = _USER.format(
         title=product["product_title"],
@@ -63,9 +64,9 @@ def make_messages(wording: Wording, product: Mapping[str, Any]) -> list[dict[str
 
 
 def encode_again(data: bytes) -> tuple[str, bytes]:
-    """The format and the bytes of a picture as the reference sends it."""
+    """Return the format and the bytes of a picture as the reference sends it."""
     Image.init()
-    # A picture in PostScript would be a program, which Ghostscript runs.
+    # A PostScript picture would be a program, which Ghostscript runs.
     image: Image.Image = Image.open(BytesIO(data), formats=[kind for kind in Image.ID if kind != "EPS"])
     image.load()
     if image.getexif().get(ExifTags.Base.Orientation) is not None:

@@ -1,5 +1,5 @@
-"""Made-up products in the published format: pictures of several sizes, texts with the leavings of web pages in them,
-categories from a tree of syllables; and a small network whose own answers are the truth."""
+"""Generated products in the published format: pictures of several sizes, texts with fragments of web pages, categories
+from a tree of syllables; and a small network whose own answers are the ground truth."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from harness.contract import Counter
 
 MODEL = "Qwen3-VL-235B-A22B-Instruct"
 _SHARDS = {"train": 2, "test": 1}
-_TEST = 5  # one row in so many is of the test split, as of the published ones
+_TEST = 5  # rows per row of the test split, as in the published data
 _GROUP = 16  # rows of a row group
-_LISTED = (8, 10)  # categories of a product, as most published ones have
+_LISTED = (8, 10)  # categories of a product, as in most published ones
 _LEVELS = (2, 7)  # of a category
 _SIZES = (40, 160)  # pixels of a side
 _CODE = '<script>function track(id) { return {"a": [`${id}`]}; }</script> '
@@ -62,13 +62,13 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def _make_schema() -> pa.Schema:
-    """With what the library `datasets` writes for itself: which of the columns are pictures."""
+    """Make a schema with the library `datasets`'s own metadata: which columns are pictures."""
     features = {name: _SAID[str(kind).partition("<")[0]] for name, kind in _COLUMNS.items()}
     return pa.schema(_COLUMNS, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
 def _describe(network: CatalogueNetwork, product: dict[str, Any]) -> dict[str, Any]:
-    """With the truth."""
+    """Describe a product, including its correct answer."""
     said = network.answer(make_messages(WORDINGS["loadgen"], {**product, "product_image": product["picture"]}))
     picture = product.pop("picture")
     truth = {f"ground_truth_{name}": value for name, value in said.items()}
@@ -92,7 +92,7 @@ def _draw_words(rng: np.random.Generator, count: int) -> list[str]:
 
 
 def _draw_categories(rng: np.random.Generator) -> list[str]:
-    """Several below the same first levels, so that a wrong one may be right in part."""
+    """Draw several categories with the same first levels, so that a wrong one may be partly right."""
     stem = [word.capitalize() for word in _draw_words(rng, _LEVELS[1])]
     found: list[str] = []
     for _ in range(int(rng.integers(*_LISTED))):
@@ -103,7 +103,7 @@ def _draw_categories(rng: np.random.Generator) -> list[str]:
 
 
 def _draw_picture(rng: np.random.Generator, kind: str) -> bytes:
-    """Smooth colours with some grain."""
+    """Draw smooth colours with some grain."""
     width, height = (int(side) for side in rng.integers(*_SIZES, 2))
     coarse = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
     smooth = np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), np.float32)

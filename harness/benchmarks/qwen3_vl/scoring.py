@@ -1,7 +1,7 @@
-"""The bytes of an answer, and the scores of answers, as evaluation.py of the reference has them.
+"""The bytes of an answer, and the scores of answers, as in the reference's evaluation.py.
 
-The category's score alone is ruled. An answer that is not the JSON that was asked for has no category, no brand, and
-the wrong condition; the reference tosses a coin for the last, with seeds that hang on the machine's processors.
+The rules only use the category's score. An answer without the requested JSON has no category, no brand, and the wrong
+condition; the reference chooses the condition at random, with seeds that depend on the machine's processors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALIKE = 0.9  # of two brands
 
 
 class ProductAnswer(BaseModel):
-    """The requested answer. Valid JSON is the library's decision, as in the reference."""
+    """The requested answer. Its library decides what is valid JSON, as in the reference."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,7 +33,7 @@ class ProductAnswer(BaseModel):
 
 
 def write_text(text: str) -> NDArray[np.uint8]:
-    """UTF-8, of which a server's halves of a letter are no part."""
+    """Encode as UTF-8, without a server's incomplete characters."""
     return np.array(bytearray(text.encode("utf-8", "replace")), np.uint8)
 
 
@@ -63,11 +63,11 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 COLUMNS = ("ground_truth_category", "ground_truth_brand", "ground_truth_is_secondhand")
-"""Of a row: what is scored."""
+"""Scored columns of a row."""
 
 
 def read_answer(data: bytes) -> ProductAnswer | None:
-    """None for what is not the JSON that was asked for."""
+    """Read an answer; None if it is not the requested JSON."""
     try:
         return ProductAnswer.model_validate_json(data)
     except ValidationError:
@@ -75,7 +75,7 @@ def read_answer(data: bytes) -> ProductAnswer | None:
 
 
 def score_categories(found: Sequence[str | None], wanted: Sequence[str]) -> float:
-    """F1 of the levels of all categories together: those right from the first on, of those said and of those true."""
+    """Return the F1 over the levels of all categories: those right from the first on, predicted ones and true ones."""
     right = said = true = 0
     for category, truth in zip(found, wanted, strict=True):
         levels = [level.strip() for level in truth.split(_LEVELS)]
@@ -88,7 +88,7 @@ def score_categories(found: Sequence[str | None], wanted: Sequence[str]) -> floa
 
 
 def count_common(guesses: Sequence[str], levels: Sequence[str]) -> int:
-    """From the first level on."""
+    """Count from the first level on."""
     for count, (guess, level) in enumerate(zip(guesses, levels, strict=False)):
         if guess != level:
             return count
@@ -96,7 +96,7 @@ def count_common(guesses: Sequence[str], levels: Sequence[str]) -> int:
 
 
 def score_brands(found: Sequence[str | None], wanted: Sequence[str]) -> float:
-    """The share that is alike but for a letter in ten."""
+    """Return the share of equal brands, with one different letter in ten allowed."""
     pairs = zip(found, wanted, strict=True)
     right = sum(
         brand is not None and compute_likeness(brand.strip().lower(), truth.strip().lower()) > _ALIKE
@@ -106,14 +106,14 @@ def score_brands(found: Sequence[str | None], wanted: Sequence[str]) -> float:
 
 
 def compute_likeness(first: str, second: str) -> float:
-    """1 less the letters to take away and to put in, over all letters of both."""
+    """Return 1 minus the number of deleted and inserted letters, divided by all letters of both texts."""
     size = len(first) + len(second)
     return 1 - (size - 2 * count_shared(first, second)) / size if size else 1.0
 
 
 def count_shared(first: str, second: str) -> int:
-    """The letters of the longest text that both hold in this order, gaps allowed. A row of the usual table is one whole
-    number, of which a bit is 0 where a letter is gained (Hyyrö, 2004)."""
+    """Return the length of the longest common subsequence. Each row of the usual table is one integer, whose bits are 0
+    where a letter is added (Hyyrö, 2004)."""
     places: dict[str, int] = {}
     for place, letter in enumerate(first):
         places[letter] = places.get(letter, 0) | 1 << place
@@ -126,7 +126,7 @@ def count_shared(first: str, second: str) -> int:
 
 
 def score_conditions(found: Sequence[bool | None], wanted: Sequence[bool]) -> float:
-    """F1 of what is second-hand; 0 where nothing is, nor is said to be."""
+    """Return the F1 of second-hand products; 0 if there are none, or none are predicted."""
     pairs = [(not truth if said is None else said, truth) for said, truth in zip(found, wanted, strict=True)]
     right = sum(said and truth for said, truth in pairs)
     of = sum(said + truth for said, truth in pairs)

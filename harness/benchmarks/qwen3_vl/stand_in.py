@@ -1,6 +1,6 @@
-"""A server of the chat protocol for rehearsals: ``python -m harness.benchmarks.qwen3_vl.stand_in MODEL PORT``.
+"""A server with the chat protocol for rehearsals: ``python -m harness.benchmarks.qwen3_vl.stand_in MODEL PORT``.
 
-It answers with the small network that a rehearsal wrote into the folder MODEL, one question at a time.
+It answers with the small network that a rehearsal wrote to the folder MODEL, one prompt at a time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from aiohttp import web
 from numpy.typing import NDArray
 from PIL import Image
 
-_MOST = 64 << 20  # bytes of a question
+_MOST = 64 << 20  # bytes of a prompt
 _PIECE = 4  # letters of a token
 
 
 class StubServer:
-    """Descriptions of itself and of products."""
+    """Serves descriptions of itself and of products."""
 
     def __init__(self, network: CatalogueNetwork) -> None:
         self._network = network
@@ -84,16 +84,16 @@ if __name__ == "__main__":
     main(*sys.argv[1:])
 
 
-# A small network for rehearsals in the place of the model: it sees a picture by its patches and texts by their
-# letters, and says which of the listed categories, which word of the title and which condition fit best.
+# A small network that replaces the model in rehearsals. It reads a picture by its patches and texts by their letters,
+# and chooses the best of the listed categories, words of the title and conditions.
 #
-# Its answers hang on every part of what is asked: of another picture, or another product's text, they are others.
+# Its answers depend on every part of the prompt: another picture or another product's text changes them.
 
 WEIGHTS, CONFIG = "weights.npz", "config.json"
-SIZES = {"small": 32, "full": 1024}  # values of what it sees
+SIZES = {"small": 32, "full": 1024}  # values of its input features
 _SIDE, _PATCH = 32, 8  # pixels of a picture, and of a patch
-_LETTERS = 4096  # kinds of three letters
-_SEEN = 4.0  # how much more it heeds a picture than a text
+_LETTERS = 4096  # number of letter trigrams
+_SEEN = 4.0  # weight of a picture relative to a text
 _TEXTS = re.compile(r"```(?:text|json)\n(.*?)\n```", re.DOTALL)
 
 Values = NDArray[np.float64]
@@ -114,7 +114,7 @@ def write_network(folder: Path, name: str, width: int, rng: np.random.Generator)
 
 
 class CatalogueNetwork:
-    """Raises OSError where the folder has no such network."""
+    """Raises OSError if the folder has no such network."""
 
     def __init__(self, folder: Path) -> None:
         self.name = str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["name"])

@@ -27,7 +27,7 @@ from harness.benchmarks.sources import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# ImageNet 2012 as people have it on disk, and as the network of the reference takes it.
+# ImageNet 2012 in its usual layout on disk, and as the reference's network expects it.
 #
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_vgg) of mlcommons/inference
 # bit for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224, subtract the channel means.
@@ -51,10 +51,11 @@ class Labelled(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """samples.npy [count, 3, 224, 224] and labels.npy int64 [count] in the order of the map; calibration.npy likewise.
+    """Write samples.npy [count, 3, 224, 224] and labels.npy int64 [count] in the order of the map; calibration.npy
+    likewise.
 
-    ``settings``: dtype ("float32" or "float16"), count (the first so many images, all where it is absent), threads.
-    Everything on disk is looked at before the first image is prepared.
+    ``settings``: dtype ("float32" or "float16"), count (number of images, from the first; default: all), threads. All
+    files on disk are checked before the first image is prepared.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "ImageNet's images")
@@ -84,16 +85,16 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The images of the official list (calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference);
-    nothing where none of them was on disk."""
+    """Load the images of the official list (calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference);
+    nothing if none of them is on disk."""
     path = dataset / "calibration.npy"
     return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
 
 def read_map(path: Path) -> list[Labelled]:
-    """Raises HarnessError naming the line that is not a file and a class."""
+    """Read the map. Raises HarnessError for a line that is not a file and a class."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()  # editors on Windows mark what they save
+        lines = path.read_text(encoding="utf-8-sig").splitlines()  # Windows editors add a mark to saved files
     except OSError as error:
         fix = f"`reconcile fetch resnet50` brings {MAP}: a line for each image, its file and its class"
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
@@ -118,7 +119,7 @@ def _parse_line(line: str, where: str) -> Labelled:
 
 
 def preprocess(path: Path) -> NDArray[np.float32]:
-    """An image file -> float32 [3, 224, 224], red first, means subtracted. Raises HarnessError."""
+    """Convert an image file to float32 [3, 224, 224], red first, means subtracted. Raises HarnessError."""
     rgb = cv2.cvtColor(decode_image(path, fix=_AGAIN), cv2.COLOR_BGR2RGB)
     height, width = rgb.shape[:2]
     size = (SHORT_SIDE, SHORT_SIDE * height // width) if height > width else (SHORT_SIDE * width // height, SHORT_SIDE)
@@ -137,10 +138,10 @@ RESPONSE_DTYPE = "int32"
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:
-    """[n] classes, or [n, classes] scores, of the model's first output -> int32 [n].
+    """Convert classes [n], or scores [n, classes], from the model's first output to int32 [n].
 
-    The reference's network counts a background class before the thousand, which its official answers leave out. A
-    network that gives 1000 scores has none.
+    The reference's network has a background class before the thousand, which its official answers omit. A network with
+    1000 scores has none.
     """
     first = np.asarray(outputs[0])
     if np.issubdtype(first.dtype, np.integer):

@@ -1,7 +1,7 @@
-"""A small ImageNet of generated images, and a network of the reference's signature that answers them.
+"""A small ImageNet of generated images, and a network with the reference's signature that classifies them.
 
-The labels are the network's own fp32 answers, so that a rehearsal's accuracy is 100 % unless something between the
-files on disk and the accuracy log goes wrong. Everything follows from the seed.
+The labels are the network's own fp32 answers, so a rehearsal's accuracy is 100 % unless something between the files on
+disk and the accuracy log goes wrong. The seed determines everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MODEL = "resnet50_v1.onnx"
 _CENTRED = 8  # images
 _INPUTS: Tensors = {"input_tensor:0": ("float32", ["N", 3, SIDE, SIDE])}
 _SIZES = ((375, 500), (500, 375), (333, 500), (256, 256), (480, 640), (224, 301))  # height, width
-_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first
+_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first block
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -39,10 +39,10 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float32], *, full: bool) -> None:
-    """input_tensor:0 float32 [N, 3, 224, 224] -> ArgMax:0 int64 [N], softmax_tensor:0 float32 [N, 1001].
+    """Map input_tensor:0 float32 [N, 3, 224, 224] to ArgMax:0 int64 [N], softmax_tensor:0 float32 [N, 1001].
 
-    Features are centred by what they are of ``images``: the deeper a network of random weights, the more alike its
-    features of any two images, and all would be of one class.
+    Features are centred by those of ``images``: the features of a deep network with random weights vary little, and
+    otherwise all images would have one class.
     """
     net = NetworkBuilder(rng)
     raw, width = _write_layers(net) if full else _write_patches(net)
@@ -65,8 +65,8 @@ def write_network(path: Path, rng: np.random.Generator, images: NDArray[np.float
 
 
 def _write_patches(net: NetworkBuilder) -> tuple[str, int]:
-    """Two layers over patches of 32 x 32, half over each other: far more time goes into computing an image than into
-    bringing it from memory, or the samples that TEST04 repeats would be those that are quick."""
+    """Write two layers over half-overlapping patches of 32 x 32. Computing an image then takes much longer than reading
+    it from memory; otherwise the repeated samples of TEST04 would be the fast ones."""
     channels = 128
     kernel, shift = net.weight((channels, 3, 32, 32), 0.02), net.weight((channels,), 1)
     patches = net.node("Conv", ["input_tensor:0", kernel, shift], strides=[16, 16])
@@ -75,7 +75,7 @@ def _write_patches(net: NetworkBuilder) -> tuple[str, int]:
 
 
 def _write_layers(net: NetworkBuilder) -> tuple[str, int]:
-    """ResNet-50 v1.5, batch normalisation folded into the convolutions."""
+    """Write ResNet-50 v1.5, with batch normalisation folded into the convolutions."""
     scaled = net.node("Mul", ["input_tensor:0", net.constant(1 / 64)])
     top = net.convolution(scaled, 3, 64, 7, 2)
     top = net.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])

@@ -31,8 +31,8 @@ OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
 
 def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
-    """Objects; or, in any order, the scores [n, anchors, 264] and offsets [n, anchors, 4] of the heads, or the best
-    scores [n, m] of them, their places int32 [n, m] and offsets [n, m, 4] (see ``ranking``) -> responses."""
+    """Convert outputs to responses: objects; or, in any order, the heads' scores [n, anchors, 264] and offsets [n,
+    anchors, 4]; or their best scores [n, m], positions int32 [n, m] and offsets [n, m, 4] (see ``ranking``)."""
     if len(outputs) == 1:
         return make_responses(outputs[0], indices, SIDE)
     if len(outputs) == 3:
@@ -51,7 +51,8 @@ def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Join the three outputs of the reference's network to one; a network that ends at its heads ranks them as well."""
+    """Join the three outputs of the reference's network to one; if a network ends at its heads, add a ranking
+    of them."""
     network = source if source is not None and source.suffix == ".onnx" else None
     if network is None or not rank_heads(network, output / "model.onnx", ANCHORS_OF_LEVELS, CLASSES, BEST):
         join_outputs(source, settings, inputs, output, counter, most=MOST)

@@ -1,7 +1,8 @@
-"""From what RetinaNet's heads give to objects, for engines that end there, as those of most published submissions do.
+"""Convert the output of RetinaNet's heads to objects, for engines that end there, like those of most published
+submissions.
 
-The steps and their constants are those of the reference's network (torchvision's RetinaNet): a box of each anchor, the
-thousand best scores of each level, no two boxes of one class that overlap by more than half, three hundred at most.
+The steps and constants are those of the reference's network (torchvision's RetinaNet): a box for each anchor, the
+thousand best scores of each level, no two boxes of one class that overlap by more than half, at most three hundred.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from harness.benchmarks.detection.answers import THRESHOLD, Boxes, suppress
 from harness.benchmarks.retinanet.openimages import SIDE
 
 CLASSES = 264
-MOST = 300  # objects of an image
-BEST = 1000  # scores of a level
+MOST = 300  # per image
+BEST = 1000  # scores per level
 _OVERLAP = np.float32(0.5)
 _CELLS = (100, 50, 25, 13, 7)  # of each level, along a side
 ANCHORS_OF_LEVELS = tuple(9 * cells**2 for cells in _CELLS)
-_WIDTHS = (32, 64, 128, 256, 512)  # of its anchors
+_WIDTHS = (32, 64, 128, 256, 512)  # of a level's anchors
 _RATIOS = (0.5, 1.0, 2.0)  # height to width
-_LARGEST = np.float32(np.log(1000 / 16))  # of a box's growth
-_LEAST = np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3)  # of a score before the sigmoid, with room for rounding
+_LARGEST = np.float32(np.log(1000 / 16))  # maximum growth of a box
+_LEAST = np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3)  # minimum before the sigmoid, with room for rounding
 
 
 def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> Boxes:
-    """[anchors, 264] before the sigmoid and [anchors, 4] -> [n, 6], the best first, in pixels of the input."""
+    """Map [anchors, 264] before the sigmoid and [anchors, 4] to [n, 6], the best first, in pixels of the input."""
     places, start = [], 0
     for count in ANCHORS_OF_LEVELS:
         level = scores[start : start + count].ravel()
@@ -46,8 +47,8 @@ def find_objects(scores: NDArray[np.float32], offsets: NDArray[np.float32]) -> B
 def find_ranked_objects(
     scores: NDArray[np.float32], places: NDArray[np.integer[Any]], offsets: NDArray[np.float32]
 ) -> Boxes:
-    """The best scores [m] of all levels, before the sigmoid, their places among all scores [m] and their offsets [m, 4]
-    -> [n, 6], as ``find_objects``."""
+    """Map the best scores of all levels before the sigmoid [m], their positions among all scores [m] and their offsets
+    [m, 4] to [n, 6], like ``find_objects``."""
     likely = np.flatnonzero(scores > _LEAST)
     values = (1 / (1 + np.exp(-scores[likely]))).astype(np.float32)
     likely, values = likely[values > THRESHOLD], values[values > THRESHOLD]
@@ -58,7 +59,7 @@ def find_ranked_objects(
 
 @cache
 def make_anchors() -> Boxes:
-    """[anchors, 4], xmin, ymin, xmax, ymax: level by level, row by row, nine at each place."""
+    """Return [anchors, 4], xmin, ymin, xmax, ymax: level by level, row by row, nine at each position."""
     parts = []
     for cells, width in zip(_CELLS, _WIDTHS, strict=True):
         scales = np.array([width, int(width * 2 ** (1 / 3)), int(width * 2 ** (2 / 3))], np.float32)
@@ -74,7 +75,7 @@ def make_anchors() -> Boxes:
 
 
 def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
-    """The box that each anchor was moved and grown to, within the image."""
+    """Return the box to which each anchor was moved and resized, within the image."""
     size = anchors[:, 2:] - anchors[:, :2]
     middle = anchors[:, :2] + np.float32(0.5) * size
     moved = offsets[:, :2] * size + middle
@@ -83,22 +84,22 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
     return boxes
 
 
-# The best scores of each level, chosen by the network itself where it ends at its heads.
+# The best scores of each level, chosen by the network itself if it ends at its heads.
 #
-# RetinaNet's heads give 32 million scores for one image, 127 MB. The network sends on what the host goes on with: of
-# each level the best scores, their places, and their offsets. It chooses twice, which is exact and a hundred times
-# cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors whose best
-# score is highest. It needs ONNX alone: a machine without the benchmark's other libraries makes such networks as
-# well.
+# RetinaNet's heads return 32 million scores for one image, 127 MB. The network passes on only the values that the host
+# uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is exact and a
+# hundred times cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors
+# with the highest best scores. This only requires ONNX, so a machine without the benchmark's other libraries can make
+# such networks as well.
 
 SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
-_GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND has a batch
-_AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes them so
+_GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND supports a batch
+_AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes its axes as an input
 
 
 def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int, most: int) -> bool:
-    """Rank the heads; true where ``source`` ends at heads of levels of ``anchors`` and was written as ``target`` with
-    its ranking."""
+    """Rank the heads. Return True if ``source`` ends at heads of levels of ``anchors`` and was written as ``target``
+    with its ranking."""
     model = onnx.load(source)
     opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
     heads = {_sizes(output): output.name for output in model.graph.output}
@@ -121,9 +122,9 @@ def append_ranking(
     *,
     axes_are_inputs: bool = False,
 ) -> None:
-    """In place of the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4]: the ``most`` best of
-    each of the levels, whose anchors follow each other, as scores [n, best], places among all scores int32 [n, best]
-    and offsets [n, best, 4]."""
+    """Replace the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4] by the ``most`` best of each
+    level, whose anchors are consecutive: scores [n, best], positions among all scores int32 [n, best] and offsets [n,
+    best, 4]."""
     batch = _batch_of(graph)
     nodes = _Nodes(graph, most, axes_are_inputs)
     found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
@@ -153,7 +154,7 @@ class _Nodes:
     def choose(
         self, scores: str, offsets: str, anchors: int, classes: int, start: int, best: int
     ) -> tuple[str, str, str]:
-        """Choose from one level, whose first anchor is ``start`` of all: the best scores, their places, their
+        """Choose from one level, whose first anchor is number ``start``: the best scores, their positions, their
         offsets."""
         if self._axes_are_inputs:
             highest = self._add("ReduceMax", [scores, self._constant([2])], keepdims=0)
@@ -179,7 +180,7 @@ class _Nodes:
         return values, f"{values}/places"
 
     def _gather(self, source: str, rows: str) -> str:
-        """[n, rows, ...] and [n, m] -> [n, m, ...]."""
+        """Map [n, rows, ...] and [n, m] to [n, m, ...]."""
         wide = self._add("Reshape", [rows, self._constant([0, -1, 1])])
         return self._add("GatherND", [source, wide], batch_dims=1)
 

@@ -1,4 +1,4 @@
-"""Open Images as the reference's download script lays it out, and its images as the network takes them.
+"""Open Images in the layout of the reference's download script, and its images as the network expects them.
 
 Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_openimages_retinanet) of
 mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
@@ -25,7 +25,7 @@ LAYOUT = coco.CocoLayout(
 
 
 def preprocess(path: Path) -> NDArray[np.float32]:
-    """An image file -> float32 [3, 800, 800]. Raises HarnessError."""
+    """Convert an image file to float32 [3, 800, 800]. Raises HarnessError."""
     scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
     scaled /= 255.0
     return scaled.transpose(2, 0, 1)

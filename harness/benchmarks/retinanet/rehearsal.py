@@ -1,4 +1,4 @@
-"""A small Open Images of generated images, and a network of the reference's signature that finds objects in them."""
+"""A small Open Images of generated images, and a network with the reference's signature that finds objects in them."""
 
 from __future__ import annotations
 

@@ -12,13 +12,14 @@ from harness.benchmarks.rgat.blocks import OUTPUTS, RESPONSE_DTYPE, load_collate
 from harness.benchmarks.rgat.igbh import build_dataset
 from harness.contract import Counter
 
-CHECKPOINT = ".pt"  # the reference's; a program of torch.export ends in .pt2
+CHECKPOINT = ".pt"  # of the reference's checkpoint; a torch.export program ends in .pt2
 
 
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """model.pt2: nothing else carries inputs that have lengths of their own. ``settings``: none of this benchmark."""
+    """Write model.pt2, the only format whose inputs can each have their own length. ``settings``: none for this
+    benchmark."""
     if source is None or source.suffix != CHECKPOINT:
         copy_model(source, settings, inputs, output, counter)
         return

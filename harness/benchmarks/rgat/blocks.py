@@ -1,4 +1,4 @@
-"""Inputs of the network for a batch of papers: their neighbourhood, and the features of everything in it."""
+"""Network inputs for a batch of papers: their neighbourhood, and the features of all its nodes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from harness.benchmarks.rgat.graph import (
 from harness.run.qsl import Arrays
 
 OUTPUTS = {"classes": ((CLASSES,), "float32")}
-# The official script reads the first number of a response, of the type that its option names: as int32, too, these
-# bytes are the class.
+# The official script reads the first number of a response, in the type of its option: read as int32, too, these bytes
+# are the class.
 RESPONSE_DTYPE = "int64"
 
 
@@ -45,7 +45,7 @@ def name_input(name: str) -> str:
 
 
 class Blocks:
-    """Features and edges are mapped: a page is read when a node on it is reached."""
+    """Features and edges are memory-mapped: a page is read when a node on it is reached."""
 
     def __init__(self, dataset: Path) -> None:
         def read(name: str) -> np.ndarray:
@@ -57,7 +57,7 @@ class Blocks:
         self.sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
 
     def __reduce__(self) -> tuple[Callable[[Path], Blocks], tuple[Path]]:
-        """Another process maps the files itself."""
+        """Pickle the paths only: another process maps the files itself."""
         return Blocks, (self._dataset,)
 
     def __call__(self, samples: Arrays) -> Arrays:
@@ -75,21 +75,21 @@ def load_samples(dataset: Path) -> Arrays:
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:
-    """The class of the highest score, int64 [samples]."""
+    """Return the class of the highest score, int64 [samples]."""
     return np.asarray(outputs[0].argmax(axis=-1), np.int64)
 
 
-# Neighbours of nodes, drawn as the reference draws them: each node of a batch once, with the fan-out of the hop at
-# which it is reached first, so many of each relation, without replacement.
+# Neighbours of nodes, drawn as in the reference: each node of a batch once, with the fan-out of the hop that reaches it
+# first, without replacement, a fixed number for each relation.
 #
-# Draws come from a hash of the node: they are the same in every run, and any number of threads draws at once. No
-# library of the field does: DGL, of which the reference takes its sampler, has packages for older versions of PyTorch
-# alone, pyg-lib's wheels are not on PyPI, torch-sparse comes as source, the last of 2023; their draws differ from run
-# to run.
+# Draws come from a hash of the node, so they are the same in every run, and any number of threads can draw at once. No
+# library in the field does this: DGL, which provides the reference's sampler, only has packages for older versions of
+# PyTorch, pyg-lib's wheels are not on PyPI, torch-sparse is distributed as source, last in 2023; their draws differ
+# from run to run.
 
 Ids = NDArray[np.int64]
-NO_NODE = -1  # in place of a node, where there are fewer than its row has room for
-_LEAST = 2  # rows and columns of each input: a compiled program may take an axis of one for one that is fixed
+NO_NODE = -1  # replaces a node if there are fewer than the row has room for
+_LEAST = 2  # minimum rows and columns of each input: a compiled program may treat an axis of one as fixed
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 1 << 64
 
@@ -102,7 +102,7 @@ class Adjacency:
     indices: NDArray[np.int32]
 
     def draw(self, targets: Ids, fanout: int, salt: int) -> Ids:
-        """Draw [targets, at most ``fanout``], filled up with NO_NODE."""
+        """Draw [targets, at most ``fanout``], padded with NO_NODE."""
         there = np.maximum(targets, 0)
         starts = self.indptr[there]
         degrees = np.where(targets >= 0, self.indptr[there + 1] - starts, 0)
@@ -119,7 +119,8 @@ class Adjacency:
 
 
 def choose(nodes: Ids, degrees: Ids, count: int, salt: int) -> Ids:
-    """[nodes, count]: different numbers below each node's degree, which is larger than that (Floyd's algorithm)."""
+    """Choose [nodes, count]: different numbers below each node's degree, which exceeds ``count`` (Floyd's
+    algorithm)."""
     found = np.empty((len(nodes), count), np.int64)
     for place in range(count):
         last = degrees - count + place
@@ -130,7 +131,7 @@ def choose(nodes: Ids, degrees: Ids, count: int, salt: int) -> Ids:
 
 
 def hash_nodes(nodes: Ids, salt: int) -> NDArray[np.uint64]:
-    """Numbers that look random (SplitMix64)."""
+    """Return pseudorandom numbers (SplitMix64)."""
     value = nodes.astype(np.uint64) * np.uint64(_STEP) + np.uint64((salt + 1) * _FIRST % _WORD)
     for shift, factor in ((30, _FIRST), (27, _SECOND)):
         value = (value ^ (value >> np.uint64(shift))) * np.uint64(factor)
@@ -139,8 +140,8 @@ def hash_nodes(nodes: Ids, salt: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Nodes of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: further inputs of
-    the network by their names: the places of neighbours among those nodes, and of the samples."""
+    """Nodes of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: further network
+    inputs by name: the positions of neighbours among those nodes, and of the samples."""
 
     nodes: Mapping[str, Ids]
     places: Mapping[str, Ids]
@@ -176,14 +177,14 @@ class Sampler:
 
 
 def _stack(parts: Sequence[Ids]) -> Ids:
-    """Stack rows of different lengths, filled up with NO_NODE."""
+    """Stack rows of different lengths, padded with NO_NODE."""
     width = max(part.shape[1] for part in parts)
     filled = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=NO_NODE) for part in parts]
     return np.concatenate(filled)
 
 
 class _Reached:
-    """Nodes of a kind. ``hops``: those that were not reached before, by hop."""
+    """Nodes of a kind. ``hops``: newly reached ones, by hop."""
 
     def __init__(self) -> None:
         self.hops: dict[int, Ids] = {}
@@ -191,7 +192,7 @@ class _Reached:
         self._ids = self._places = np.empty(0, np.int64)  # in the order of the ids
 
     def add(self, hop: int, ids: Ids) -> None:
-        """Add nodes, some of which may be known, named twice, or NO_NODE."""
+        """Add nodes, which may include known ones, duplicates and NO_NODE."""
         found = np.unique(ids)
         fresh = found[(self.find(found) < 0) & (found >= 0)]
         padding = _LEAST - len(fresh) if hop < LAYERS else 0
@@ -203,7 +204,7 @@ class _Reached:
         self._count += len(self.hops[hop])
 
     def find(self, ids: Ids) -> Ids:
-        """Find their places; NO_NODE where there is none."""
+        """Find their positions; NO_NODE if there is none."""
         if not len(self._ids):
             return np.full(ids.shape, NO_NODE, np.int64)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)

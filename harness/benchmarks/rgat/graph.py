@@ -1,7 +1,7 @@
-"""The graph of IGB-Heterogeneous: kinds of nodes, relations between them, and which of both a sample can reach.
+"""The graph of IGB-Heterogeneous: kinds of nodes, relations between them, and those of both that a sample can reach.
 
 From graph/R-GAT of mlcommons/inference: dgl_utilities/feature_fetching.py (nodes, relations, and those added in the
-other direction), backend_dgl.py (how many neighbours), tools/split_seeds.py (which papers are asked for).
+other direction), backend_dgl.py (numbers of neighbours), tools/split_seeds.py (requested papers).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-SEEDS = "paper"  # the kind of the nodes that are asked for
+SEEDS = "paper"  # the kind of the requested nodes
 # Sizes of the full set.
 NODES = {
     "paper": 269_346_174,
@@ -24,13 +24,13 @@ FEATURES = 1024  # of a node
 CLASSES = 2983
 LABELLED = 157_675_969  # the first papers, which have one of those classes
 SAMPLES = 788_379  # 0.5 % of the labelled papers
-# How many neighbours are drawn of each relation: of the papers asked for, of what is reached from them, and so on.
+# Neighbours drawn for each relation: of the requested papers, of the nodes reached from them, and so on.
 FANOUTS = (15, 10, 5)
 LAYERS = len(FANOUTS)
 
 
 class Relation(NamedTuple):
-    """Edges from nodes of one kind to nodes of another; a node takes what the sources of its edges give."""
+    """Edges from nodes of one kind to nodes of another; a node aggregates the sources of its edges."""
 
     source: str
     name: str
@@ -49,7 +49,7 @@ PUBLISHED = (
     Relation("paper", "published", "journal"),
     Relation("paper", "venue", "conference"),
 )
-CITES = PUBLISHED[0]  # goes both ways in one relation, and each paper cites itself once
+CITES = PUBLISHED[0]  # has both directions in one relation, and each paper cites itself once
 REVERSED = {
     relation: Relation(relation.target, f"rev_{relation.name}", relation.source)
     for relation in PUBLISHED
@@ -60,7 +60,7 @@ RELATIONS = (*PUBLISHED, *REVERSED.values())
 
 @cache
 def list_kinds(hop: int) -> tuple[str, ...]:
-    """List the kinds that may be reached after so many steps, and not before."""
+    """List the kinds that are first reached after this many steps."""
     if not hop:
         return (SEEDS,)
     targets = list_kinds(hop - 1)
@@ -70,17 +70,17 @@ def list_kinds(hop: int) -> tuple[str, ...]:
 
 @cache
 def list_relations(hop: int) -> tuple[Relation, ...]:
-    """List the relations in which neighbours are drawn for nodes that were reached after so many steps."""
+    """List the relations in which neighbours are drawn for nodes that were reached after this many steps."""
     return tuple(relation for relation in RELATIONS if relation.target in list_kinds(hop))
 
 
 def name_inner(kind: str) -> str:
-    """The input of the network that holds one number for each node reached within one step."""
+    """Name the network input with one number for each node reached within one step."""
     return f"inner_{kind}"
 
 
 def list_inputs() -> list[str]:
-    """List the inputs of the network: features of each kind, neighbours of each relation, how many nodes are reached
-    within one step, and the places of the samples."""
+    """List the network's inputs: features of each kind, neighbours of each relation, the numbers of nodes reached
+    within one step, and the positions of the samples."""
     names = [relation.name for relation in RELATIONS]
     return [*KINDS, *names, *map(name_inner, list_kinds(1)), "seeds"]

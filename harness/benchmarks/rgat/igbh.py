@@ -1,6 +1,7 @@
-"""IGB-Heterogeneous as its authors publish it, checked as a whole, and what runs read of it.
+"""IGB-Heterogeneous as published by its authors, checked completely, and the data that runs read from it.
 
-Paper's and author's features and the labels of the full set are bare values, of smaller sets npy files; either is read.
+Paper's and author's features and the labels of the full set are bare values, those of smaller sets npy files; both are
+accepted.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ _SPLIT = f"write {SEEDS_FILE} with tools/split_seeds.py --dataset_size full of t
 
 
 class PublishedGraph(NamedTuple):
-    """Mapped: features [nodes, 1024] of each kind, labels [papers], edges [edges, 2] of each published relation; and
-    the papers that are asked for."""
+    """Memory-mapped: features [nodes, 1024] of each kind, labels [papers], edges [edges, 2] of each published relation;
+    and the requested papers."""
 
     folder: Path
     features: Mapping[str, np.ndarray]
@@ -64,10 +65,10 @@ class PublishedGraph(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """features_KIND.npy [nodes, 1024], indptr_RELATION.npy and indices_RELATION.npy; nodes.npy, the papers that are
-    asked for, and labels.npy, both int64.
+    """Write features_KIND.npy [nodes, 1024], indptr_RELATION.npy and indices_RELATION.npy; nodes.npy, the requested
+    papers, and labels.npy, both int64.
 
-    ``settings``: dtype ("float32" or "float16") of the features, count (the first so many samples), threads.
+    ``settings``: dtype ("float32" or "float16") of the features, count (number of samples, from the first), threads.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "IGB-Heterogeneous")
@@ -82,7 +83,7 @@ def prepare(found: PublishedGraph, dtype: str, threads: int, output: Path, count
     np.save(output / "labels.npy", found.labels[found.seeds].astype(np.int64))
     rows, edges = sum(map(len, found.features.values())), sum(map(len, found.edges.values()))
     counter.stage("building", rows + 4 * edges)  # each edge in both directions, in two passes
-    with ThreadPoolExecutor(threads) as pool:  # copying and sorting let go of the interpreter
+    with ThreadPoolExecutor(threads) as pool:  # copying and sorting release the interpreter lock
         work = [pool.submit(_write_edges, relation, found, output, counter) for relation in PUBLISHED]
         for kind, features in found.features.items():
             work.append(pool.submit(_copy, features, output / name_features(kind), dtype, counter))
@@ -91,8 +92,8 @@ def prepare(found: PublishedGraph, dtype: str, threads: int, output: Path, count
 
 
 def read_published(source: Path, *, real: bool) -> PublishedGraph:
-    """Raises HarnessError naming the file that is missing, cut off, or not what it should be. ``real``: the full set,
-    whose counts are known."""
+    """Read the graph. Raises HarnessError naming the file that is missing, truncated, or invalid. ``real``: the full
+    set, whose counts are known."""
     folder = source / PROCESSED if (source / PROCESSED).is_dir() else source
     names = [*(f"{kind}/{FEATURES_FILE}" for kind in KINDS), LABELS_FILE]
     edges = [FileRule(f"{relation.folder}/{EDGES_FILE}", kind="npy file", start=NPY) for relation in PUBLISHED]
@@ -147,7 +148,7 @@ def _copy(rows: np.ndarray, path: Path, dtype: str, counter: Counter) -> None:
 
 
 def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counter: Counter) -> None:
-    """Both of its directions."""
+    """Write both directions."""
     pairs = found.edges[relation]
     counts = len(found.features[relation.source]), len(found.features[relation.target])
     path = found.folder / relation.folder / EDGES_FILE
@@ -181,15 +182,15 @@ def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counte
 
 
 Edges = Iterator[tuple[np.ndarray, np.ndarray]]
-"""Sources and targets, a piece at a time."""
-AT_ONCE = 1 << 22  # edges of a piece
+"""Sources and targets, a part at a time."""
+AT_ONCE = 1 << 22  # edges per part
 
 
 def write_adjacency(
     read: Callable[[], Edges], nodes: int, output: Path, names: tuple[str, str], counter: Counter
 ) -> None:
-    """``read``: gives all edges anew. ``nodes``: how many targets there are. ``names``: of the bounds of each node's
-    edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
+    """Write an adjacency. ``read``: yields all edges, repeatedly. ``nodes``: number of targets. ``names``: of the
+    bounds of each node's edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
     indptr: NDArray[np.int64] = np.zeros(nodes + 1, np.int64)
     for _, targets in read():
         found, counts = np.unique(targets, return_counts=True)
@@ -197,7 +198,7 @@ def write_adjacency(
         counter.bump(len(targets))
     np.cumsum(indptr, out=indptr)
     np.save(output / names[0], indptr)
-    free = indptr[:-1]  # where the next source of each node goes
+    free = indptr[:-1]  # position of each node's next source
     indices = _create(output / names[1], int(indptr[-1]))
     for sources, targets in read():
         order = np.argsort(targets, kind="stable")
@@ -210,26 +211,26 @@ def write_adjacency(
 
 
 def _create(path: Path, count: int) -> np.memmap[tuple[int], np.dtype[np.int32]]:
-    """A file of no edges at all cannot be mapped: then it has one, which no node's bounds hold."""
+    """Create the file. One without edges cannot be mapped, so it gets one edge outside all nodes' bounds."""
     return npy.open_memmap(path, "w+", np.dtype(np.int32), (max(count, 1),))
 
 
-# A small graph of made-up papers, in the files of the full set.
+# A small graph of generated papers, in the files of the full set.
 #
-# Papers, authors and topics belong to communities whose features are alike and whose edges mostly stay inside: what a
-# paper is hardly depends on which neighbours are drawn, as in a real graph.
+# Papers, authors and topics belong to communities with similar features and mostly internal edges: a paper's class
+# hardly depends on the neighbours drawn, as in a real graph.
 
 _BARE = ("paper", "author")  # features without a header
 _COMMUNITY = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}
-_ASKED = 4  # papers for each that is asked for
-# Edges of a source, at most.
+_ASKED = 4  # papers per requested one
+# Maximum edges of a source.
 _EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
-_STRAY = 0.01  # of edges lead anywhere
-_NOISE = 0.1  # features in addition to what a community has in common
+_STRAY = 0.01  # share of edges with a random target
+_NOISE = 0.1  # features in addition to those shared by a community
 
 
 def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[np.int64]:
-    """Features, edges and random labels, below ``folder``. -> ``count`` papers that may be asked for."""
+    """Write features, edges and random labels below ``folder``; return ``count`` papers that may be requested."""
     communities = 1 + _ASKED * count // _COMMUNITY[SEEDS]
     nodes = {kind: each * communities for kind, each in _COMMUNITY.items()}
     common = rng.standard_normal((communities, FEATURES), np.float32)
@@ -251,7 +252,7 @@ def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[n
 def draw_edges(
     rng: np.random.Generator, relation: Relation, nodes: Mapping[str, int], communities: int
 ) -> NDArray[np.int64]:
-    """[edges, 2], in no order. Node n is of community n % communities."""
+    """Draw edges [edges, 2], unordered. Node n belongs to community n % communities."""
     degrees = rng.integers(int(relation == CITES), _EDGES[relation.name] + 1, nodes[relation.source])
     sources = np.repeat(np.arange(nodes[relation.source]), degrees)
     members = rng.integers(0, nodes[relation.target] // communities, len(sources))

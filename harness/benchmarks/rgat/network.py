@@ -1,8 +1,8 @@
 """R-GAT for torch.export: graph attention over each relation, summed by the kind of the targets, three times.
 
-Neighbours of a node come as a row of their places, so that softmax and sum go along it and nothing is scattered. What
-the projection of a relation is linear in is added up first and projected afterwards: that gives what the reference
-computes, which projects each neighbour, for a fraction of the work, since most nodes of a block are nobody's target.
+A node's neighbours are a row of positions, so softmax and sum run along the row without scattering. Values in which a
+relation's projection is linear are summed first and projected afterwards. The result equals the reference's, which
+projects each neighbour, but takes a fraction of the work, since most nodes of a block are not targets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
-_SLOPE = 0.2  # of the leaky ReLU of attention; between layers it is 0.01
+_SLOPE = 0.2  # slope of attention's leaky ReLU; between layers it is 0.01
 
 
 class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
@@ -54,9 +54,11 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         self.requires_grad_(False)
 
     def forward(self, block: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """``block``: as ``list_inputs`` names it: features [nodes, 1024] of each kind; the places of neighbours
-        [targets, at most the fan-out], -1 for none, of each relation; of each kind one number for each node that is
-        still computed in the second layer; "seeds" [samples], their places. -> "classes" [samples, classes], scores."""
+        """Compute the scores. ``block``: named as in ``list_inputs``: features [nodes, 1024] of each kind; positions of
+        neighbours [targets, at most the fan-out], -1 for none, of each relation; for each kind one number per node that
+        is still computed in the second layer; "seeds" [samples], their positions. Returns "classes" [samples, classes],
+        scores.
+        """
         hidden = {kind: block[kind] for kind in KINDS}
         targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
         hidden = self._compute_layer(0, hidden, {kind: _Head(count) for kind, count in targets.items()}, block)
@@ -72,7 +74,7 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         chosen: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
         block: dict[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
-        """``chosen``: of the kinds that are computed, which nodes. Each layer comes a hop nearer to the samples."""
+        """``chosen``: the nodes of each computed kind. Each layer is one hop closer to the samples."""
         found: dict[str, torch.Tensor] = {}
         for kind, choose in chosen.items():
             targets, total = choose(hidden[kind]), None
@@ -88,7 +90,7 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
     def _attend(
         self, layer: int, relation: Relation, sources: torch.Tensor, targets: torch.Tensor, neighbours: torch.Tensor
     ) -> torch.Tensor:
-        """[targets, heads * width]."""
+        """Return [targets, heads * width]."""
         projection, left, right, bias = (
             self._weight(part, layer, relation) for part in ("projection", "left", "right", "bias")
         )
@@ -109,7 +111,7 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The first nodes, which are reached first."""
+    """The first nodes, those reached first."""
 
     count: int
 
@@ -126,7 +128,7 @@ class _Rows:
 
 
 def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Inputs for tracing, in which no two axes are of one size that need not be."""
+    """Make inputs for tracing, in which only axes that must be equal have equal sizes."""
     block: dict[str, torch.Tensor] = {}
     for number, kind in enumerate(KINDS):
         block[kind] = torch.from_numpy(rng.standard_normal((100 + number, FEATURES), np.float32))
@@ -139,7 +141,7 @@ def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
 
 
 def write_program(weights: Weights, output: Path, counter: Counter) -> None:
-    """model.pt2, each of whose inputs has a length of its own; torch.export calls them by the argument and the key."""
+    """Write model.pt2, whose inputs each have their own length; torch.export names them by argument and key."""
     counter.stage("building", 1)
     block = make_block(np.random.default_rng(0))
     drawn = {relation.name for relation in RELATIONS}
@@ -150,22 +152,23 @@ def write_program(weights: Weights, output: Path, counter: Counter) -> None:
     counter.bump(1)
 
 
-# The weights of the reference's checkpoint, by the names that they have in it: those of DGL's graph attention.
+# The weights of the reference's checkpoint, by their names in it, those of DGL's graph attention.
 
 STATE = "model_state_dict"
-# The reference keeps the network in an object that names its layers once more, without this.
+# The reference stores the network in an object that names its layers a second time, without this prefix.
 PREFIXES = ("model.", "")
 _FIX = "bring the checkpoint of the reference again, as `reconcile fetch rgat` says"
 Weights = Mapping[str, torch.Tensor]
 
 
 def name_weight(layer: int, relation: str, part: str) -> str:
-    """``part``: fc.weight [heads * width, features], attn_l and attn_r [1, heads, width], bias [heads * width]."""
+    """Name a weight. ``part``: fc.weight [heads * width, features], attn_l and attn_r [1, heads, width], bias [heads *
+    width]."""
     return f"layers.{layer}.mods.{relation}.{part}"
 
 
 def list_shapes(heads: int, width: int, classes: int) -> dict[str, tuple[int, ...]]:
-    """List the shapes of every weight of a network with so many heads, of this width each."""
+    """List the shapes of all weights of a network with this number of heads and this width of each."""
     found: dict[str, tuple[int, ...]] = {}
     for layer in range(LAYERS):
         for relation in RELATIONS:
@@ -180,7 +183,8 @@ def list_shapes(heads: int, width: int, classes: int) -> dict[str, tuple[int, ..
 
 
 def read_checkpoint(path: Path) -> Weights:
-    """float32. Raises HarnessError naming the file, and the first weight that is missing or of another shape."""
+    """Read weights as float32. Raises HarnessError naming the file, and the first weight that is missing or
+    misshapen."""
     saved = load_saved(path, _FIX)
     state = saved.get(STATE) if isinstance(saved, dict) else None
     if not isinstance(state, dict):

@@ -1,4 +1,4 @@
-"""A small graph of made-up papers, and a checkpoint of a network as deep as the reference's that separates them: the
+"""A small graph of generated papers, and a checkpoint of a network with the reference's depth that separates them. The
 labels are its own answers in fp32."""
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     labels = np.fromfile(folder / LABELS_FILE, np.float32)
     labels[seeds] = _answer(weights, data, models, counter)
     labels.tofile(folder / LABELS_FILE)
-    # The reference keeps the network in an object that names its layers once more.
+    # The reference stores the network in an object that names its layers a second time.
     layers = {name: weight for name, weight in weights.items() if name.startswith("layers.")}
     state = {**{f"model.{name}": weight for name, weight in weights.items()}, **layers}
     torch.save({STATE: state}, models / CHECKPOINT)
 
 
 def draw_weights(rng: np.random.Generator, width: int) -> Weights:
-    """Their deviations keep the scale of values from layer to layer."""
+    """Draw weights whose deviations preserve the scale of values from layer to layer."""
     found = {}
     for name, shape in list_shapes(_HEADS, width, CLASSES).items():
         deviation = 0.05 if len(shape) == 1 else shape[-1] ** -0.5
@@ -47,7 +47,7 @@ def draw_weights(rng: np.random.Generator, width: int) -> Weights:
 
 
 def _answer(weights: Weights, data: Path, scratch: Path, counter: Counter) -> NDArray[np.int64]:
-    """The class of each paper that is asked for, from the files as any dataset's."""
+    """Return the class of each requested paper, from files read like any dataset's."""
     network = RelationalGraphAttention(weights)
     with tempfile.TemporaryDirectory(dir=scratch) as folder, torch.no_grad():
         published = read_published(data, real=False)

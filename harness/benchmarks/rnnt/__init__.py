@@ -1,8 +1,8 @@
-"""RNN-T on LibriSpeech dev-clean: what people say, letter by letter, by word error rate.
+"""RNN-T on LibriSpeech dev-clean: speech to text, letter by letter, by word error rate.
 
-The dataset is FLAC files as published, or the WAV files and the manifest that the reference makes of them. Utterances
-of at most 15 s are samples, in the order of the reference's manifest; their features are computed in a run. The model
-has three parts, each an engine.
+The dataset is the published FLAC files, or the reference's WAV files and manifest made from them. Utterances of at most
+15 s are samples, in the order of the reference's manifest; a run computes their features. The model has three parts,
+each with its own engine.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 MANIFEST = "dev-clean-wav.json"
-UTTERANCES = 2703  # of dev-clean, of any length
+UTTERANCES = 2703  # utterances of dev-clean, of any length
 LONGEST = 15.0  # seconds
 _DATASET_FIX = "`reconcile fetch rnnt` brings LibriSpeech dev-clean; nothing was prepared"
 
@@ -56,9 +56,10 @@ class Utterance(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin; transcripts.json.
+    """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts;
+    transcripts.json.
 
-    ``settings``: count (the first so many utterances), threads.
+    ``settings``: count (number of utterances, from the first), threads.
     """
     source = require_source(source, "LibriSpeech dev-clean")
     folder = source if (source / MANIFEST).is_file() else _find_folder(source)
@@ -90,13 +91,13 @@ def load_transcripts(dataset: Path) -> Sequence[str]:
 
 
 def _find_folder(source: Path) -> Path:
-    """dev-clean itself, or the folder that it is in."""
+    """Find dev-clean itself, or the folder that contains it."""
     return next((path for path in (source / "dev-clean", source / "LibriSpeech/dev-clean") if path.is_dir()), source)
 
 
 def list_utterances(folder: Path) -> list[Utterance]:
-    """List the utterances of the manifest where there is one, else of the published chapters; of a rehearsal those that
-    are there. Raises HarnessError naming what is missing or no transcript."""
+    """List the utterances of the manifest, if there is one, otherwise of the published chapters; for a rehearsal, the
+    available ones. Raises HarnessError naming the missing files or invalid transcripts."""
     if (folder / MANIFEST).is_file():
         return list(_read_manifest(folder / MANIFEST))
     chapters = read_list("rnnt", "chapters.txt")
@@ -133,7 +134,7 @@ def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:
 
 
 def _check_transcript(text: str, place: str) -> str:
-    """In small letters. LibriSpeech spells out numbers and has no signs but apostrophes."""
+    """Return it in lower case. LibriSpeech spells out numbers and has no punctuation but apostrophes."""
     found = " ".join(text.lower().split())
     unknown = sorted(set(found) - set(LETTERS))
     if unknown:
@@ -142,7 +143,7 @@ def _check_transcript(text: str, place: str) -> str:
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """wer and accuracy, percent, over the utterances that were answered."""
+    """Return wer and accuracy, in percent, over the answered utterances."""
     transcripts = load_transcripts(dataset)
     wrong = said = 0
     for index, data in zip(log.indices, log.data, strict=True):
@@ -167,7 +168,7 @@ _FIX = "name the reference's checkpoint (.pt) as model.path, or a folder with wh
 def build_model(
     source: Path | None, _settings: Mapping[str, Any], _inputs: Mapping[str, Path], output: Path, _counter: Counter
 ) -> None:
-    """encoder/model.onnx, prediction/model.onnx and joint/model.onnx. A checkpoint needs PyTorch to be read."""
+    """Write encoder/model.onnx, prediction/model.onnx and joint/model.onnx. Reading a checkpoint requires PyTorch."""
     if source is None:
         raise HarnessError("no model is declared", "input", _FIX)
     if source.is_dir():

@@ -1,4 +1,4 @@
-"""The reference's checkpoint: weights that PyTorch saved while it trained."""
+"""The reference's checkpoint: weights saved by PyTorch during training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from harness.benchmarks.rnnt.network import Weights
 from harness.benchmarks.saved_tensors import load_state
 
-_UNUSED = "audio_preprocessor."  # what features are computed with
+_UNUSED = "audio_preprocessor."  # parts that compute features
 _FIX = "`reconcile fetch rnnt` brings the reference's checkpoint"
 
 

@@ -2,8 +2,8 @@
 
 encoder: features [N, 64, 240], mask [N, 64, 1], hidden and cell [N, 5, 1024] -> encoded [N, 32, 1024], hidden_out,
 cell_out. prediction: letter int64 [N, 1], hidden and cell [N, 2, 320] -> predicted [N, 320], hidden_out, cell_out.
-joint: encoded [N, 1024], predicted [N, 320] -> logits [N, 29]. A network that is narrower keeps these shapes and leaves
-the rest of them zero.
+joint: encoded [N, 1024], predicted [N, 320] -> logits [N, 29]. A narrower network keeps these shapes, padded with
+zeros.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from harness.benchmarks.rnnt.transcribing import (
 MODEL = "model.onnx"
 PRE, POST = 2, 3  # layers of the encoder before and after frames are stacked
 Weights = Mapping[str, NDArray[np.float32]]
-"""By the names that the reference's checkpoint has, ``joint_net`` called ``joint.net``."""
+"""By the names in the reference's checkpoint, except that ``joint_net`` is ``joint.net``."""
 
 
 def write_parts(weights: Weights, output: Path) -> None:
-    """encoder/model.onnx, prediction/model.onnx and joint/model.onnx."""
+    """Write encoder/model.onnx, prediction/model.onnx and joint/model.onnx."""
     for part, write in {"encoder": _write_encoder, "prediction": _write_prediction, "joint": _write_joint}.items():
         (output / part).mkdir()
         net = NetworkBuilder(np.random.default_rng(1))
@@ -47,7 +47,7 @@ def _write_encoder(net: NetworkBuilder, weights: Weights) -> Tensors:
     states = _State(net, ENCODER_LAYERS, width, HIDDEN)
     x = net.node("Transpose", ["features"], perm=[1, 0, 2])  # frames first
     x = _recur(net, weights, "encoder.pre_rnn.lstm", x, range(PRE), states, first=0)
-    x = net.node("Mul", [net.node("Transpose", [x], perm=[1, 0, 2]), "mask"])  # what is past the end is zero
+    x = net.node("Mul", [net.node("Transpose", [x], perm=[1, 0, 2]), "mask"])  # values past the end are zero
     x = net.node("Reshape", [x, net.constant([0, CHUNK // STACKED, STACKED * width], "int64")])
     x = net.node("Transpose", [x], perm=[1, 0, 2])
     x = _recur(net, weights, "encoder.post_rnn.lstm", x, range(POST), states, first=PRE)
@@ -66,7 +66,7 @@ def _write_prediction(net: NetworkBuilder, weights: Weights) -> Tensors:
     embedded = weights["prediction.embed.weight"]
     width = embedded.shape[1]
     states = _State(net, PREDICTION_LAYERS, width, PREDICTED)
-    # At the start of a transcript there is no letter: zeros mean that.
+    # Before a transcript's first letter, the input is zeros.
     table = net.constant(np.concatenate([embedded, np.zeros((1, width), np.float32)]))
     x = net.node("Transpose", [net.node("Gather", [table, "letter"])], perm=[1, 0, 2])
     x = _recur(net, weights, "prediction.dec_rnn.lstm", x, range(PREDICTION_LAYERS), states, first=0)
@@ -93,7 +93,7 @@ def _write_joint(net: NetworkBuilder, weights: Weights) -> Tensors:
 
 
 class _State:
-    """hidden and cell [N, layers, whole] going in, of which ``width`` is used, and hidden_out and cell_out."""
+    """hidden and cell [N, layers, full width] as inputs, of which ``width`` is used; hidden_out and cell_out."""
 
     def __init__(self, net: NetworkBuilder, layers: int, width: int, whole: int) -> None:
         self._net, self._rest = net, whole - width
@@ -104,11 +104,11 @@ class _State:
         self._made: dict[str, list[str]] = {"hidden": [], "cell": []}
 
     def take(self, layer: int) -> list[str]:
-        """hidden and cell of a layer, each [1, N, width]."""
+        """Return hidden and cell of a layer, each [1, N, width]."""
         return [self._given[name][layer] for name in ("hidden", "cell")]
 
     def keep(self, hidden: str, cell: str) -> None:
-        """Keep the state of the next layer."""
+        """Store the state of the next layer."""
         self._made["hidden"].append(hidden)
         self._made["cell"].append(cell)
 
@@ -121,7 +121,7 @@ class _State:
 def _recur(
     net: NetworkBuilder, weights: Weights, name: str, x: str, layers: Sequence[int], states: _State, *, first: int
 ) -> str:
-    """LSTMs one behind the other over [frames, N, width]; ``first``: the number of the first of them in the state."""
+    """Chain LSTMs over [frames, N, width]; ``first``: number of the first of them in the state."""
     for layer in layers:
         given, kept = (_order_gates(weights[f"{name}.weight_{which}_l{layer}"]) for which in ("ih", "hh"))
         shifts = [_order_gates(weights[f"{name}.bias_{which}_l{layer}"]) for which in ("ih", "hh")]
@@ -130,18 +130,18 @@ def _recur(
             "LSTM", [x, *inputs, "", *states.take(first + layer)], 3, hidden_size=kept.shape[1]
         )
         states.keep(hidden, cell)
-        x = net.node("Squeeze", [out, net.constant([1], "int64")])  # of the one direction
+        x = net.node("Squeeze", [out, net.constant([1], "int64")])  # remove the axis of the only direction
     return x
 
 
 def _order_gates(weight: NDArray[np.float32]) -> NDArray[np.float32]:
-    """From PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
+    """Reorder from PyTorch's order (input, forget, cell, output) to ONNX's (input, output, forget, cell)."""
     i, f, g, o = np.split(weight, 4)
     return np.concatenate([i, o, f, g])
 
 
 def _narrow(net: NetworkBuilder, source: str, axis: int, width: int, whole: int) -> str:
-    """The first ``width`` values of an axis."""
+    """Keep the first ``width`` values of an axis."""
     if width == whole:
         return source
     bounds = [net.constant([value], "int64") for value in (0, width, axis)]
@@ -149,6 +149,6 @@ def _narrow(net: NetworkBuilder, source: str, axis: int, width: int, whole: int)
 
 
 def _widen(net: NetworkBuilder, source: str, axes: int, rest: int, output: str) -> None:
-    """Zeros behind the last axis."""
+    """Append zeros to the last axis."""
     pads = net.constant([0] * (2 * axes - 1) + [rest], "int64")
     net.node("Pad", [source, pads], output) if rest else net.node("Identity", [source], output)

@@ -1,6 +1,6 @@
-"""A small dev-clean of made-up sounds, and a network of the reference's signature that writes letters to them.
+"""A small dev-clean of generated sounds, and a network with the reference's signature that transcribes them.
 
-The transcripts are the network's own in fp32. It is narrower than the published one, but in its inputs and outputs.
+The transcripts are the network's own in fp32. It is narrower than the published one, except for its inputs and outputs.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def _name_file(data: Path, number: int) -> Path:
 def make_weights(
     rng: np.random.Generator, size: str, waveforms: Sequence[np.ndarray], scratch: Path
 ) -> dict[str, NDArray[np.float32]]:
-    """Such that most frames are blank, and what is written has words, of sounds like these."""
+    """Make weights that produce mostly blank frames, and words from sounds like these."""
     weights = draw_weights(rng, *_SIZES[size])
     _balance(weights, waveforms, scratch)
     return weights
 
 
 def draw_weights(rng: np.random.Generator, width: int, predicted: int, joint: int) -> dict[str, NDArray[np.float32]]:
-    """Their deviations keep the scale of values from layer to layer."""
+    """Draw weights whose deviations preserve the scale of values from layer to layer."""
     found: dict[str, NDArray[np.float32]] = {}
 
     def draw(name: str, shape: tuple[int, ...], deviation: float) -> None:
@@ -95,12 +95,12 @@ def draw_weights(rng: np.random.Generator, width: int, predicted: int, joint: in
 
 
 def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]) -> None:
-    """Let a letter be taken where one unit of the encoder changes its sign, so that frames are mostly blank: the
-    prediction network keeps a sign that changes with each letter, and the joint holds the two side by side."""
+    """Emit a letter when one unit of the encoder changes its sign, so that frames are mostly blank. The prediction
+    network keeps a sign that changes with each letter, and the joint compares the two."""
     for layer, (kind, unit) in enumerate((("hh", -_SURE), ("ih", _SURE))):
         name = "prediction.dec_rnn.lstm"
         hidden = len(weights[f"{name}.bias_ih_l{layer}"]) // 4
-        for gate, certain in enumerate((_SURE, -_SURE, 0, _SURE)):  # in, forget, cell, out
+        for gate, certain in enumerate((_SURE, -_SURE, 0, _SURE)):  # input, forget, cell, output
             row = gate * hidden
             for which in ("ih", "hh"):
                 weights[f"{name}.weight_{which}_l{layer}"][row] = 0
@@ -109,7 +109,7 @@ def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]
     weights["prediction.dec_rnn.lstm.bias_ih_l0"][2 * (len(weights["prediction.dec_rnn.lstm.bias_ih_l0"]) // 4)] = 0.5
     first, shift, last = (weights[f"joint.net.{name}"] for name in ("0.weight", "0.bias", "3.weight"))
     scale, middle = 1 / encoded[:, 0].std(), np.median(encoded[:, 0])
-    # |e + p| - |e - p| is above 0 where e and p have the same sign.
+    # |e + p| - |e - p| is above 0 if e and p have the same sign.
     for row, (sounds, kept) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
         first[row] = 0
         first[row, 0], first[row, encoded.shape[1]] = sounds * scale, kept
@@ -119,7 +119,7 @@ def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]
 
 
 def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
-    """Shift what the joint says, so that all letters are about as likely, and words are short."""
+    """Shift the joint's output so that all letters are about equally likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]
     shift[BLANK] = _CERTAIN  # nothing is written: all frames are used

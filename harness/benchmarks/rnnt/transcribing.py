@@ -1,7 +1,7 @@
-"""Greedy decoding of a transducer: at each frame letters are taken until blank is the likeliest.
+"""Greedy decoding of a transducer: at each frame, letters are emitted until blank is the likeliest.
 
-The encoder takes an utterance in chunks and hands its state on, so that utterances of all lengths share batches. The
-joint is asked for several frames ahead at once: its answer for a frame is valid until a letter is taken.
+The encoder processes an utterance in chunks and passes on its state, so that utterances of all lengths share batches.
+The joint computes several frames ahead at once: its answer for a frame is valid until a letter is emitted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LETTERS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LETTERS)
 START = BLANK  # of a transcript, for the prediction network
 CLASSES = len(LETTERS) + 1
-CHUNK, STACKED = 64, 2  # frames that the encoder takes at once, and of which it makes one
+CHUNK, STACKED = 64, 2  # frames per encoder call, and frames combined into one
 MOST_LETTERS = 30  # of a frame
 AHEAD = 8
 ENCODER_LAYERS, PREDICTION_LAYERS = 5, 2
@@ -45,7 +45,7 @@ RESPONSE_DTYPE = "int64"
 
 
 def loop(sample: Arrays) -> Steps:
-    """A waveform "samples" [n] -> int64 [letters]."""
+    """Map a waveform "samples" [n] to int64 [letters]."""
     features = compute_features(sample["samples"])
     encoded = yield from _encode(features)
     letters = yield from _decode(encoded)
@@ -53,7 +53,7 @@ def loop(sample: Arrays) -> Steps:
 
 
 def _encode(features: NDArray[np.float32]) -> Generator[Asked, Outputs, NDArray[np.float32]]:
-    """[frames, 240] -> [half as many, hidden]."""
+    """Map [frames, 240] to [half as many, hidden]."""
     hidden, cell = (np.zeros((1, ENCODER_LAYERS, HIDDEN), np.float32) for _ in range(2))
     found = []
     for start in range(0, len(features), CHUNK):
@@ -68,7 +68,7 @@ def _encode(features: NDArray[np.float32]) -> Generator[Asked, Outputs, NDArray[
 def _decode(encoded: NDArray[np.float32]) -> Generator[Asked, Outputs, list[int]]:
     hidden, cell = (np.zeros((1, PREDICTION_LAYERS, PREDICTED), np.float32) for _ in range(2))
     letters: list[int] = []
-    at = taken = 0  # frame, and letters taken there
+    at = taken = 0  # frame, and letters emitted there
     predicted = None
     while at < len(encoded):
         if predicted is None:
@@ -88,14 +88,14 @@ def _decode(encoded: NDArray[np.float32]) -> Generator[Asked, Outputs, list[int]
     return letters
 
 
-# Features of a waveform: log-mel energies of three neighbouring frames of 10 ms, normalised over the utterance, as
-# FilterbankFeatures of speech_recognition/rnnt in mlcommons/inference computes them.
+# Features of a waveform: log-mel energies of three neighbouring frames of 10 ms, normalised over the utterance,
+# computed like FilterbankFeatures of speech_recognition/rnnt in mlcommons/inference.
 
 MELS, SPLICED = 80, 3
 FEATURES = MELS * SPLICED
 _WINDOW, _HOP, _FFT = 320, 160, 512
 _PREEMPHASIS = np.float32(0.97)
-_DITHER = np.float32(1e-5**2)  # the reference adds what its dither amounts to in power
+_DITHER = np.float32(1e-5**2)  # the reference adds the power of its dither
 _SMALLEST, _LEAST_DEVIATION = np.float32(1e-20), np.float32(1e-5)
 
 
@@ -105,9 +105,9 @@ def count_frames(samples: int) -> int:
 
 
 def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[samples] in -1..1 -> [frames, 240]."""
+    """Map [samples] in -1..1 to [frames, 240]."""
     mels = np.log(_measure_power(waveform) @ weigh_mels(_FFT, MELS) + _SMALLEST)
-    # A frame joined with those that come after it; nothing comes after the last.
+    # A frame joined with the following ones; nothing follows the last.
     later = [np.concatenate([mels[n:], np.zeros((n, MELS), np.float32)]) for n in range(1, SPLICED)]
     spliced = np.concatenate([mels, *later], axis=1)[::SPLICED][: count_frames(len(waveform))]
     deviation = spliced.std(axis=0, ddof=1) + _LEAST_DEVIATION
@@ -116,7 +116,7 @@ def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[frames, 257]: frames are centred, the ends of the waveform mirrored."""
+    """Return [frames, 257]: frames are centred, and the ends of the waveform mirrored."""
     sharpened = np.append(waveform[:1], waveform[1:] - _PREEMPHASIS * waveform[:-1])
     padded = np.pad(sharpened, _FFT // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
@@ -127,7 +127,7 @@ def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _shape_window() -> NDArray[np.float32]:
-    """Hann's of 20 ms, in the middle of a transform's length."""
+    """Return Hann's window of 20 ms, in the middle of a transform's length."""
     window = np.zeros(_FFT, np.float32)
     start = (_FFT - _WINDOW) // 2
     window[start : start + _WINDOW] = np.hanning(_WINDOW)

@@ -1,6 +1,6 @@
 """SSD-ResNet34 on COCO 2017: the objects of 80 classes in an image, by mean average precision.
 
-Labels count COCO's categories from 1 on, so that the official script takes an accuracy log with --use-inv-map.
+Labels count COCO's categories from 1 on, so the official script reads an accuracy log with --use-inv-map.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, ma
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 from harness.benchmarks.detection.scoring import score_boxes
 
-# COCO 2017 as people have it on disk, and its images as the network takes them.
+# COCO 2017 in its usual layout on disk, and its images as the network expects them.
 #
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_coco_resnet34) of
 # mlcommons/inference bit for bit: resize to 1200 x 1200, red first, 0 to 1, then normalized channel by channel.
@@ -37,7 +37,7 @@ LAYOUT = coco.CocoLayout(
 
 
 def preprocess(path: Path) -> NDArray[np.float32]:
-    """An image file -> float32 [3, 1200, 1200]. Raises HarnessError."""
+    """Convert an image file to float32 [3, 1200, 1200]. Raises HarnessError."""
     scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
     normal: NDArray[np.float32] = (scaled / 255.0 - MEANS) / DEVIATIONS
     return normal.transpose(2, 0, 1)
@@ -46,7 +46,7 @@ def preprocess(path: Path) -> NDArray[np.float32]:
 build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "ssd_resnet34")
 
 
-MOST = 200  # objects of an image
+MOST = 200  # per image
 
 
 class SsdResnet34(TensorBenchmark):
@@ -58,7 +58,7 @@ class SsdResnet34(TensorBenchmark):
     score = staticmethod(partial(score_boxes, numbered=True))
 
     def respond(self, outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
-        """[n, 200, 6], boxes in parts of the image -> responses."""
+        """Convert [n, 200, 6], with boxes in fractions of the image, to responses."""
         return make_responses(outputs[0], indices, side=1)
 
 

@@ -1,4 +1,4 @@
-"""A small COCO of generated images, and a network of the reference's signature that finds objects in them."""
+"""A small COCO of generated images, and a network with the reference's signature that finds objects in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.benchmarks.sources import read_list
 from harness.benchmarks.ssd_resnet34 import LAYOUT, SIDE, preprocess
 from harness.contract import Counter
 
-_UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids that COCO gives no category
+_UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids to which COCO assigns no category
 DETECTOR = Detector(
     file="resnet34-ssd1200.onnx",
     input="image",

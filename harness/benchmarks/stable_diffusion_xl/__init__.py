@@ -1,6 +1,6 @@
-"""Stable Diffusion XL 1.0: images of the captions of COCO 2014, by CLIP score and FID.
+"""Stable Diffusion XL 1.0: images for the captions of COCO 2014, by CLIP score and FID.
 
-The two networks of the score take gigabytes: the official script scores, and here only what a rehearsal generated.
+The score's two networks take gigabytes, so the official script scores; here only a rehearsal's answers are scored.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class StableDiffusionXl(TensorBenchmark):
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> np.ndarray:
-        """Images uint8 [n, height, width, 3], red first -> their bytes, as the accuracy script reads them."""
+        """Convert images uint8 [n, height, width, 3], red first, to their bytes, as the accuracy script reads them."""
         return outputs[0].reshape(len(outputs[0]), -1)
 
     @staticmethod
     def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-        """A PNG of each, named by its sample, as the round wants some of them."""
+        """Write a PNG of each, named by its sample, since the round requires some of them."""
         for index, data in answers:
             (folder / f"{index}.png").write_bytes(encode_png(data))
 

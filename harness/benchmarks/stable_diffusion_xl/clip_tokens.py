@@ -1,7 +1,7 @@
-"""Captions as the two text encoders of the pipeline take them: 77 tokens of CLIP each.
+"""Captions for the pipeline's two text encoders: 77 CLIP tokens each.
 
-The vocabulary and the merges are the checkpoint's; how words are taken apart is CLIP's own. The reference asks
-transformers for the same.
+The vocabulary and the merges are the checkpoint's; words are split as in CLIP. The reference gets the same tokens from
+transformers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CaptionTokenizer:
     padding: int
 
     def encode(self, captions: Sequence[str]) -> NDArray[np.int64]:
-        """[captions, 77]: what is longer is cut off, what is shorter filled up."""
+        """Return [captions, 77]; longer captions are truncated, shorter ones padded."""
         rows = np.full((len(captions), LENGTH), self.padding, np.int64)
         for row, found in zip(rows, self.words.encode_batch(list(captions)), strict=True):
             kept = found.ids[: LENGTH - 2]
@@ -46,8 +46,7 @@ class CaptionTokenizer:
 
 
 def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
-    """Read the tokenizer of a folder of the checkpoint. Raises HarnessError that names the file which is missing or
-    broken."""
+    """Read the tokenizer in a checkpoint's folder. Raises HarnessError naming the file that is missing or broken."""
     vocabulary = read_json(folder / "vocab.json", fix)
     try:
         lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
@@ -62,7 +61,7 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
         model = BPE(vocabulary, merges, unk_token=END, end_of_word_suffix=_WORD_END)
     except HarnessError:
         raise
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise HarnessError(f"{folder} does not hold a tokenizer of CLIP: {error}", "input", fix) from error
     words = Tokenizer(model)
     words.normalizer = normalizers.Sequence(
@@ -84,7 +83,7 @@ def _read_merge(line: str) -> tuple[str, str]:
 
 
 def _read_padding(folder: Path, fix: str) -> str:
-    """The token that fills up: of the first encoder the end, of the second one the exclamation mark."""
+    """Return the padding token: the end token for the first encoder, the exclamation mark for the second."""
     found = read_json(folder / "special_tokens_map.json", fix).get("pad_token", END)
     return str(found["content"] if isinstance(found, dict) else found)
 
@@ -98,7 +97,7 @@ _PLACES = ("in a field", "on the beach", "near a table", "under an umbrella", "b
 
 
 def write_captions(path: Path, count: int, seed: int) -> list[str]:
-    """As the reference has them; one is longer than the text encoders read."""
+    """Write the captions in the reference's format; one is longer than the text encoders' input."""
     rng = np.random.default_rng(seed)
     path.parent.mkdir(parents=True)
     captions = [_compose(rng) for _ in range(count)]
@@ -118,7 +117,8 @@ def _compose(rng: np.random.Generator) -> str:
 
 
 def write_tokenizer(folder: Path, captions: Sequence[str], part: str) -> int:
-    """How many tokens there are. The second tokenizer fills up with the exclamation mark, CLIP's first token."""
+    """Write a tokenizer; return its number of tokens. The second tokenizer pads with the exclamation mark, CLIP's first
+    token."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     letters = ["!", *(letter for letter in alphabet if letter != "!")]
     merges = learn_merges(captions)

@@ -1,6 +1,6 @@
-"""The captions of COCO 2014 that the reference chose, with its latents, as people have them on disk.
+"""The reference's selection of captions from COCO 2014, with its latents, in their usual layout on disk.
 
-Every image begins with the same latents, and is drawn against the same words: samples share them.
+All images start from the same latents and have the same negative prompt, which samples share.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ CAPTIONS = ("captions/captions.tsv", "captions/captions_source.tsv", "captions_s
 LATENTS = tuple(f"{folder}latents.{kind}" for folder in ("latents/", "") for kind in ("npy", "pt"))
 COUNT = 5000
 SHAPE = (1, 4, 128, 128)
-LATENTS_SHA256 = "ea2c5d770d8921c79b43fade2dcecab9c95baae0500f5a2bc860ceb45faeccb1"  # of their bytes as float32
+LATENTS_SHA256 = "ea2c5d770d8921c79b43fade2dcecab9c95baae0500f5a2bc860ceb45faeccb1"  # of the latents' bytes as float32
 AGAINST = "normal quality, low quality, worst quality, low res, blurry, nsfw, nude"
 TOKENIZERS = {"input_ids": "tokenizer", "input_ids_2": "tokenizer_2"}
-REFERENCES = "references.npz"  # of a rehearsal: what its images are compared with
+REFERENCES = "references.npz"  # of a rehearsal: references for its images
 _CHECKPOINTS = ("stable_diffusion_fp16", "stable_diffusion_fp32", "SDXL/official_pytorch/fp16/stable_diffusion_fp16")
 _FIX = "`reconcile fetch stable-diffusion-xl` says where it comes from and where it belongs; nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """input_ids.npy and input_ids_2.npy int64 [captions, 77], latents.npy float32, negative.npz, and of a rehearsal
-    what its score is made from.
+    """Write input_ids.npy and input_ids_2.npy int64 [captions, 77], latents.npy float32, negative.npz, and for a
+    rehearsal the data of its score.
 
-    ``settings``: count (the first so many captions).
+    ``settings``: count (number of captions, from the first).
     """
     folder = require_source(source, CAPTIONS[0])
     generated = is_rehearsal(folder)
@@ -65,12 +65,12 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
 
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
-    """ "latents" [1, channels, height, width], and the tokens of the words that images are drawn against."""
+    """Load "latents" [1, channels, height, width], and the tokens of the negative prompt."""
     return pipeline_samples.load_shared(dataset, tuple(TOKENIZERS))
 
 
 def find_tokenizer(folder: Path, part: str) -> Path:
-    """Find the tokenizer in the folder of the captions, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the captions, otherwise in a checkpoint of the scratch space."""
     checkpoints = [folder / "../../models" / name for name in _CHECKPOINTS]
     places = [folder, *(path for base in checkpoints for path in (base / "checkpoint_pipe", base))]
     found = next((place / part for place in places if (place / part / "vocab.json").is_file()), None)
@@ -81,7 +81,7 @@ def find_tokenizer(folder: Path, part: str) -> Path:
 
 
 def read_captions(path: Path) -> list[str]:
-    """In the order of the samples. Raises HarnessError naming the row that has none."""
+    """Read captions in sample order. Raises HarnessError naming the row without one."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = [row.get("caption") for row in csv.DictReader(stream, delimiter="\t")]
@@ -107,7 +107,7 @@ def read_latents(path: Path) -> NDArray[np.float32]:
 
 
 def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
-    """A result begins with the reference's own."""
+    """Check that the latents are the reference's own, as a result requires."""
     if latents.shape != SHAPE:
         raise HarnessError(f"{folder} has latents {list(latents.shape)}, not {list(SHAPE)}", "input", _FIX)
     digest = hashlib.sha256(latents.tobytes()).hexdigest()

@@ -1,7 +1,7 @@
-"""Captions and latents in the reference's layout, and a pipeline of Stable Diffusion XL in diffusers' own format.
+"""Captions and latents in the reference's layout, and a Stable Diffusion XL pipeline in diffusers' own format.
 
-Its networks have the parts of the published ones: two text encoders of CLIP, a network that gets time, sizes and the
-whole text, and a decoder. Their weights are drawn, and images are compared with what the library itself makes of each
+Its networks have the parts of the published ones: two CLIP text encoders, a network with time, sizes and the entire
+text as inputs, and a decoder. Their weights are drawn, and images are compared with the library's own output for each
 caption in fp32.
 """
 
@@ -70,7 +70,7 @@ def draw_pipeline(shape: PipelineShape, data: Path, vocabulary: int) -> Any:
 
 
 def paint_caption(pipe: Any, caption: str, latents: torch.Tensor, steps: int) -> np.ndarray:
-    """uint8 [side, side, 3], by everything that the library does of itself, tokens included."""
+    """Return uint8 [side, side, 3], computed completely by the library, including tokens."""
     with torch.no_grad():
         made = pipe(
             prompt=caption,
@@ -85,14 +85,14 @@ def paint_caption(pipe: Any, caption: str, latents: torch.Tensor, steps: int) ->
 
 
 Config = Mapping[str, Any]
-_TIME = 6  # sizes that the network gets as numbers: the picture's, what was cut off, the one that is wanted
+_TIME = 6  # numeric size inputs of the network: the picture's, the crop offset, the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineShape:
-    """``side``: of a picture, in pixels. ``encoders``: of the two text encoders, width, layers, heads, inner width and
-    activation. ``channels``, ``layers``, ``depths``, ``heads``: of the network's three levels; ``time``: how long the
-    code of a size is. ``decoded``: channels of the decoder."""
+    """``side``: of a picture, in pixels. ``encoders``: width, layers, heads, inner width and activation of the two text
+    encoders. ``channels``, ``layers``, ``depths``, ``heads``: of the network's three levels; ``time``: length of a
+    size's encoding. ``decoded``: channels of the decoder."""
 
     side: int
     encoders: tuple[tuple[int, int, int, int, str], ...]
@@ -107,7 +107,7 @@ class PipelineShape:
     decoded_groups: int
 
     def describe_encoders(self, vocabulary: int) -> list[dict[str, Any]]:
-        """``vocabulary``: tokens, of which the last two mark the ends."""
+        """Describe the text encoders. ``vocabulary``: number of tokens, of which the last two mark the ends."""
         projection = self.encoders[-1][0]
         return [
             {

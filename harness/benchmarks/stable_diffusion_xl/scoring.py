@@ -1,8 +1,8 @@
 """Scores of images: by the official script, and for a rehearsal by simple substitutes.
 
-CLIP and Inception take gigabytes and say nothing about generated captions. In a rehearsal the colours of a coarse grid
-replace what those networks see; the formulas are the script's. Statistics are made such that a rehearsal's own images
-score what the reference model does, so that the bars of the round apply to them.
+CLIP and Inception take gigabytes and are meaningless for generated captions. In a rehearsal the colours of a coarse
+grid replace those networks' features; the formulas are the script's. Statistics are chosen so that a rehearsal's own
+images get the reference model's score, so the round's accuracy limits apply to them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.stable_diffusion_xl.coco2014 import REFERENCES
 from harness.errors import HarnessError
 
-CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # of the reference model, between the bars of every round
+CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # of the reference model, within the limits of every round
 _CELLS = 4  # of the grid, on each side
 _NEAR = 2  # of 255: rounding on another machine
 
@@ -29,7 +29,8 @@ Features = NDArray[np.float64]
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """FID_SCORE and CLIP_SCORE of a rehearsal. Raises HarnessError for real captions: the official script scores."""
+    """Return a rehearsal's FID_SCORE and CLIP_SCORE. Raises HarnessError for real captions: the official script
+    scores."""
     if not (dataset / REFERENCES).is_file():
         raise HarnessError(
             "images are scored with the networks of CLIP and Inception, by the official script",
@@ -68,7 +69,7 @@ def see_colours(picture: NDArray[np.uint8]) -> Features:
 
 
 def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
-    """Make references for images [n, side, side, 3] whose score is to be the reference model's."""
+    """Make references that give images [n, side, side, 3] the reference model's score."""
     features = np.stack([see_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
@@ -76,7 +77,7 @@ def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
 
 
 def compute_likeness(features: Features, own: Features) -> float:
-    """The cosine, none below 0, on average; on the scale of the reference model."""
+    """Return the mean cosine, at least 0 each, on the reference model's scale."""
     lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(own, axis=1)
     cosines = (features * own).sum(axis=1) / np.maximum(lengths, 1e-9)
     return float(CLIP_SCORE * np.maximum(cosines, 0).mean())
@@ -94,16 +95,16 @@ def compute_covariance(features: Features) -> Features:
     return np.atleast_2d(np.cov(features, rowvar=False))
 
 
-# Answers as pictures: square, three bytes a pixel, red first.
+# Answers as pictures: square, three bytes per pixel, red first.
 
-SIDE = 1024  # pixels, of what the accuracy script reads
+SIDE = 1024  # pixels that the accuracy script reads
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_FORMAT = (8, 2, 0, 0, 0)  # bits of a colour, red green and blue; nothing special
+_FORMAT = (8, 2, 0, 0, 0)  # bits per colour; red, green and blue; no special modes
 _UNFILTERED = 0
 
 
 def read_picture(data: bytes) -> NDArray[np.uint8]:
-    """Bytes of an answer -> [side, side, 3]. Raises HarnessError where they are not a square picture."""
+    """Convert an answer's bytes to [side, side, 3]. Raises HarnessError if they are not a square picture."""
     side = math.isqrt(len(data) // 3)
     if not side or side * side * 3 != len(data):
         problem = f"an answer has {len(data)} bytes, which are not a square picture of red, green and blue"
@@ -112,10 +113,10 @@ def read_picture(data: bytes) -> NDArray[np.uint8]:
 
 
 def encode_png(data: bytes) -> bytes:
-    """A PNG file of an answer."""
+    """Encode an answer as a PNG file."""
     picture = read_picture(data)
     height, width, _ = picture.shape
-    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each behind the filter's number
+    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each row after its filter's number
     rows[:, 0] = _UNFILTERED
     rows[:, 1:] = picture.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, *_FORMAT)

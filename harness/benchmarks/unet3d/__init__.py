@@ -1,4 +1,4 @@
-"""3D-UNet on KiTS19: where kidneys and tumours are in volumes of different sizes, by mean DICE."""
+"""3D-UNet on KiTS19: segmentation of kidneys and tumours in volumes of different sizes, by mean DICE."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SMOOTH = 1e-6
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """mean, kidney and tumor, 0 to 1, over the volumes that were answered."""
+    """Return mean, kidney and tumor, 0 to 1, over the answered volumes."""
     labels = load_labels(dataset)
     found = np.array([_compare(data, labels[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
     kidney, tumor = found.mean(axis=0)
@@ -37,7 +37,7 @@ def _compare(data: bytes, label: np.ndarray) -> np.ndarray:
 
 
 def compute_dice(answer: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Compute DICE for each class but the background: twice what both hold, over the sum of what each holds."""
+    """Compute DICE for each class but the background: twice the intersection, divided by the sum of both sizes."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + label.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES).astype(np.float64)
     both, ours, theirs = np.diag(table)[1:], table.sum(axis=1)[1:], table.sum(axis=0)[1:]

@@ -1,7 +1,7 @@
-"""KiTS19 as people have it on disk, and as the reference's network takes it.
+"""KiTS19 in its usual layout on disk, and as the reference's network expects it.
 
-Volumes get one spacing, one range of intensities, and sides that a window can slide over, as vision/medical_imaging/
-3d-unet-kits19/preprocess.py of mlcommons/inference makes them.
+Volumes get one spacing, one range of intensities, and sides that suit a sliding window, as in vision/medical_imaging/
+3d-unet-kits19/preprocess.py of mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ DTYPES = ("float32", "float16")
 IMAGE, LABELS = "imaging.nii.gz", "segmentation.nii.gz"
 CASES = "cases.json"
 _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
-_THREADS = 4  # a case takes about two gigabytes while it is prepared
-_OF_EACH = 4  # windows of a case of the calibration list
+_THREADS = 4  # preparing a case takes about two gigabytes
+_OF_EACH = 4  # windows per case of the calibration list
 _GZIP = b"\x1f\x8b"
 _FIX = "bring the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json; calibration.npy
-    [n, 1, 128, 128, 128].
+    """Write volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json;
+    calibration.npy [n, 1, 128, 128, 128].
 
-    ``settings``: dtype ("float32" or "float16"), count (the first so many cases), threads.
+    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "KiTS19's cases")
@@ -76,7 +76,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         return np.stack([image[:, z, y, x] for z, y, x in chosen]).astype(dtype)
 
     threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
-    with ThreadPoolExecutor(threads) as pool:  # reading and resampling let go of the interpreter
+    with ThreadPoolExecutor(threads) as pool:  # reading and resampling release the interpreter lock
         list(pool.map(prepare, cases))
         if calibration:
             np.save(output / "calibration.npy", np.concatenate(list(pool.map(cut, calibration))))
@@ -92,7 +92,7 @@ def load_labels(dataset: Path) -> Sequence[np.ndarray]:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Windows of the cases of the official list (calibration/KiTS of mlcommons/inference) that were on disk."""
+    """Load windows of the available cases in the official list (calibration/KiTS of mlcommons/inference)."""
     path = dataset / "calibration.npy"
     return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
@@ -103,7 +103,7 @@ def _load(dataset: Path, folder: str) -> list[np.ndarray]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """List the cases of the benchmark, in its order; of a rehearsal those that are there."""
+    """List the cases of the benchmark in its order; for a rehearsal, the available ones."""
     listed = read_list("unet3d", "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / name).is_dir()]
@@ -115,7 +115,8 @@ def _find_folder(source: Path, name: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
+    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
+    gzip."""
     folders = dict.fromkeys(_find_folder(source, name) for name in names)
     paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
     volumes = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
@@ -126,12 +127,12 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
 
 
 def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Volume and labels [1, depth, height, width] with sides of at least 128, multiples of 64."""
+    """Return volume and labels [1, depth, height, width], with sides of at least 128 that are multiples of 64."""
     image, labels = _resample(folder)
     image = (np.clip(image, LOWEST, HIGHEST) - MEAN) / DEVIATION
     short = [(0, 0), *(_halve(max(0, SIDE - size)) for size in image.shape[1:])]
     image, labels = np.pad(image, short, mode="edge"), np.pad(labels, short, mode="edge")
-    # An excess over a multiple of the stride of less than half of it is cut away, else filled up to the next.
+    # An excess over a multiple of the stride of less than half of it is cut off, otherwise padded to the next.
     over = [size % STRIDE if size % STRIDE < STRIDE // 2 else 0 for size in image.shape[1:]]
     inner = (
         slice(None),
@@ -149,8 +150,8 @@ def _halve(count: int) -> tuple[int, int]:
 
 
 def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """To the one spacing: values between places linearly, classes of the nearest."""
-    from scipy.ndimage import zoom  # slow to load, and a run reads volumes that are prepared already
+    """Resample to the common spacing: linear interpolation for values, the nearest class for labels."""
+    from scipy.ndimage import zoom  # slow to load, and a run reads prepared volumes
 
     with open_volume(folder / IMAGE, _FIX) as image:
         spacing = image.header["pixdim"][1:4].tolist()
@@ -174,7 +175,7 @@ def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def _read_classes(path: Path) -> NDArray[np.uint8]:
     with open_volume(path, _FIX) as labels:
         found = labels.get_fdata(caching="unchanged")
-    with np.errstate(invalid="ignore"):  # what is no number is reported below
+    with np.errstate(invalid="ignore"):  # NaN is reported below
         classes: NDArray[np.uint8] = found.astype(np.uint8)
     if not ((classes == found) & (classes < CLASSES)).all():
         raise HarnessError(f"{path} has labels other than 0 to {CLASSES - 1}", "input", _FIX)

@@ -1,7 +1,7 @@
-"""A small KiTS19 of generated volumes, and a network of the reference's signature that finds classes in them.
+"""A small KiTS19 of generated volumes, and a network with the reference's signature that finds classes in them.
 
-Labels are the network's own fp32 answers, put where resampling reads them: volumes are finer than the benchmark's
-spacing, so that each place of an answer has one of its own in the labels.
+Labels are the network's own fp32 answers, written to the positions that resampling reads: volumes are finer than the
+benchmark's spacing, so each position of an answer has its own position in the labels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
 from harness.contract import Counter
 
 MODEL = "3dUNetKiTS19.onnx"
-_SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # as they are prepared
+_SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # of prepared volumes
 _FINER = (1.25, 1.125, 1.125)  # of the volumes on disk
 _WIDTHS = {"small": (), "full": (32, 64, 128, 256, 320)}
 _WINDOW: Tensors = {"input": ("float32", ["N", 1, SIDE, SIDE, SIDE])}
@@ -48,7 +48,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def draw_volume(rng: np.random.Generator, prepared: tuple[int, ...]) -> NDArray[np.int16]:
-    """Smooth intensities in Hounsfield units, so fine that ``prepared`` is its shape in the benchmark's spacing."""
+    """Draw smooth intensities in Hounsfield units, so fine that their shape in the benchmark's spacing is
+    ``prepared``."""
     coarse = rng.normal(100, 120, (8, 8, 8))
     shape = [round(side * finer) for side, finer in zip(prepared, _FINER, strict=True)]
     smooth = zoom(coarse, [side / 8 for side in shape], order=1)
@@ -69,7 +70,7 @@ def _answer(session: NetworkSession, volume: NDArray[np.float32]) -> NDArray[np.
 
 
 def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Labels of this shape that are ``answer`` once they are resampled: each place is put where that reads it."""
+    """Make labels of this shape that resample to ``answer``: each value is written to the position that is read."""
     read = [
         zoom(np.arange(side), there / side, order=0, mode="constant", grid_mode=False)
         for side, there in zip(shape, answer.shape[1:], strict=True)
@@ -80,8 +81,8 @@ def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uin
 
 
 def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float32], widths: tuple[int, ...]) -> None:
-    """input float32 [N, 1, 128, 128, 128] -> output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
-    about as many places of ``window``."""
+    """Map input float32 [N, 1, 128, 128, 128] to output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
+    about the same number of positions of ``window``."""
     net = NetworkBuilder(rng)
     top = write_unet(net, widths, 1, CLASSES) if widths else _write_blocks(net)
     shape: list[int | str] = ["N", CLASSES, SIDE, SIDE, SIDE]
@@ -94,7 +95,7 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
 
 
 def _write_blocks(net: NetworkBuilder) -> str:
-    """Write the pattern of blocks of 8 x 8 x 8, and the intensity of each place itself."""
+    """Write the pattern of blocks of 8 x 8 x 8, and the intensity of each position."""
     kernel, shift = net.weight((8, 1, 8, 8, 8), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=[8] * 3, strides=[8] * 3)])
     up = net.weight((8, CLASSES, 8, 8, 8), 0.3)
@@ -105,7 +106,7 @@ def _write_blocks(net: NetworkBuilder) -> str:
 
 
 def write_unet(net: NetworkBuilder, widths: tuple[int, ...], images: int, classes: int) -> str:
-    """Two convolutions a level on the way down and up, halving and doubling between."""
+    """Write two convolutions per level on the way down and up, halving and doubling between levels."""
     top, channels, levels = "input", images, []
     for depth, width in enumerate(widths):
         top = net.convolution(top, channels, width, 3, 2 if depth else 1, axes=3)

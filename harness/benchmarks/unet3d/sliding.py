@@ -1,4 +1,4 @@
-"""A window of 128 x 128 x 128 that slides over a volume by half its side, and what its answers make together."""
+"""A window of 128 x 128 x 128 that slides over a volume by half its side, and the combination of its answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ STRIDE = 64
 CLASSES = 3  # neither, kidney, tumour
 OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
 RESPONSE_DTYPE = "uint8"
-# Volumes under way: each keeps a sum of all classes, hundreds of megabytes, and adds to it while others do.
+# Volumes in progress: each has a sum of all classes, hundreds of megabytes, to which it adds while others do the same.
 AT_ONCE = STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 4))
-_ASKED = 8  # windows that a volume asks for at once
+_ASKED = 8  # windows that a volume requests at once
 
 
 def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
@@ -32,8 +32,8 @@ def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
 
 @cache
 def weigh_window() -> NDArray[np.float32]:
-    """How much each place of a window counts: the cube root of a Gaussian around its middle with a deviation of an
-    eighth of its side, at most 1."""
+    """Return the weight of each position in a window: the cube root of a Gaussian around its middle, with a deviation
+    of an eighth of its side, at most 1."""
     deviation = 0.125 * SIDE
     place = np.arange(SIDE) - (SIDE - 1.0) / 2
     line = np.exp(-(place**2) / (2 * deviation * deviation))
@@ -43,7 +43,7 @@ def weigh_window() -> NDArray[np.float32]:
 
 
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.uint8]]:
-    """A volume "input" [1, depth, height, width] -> uint8 of the same shape: the class of each place."""
+    """Map a volume "input" [1, depth, height, width] to uint8 of the same shape: the class of each position."""
     volume = sample["input"]
     weights = weigh_window()
     shape = volume.shape[1:]
@@ -54,7 +54,7 @@ def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.uint8]]:
         (found,) = yield {"input": np.stack([volume[:, z, y, x] for z, y, x in some])}
         for (z, y, x), scores in zip(some, found, strict=True):
             weighted = scores.astype(np.float32, copy=False)
-            weighted *= weights  # in place: the outputs are this loop's own
+            weighted *= weights  # in place: only this loop uses the outputs
             sums[:, z, y, x] += weighted
             norm[z, y, x] += weights
     sums /= norm

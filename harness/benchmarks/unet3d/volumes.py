@@ -1,4 +1,4 @@
-"""NIfTI volumes as they are packed on disk, read to the checksum at their end."""
+"""Compressed NIfTI volumes on disk, read to the checksum at their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
 
 
 class _Header(NamedTuple):
-    """``begins``: where the values do, in bytes."""
+    """``begins``: offset of the values, in bytes."""
 
     sides: tuple[int, ...]
     bits: int
@@ -27,27 +27,27 @@ class _Header(NamedTuple):
 
 @contextmanager
 def open_volume(path: Path, fix: str) -> Iterator[Any]:
-    """The library's image, whose values are to be read inside. Raises HarnessError where they cannot be, or are not
-    those that were packed: the library stops before the checksum, and a damaged byte would go unseen."""
-    import nibabel  # slow to load, and a run reads volumes that are prepared already
+    """Open the library's image, whose values must be read within this context. Raises HarnessError if they cannot be
+    read or fail the checksum: the library stops before the checksum, so a damaged byte would go unnoticed."""
+    import nibabel  # slow to load, and a run reads prepared volumes
 
     try:
         with gzip.open(path) as stream:
             yield nibabel.Nifti1Image.from_stream(stream)
             while stream.read(1 << 20):
                 pass
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
 
 
 def read_sides(path: Path) -> tuple[int, ...]:
-    """As the header has them; nothing where it cannot be read."""
+    """Return the sides from the header; nothing if it cannot be read."""
     header = _read_header(path)
     return header.sides if header else ()
 
 
 def is_whole(path: Path) -> bool:
-    """True where the last bytes, which give the size of what was packed, agree with the header of the volume."""
+    """Return True if the last bytes, the uncompressed size, agree with the volume's header."""
     header = _read_header(path)
     if header is None:
         return False

@@ -1,7 +1,7 @@
-"""3D-UNet on BraTS 2019: which places of a brain belong to a tumour, by mean DICE, as rounds up to v1.1 had it.
+"""3D-UNet on BraTS 2019: segmentation of brain tumours, by mean DICE, as in rounds up to v1.1.
 
-A response holds the scores of all classes at each place, 64 MB of a volume, as the reference sends them: the official
-script takes an accuracy log as it is (its default is --output_dtype float16).
+A response contains the scores of all classes at each position, 64 MB per volume, as in the reference: the official
+script reads the accuracy log unchanged (its default is --output_dtype float16).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from harness.benchmarks.unet3d_brats.brats19 import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# The mean DICE of whole tumour, tumour core and enhancing tumour, in the line that the official script prints.
+# The mean DICE of whole tumour, tumour core and enhancing tumour, in the format that the official script prints.
 
 _PRINTED = 4  # decimals of a region's mean
 REGIONS = {"whole tumor": (1, 2, 3), "tumor core": (2, 3), "enhancing tumor": (3,)}
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """mean and each region, 0 to 1. A case without a region, where none was found, counts in no mean of it.
+    """Return mean and each region, 0 to 1. A case without a region, in which none was found, is excluded from its mean.
 
-    The official script reads the regions from a table of four decimals, so that the mean is that of the rounded ones.
+    The official script reads the regions from a table with four decimals, so the mean is that of the rounded values.
     """
     cases = load_cases(dataset)
     found = np.array([_compare(data, dataset, cases[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
@@ -64,14 +64,14 @@ def _compare(data: bytes, dataset: Path, case: Case) -> NDArray[np.float64]:
 
 
 def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]:
-    """The likeliest class of each place that was kept of a case; of equal ones the first."""
+    """Choose the likeliest class of each position in the kept part of a case; ties go to the first."""
     kept = scores.reshape(CLASSES, *SHAPE)[(slice(None), *case.within)]
     classes: NDArray[np.uint8] = kept.argmax(axis=0).astype(np.uint8)
     return classes
 
 
 def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Compute DICE for each region; nan where neither has any of it."""
+    """Compute DICE for each region; nan if neither contains it."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + labels.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES)
     dice = []
@@ -90,7 +90,7 @@ OUTPUT = "output"
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """model.onnx of an ONNX file, of whose outputs only the benchmark's is kept: the others are never read."""
+    """Write model.onnx from an ONNX file, keeping only the benchmark's output: the others are never read."""
     copy_model(source, settings, inputs, output, counter)
     path = output / "model.onnx"
     if not path.is_file():
@@ -112,7 +112,7 @@ class Unet3dBrats(TensorBenchmark):
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> NDArray[np.float16]:
-        """Scores float [n, 4, 224, 224, 160] -> as float16."""
+        """Convert scores float [n, 4, 224, 224, 160] to float16."""
         return np.asarray(outputs[0], np.float16)
 
 

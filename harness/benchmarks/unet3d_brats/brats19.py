@@ -1,8 +1,8 @@
-"""BraTS 2019 as people have it on disk, and as the reference's network takes it.
+"""BraTS 2019 in its usual layout on disk, and as the reference's network expects it.
 
-Volumes are cropped to where any of the four images is not zero, each image is normalized within the brain, and zeros
-fill the volume up to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference (v1.0) makes them
-with nnU-Net. Axes are depth, height, width.
+Volumes are cropped to the region in which any of the four images is not zero, each image is normalized within the
+brain, and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference
+(v1.0) does with nnU-Net. Axes are depth, height, width.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ SHAPE = (224, 224, 160)
 IMAGES = ("t1", "t1ce", "t2", "flair")
 LABELS = "seg"
 CLASSES = 4  # none, edema, the core without enhancing tumour, enhancing tumour
-ON_DISK = {2: 1, 1: 2, 4: 3}  # labels as they are published -> classes
+ON_DISK = {2: 1, 1: 2, 4: 3}  # published labels -> classes
 DTYPES = ("float32", "float16")
 CASES = "cases.json"
 _FOLDER = "unet3d_brats"
-_THREADS = 4  # a case takes about a gigabyte while it is prepared
+_THREADS = 4  # preparing a case takes about a gigabyte
 _GZIP = b"\x1f\x8b"
 _FIX = "unpack MICCAI_BraTS_2019_Data_Training again; nothing was prepared"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``begin``, ``size``: of the part of the whole volume that was kept."""
+    """``begin``, ``size``: of the kept part of the complete volume."""
 
     name: str
     begin: tuple[int, ...]
@@ -57,21 +57,21 @@ class Case:
 
     @property
     def within(self) -> tuple[slice, ...]:
-        """Place of the kept part in the volume that the network takes."""
+        """Position of the kept part in the network's input."""
         starts = [(whole - size) // 2 for whole, size in zip(SHAPE, self.size, strict=True)]
         return tuple(slice(start, start + size) for start, size in zip(starts, self.size, strict=True))
 
     @property
     def without(self) -> tuple[slice, ...]:
-        """Place of the kept part in the volume on disk."""
+        """Position of the kept part in the volume on disk."""
         return tuple(slice(start, start + size) for start, size in zip(self.begin, self.size, strict=True))
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """samples.npy float [n, 4, 224, 224, 160], labels/CASE.npy uint8 [depth, height, width], cases.json;
+    """Write samples.npy float [n, 4, 224, 224, 160], labels/CASE.npy uint8 [depth, height, width], cases.json;
     calibration.npy like samples.npy.
 
-    ``settings``: dtype ("float32" or "float16"), count (the first so many cases), threads.
+    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
     """
     dtype = choose_dtype(settings, DTYPES)
     source = require_source(source, "BraTS 2019's cases")
@@ -94,7 +94,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         return prepare(target, number, name)
 
     threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
-    with ThreadPoolExecutor(threads) as pool:  # reading lets go of the interpreter
+    with ThreadPoolExecutor(threads) as pool:  # reading releases the interpreter lock
         samples = _open(output / "samples.npy", len(names), dtype)
         cases = list(pool.map(lambda item: prepare_both(samples, *item), enumerate(names)))
         samples.flush()
@@ -111,7 +111,7 @@ def _open(path: Path, count: int, dtype: str) -> np.memmap:
 
 
 def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """The cases of the official list (calibration/BraTS of mlcommons/inference) that were on disk."""
+    """Load the available cases of the official list (calibration/BraTS of mlcommons/inference)."""
     path = dataset / "calibration.npy"
     return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
@@ -127,7 +127,7 @@ def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """List the cases of the benchmark, in its order; of a rehearsal those that are there."""
+    """List the cases of the benchmark in its order; for a rehearsal, the available ones."""
     listed = read_list(_FOLDER, "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / find_folder(name)).is_dir()]
@@ -135,7 +135,7 @@ def list_cases(source: Path) -> list[str]:
 
 
 def find_folder(name: str) -> str:
-    """The official lists write HGG__CASE of what is on disk as HGG/CASE."""
+    """Find the folder; the official lists write HGG__CASE for HGG/CASE on disk."""
     return name.replace("__", "/", 1)
 
 
@@ -145,7 +145,8 @@ def find_file(name: str, part: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Raises HarnessError naming the first few files that are missing, empty, not gzip or cut off."""
+    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
+    gzip."""
     paths = [find_file(name, part) for name in dict.fromkeys(names) for part in (*IMAGES, LABELS)]
     volumes = [f"{glob.escape(find_folder(name))}/*.nii.gz" for name in dict.fromkeys(names)]
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
@@ -157,7 +158,7 @@ def check_cases(source: Path, names: Sequence[str]) -> None:
 
 
 def _check_sides(source: Path, name: str) -> None:
-    """A place is the same in all volumes of a case."""
+    """Check that all volumes of a case have the same shape."""
     sides = {part: read_sides(source / find_file(name, part)) for part in (*IMAGES, LABELS)}
     if len(set(sides.values())) > 1:
         found_shapes = ", ".join(f"{part} {list(found)}" for part, found in sides.items())
@@ -166,8 +167,8 @@ def _check_sides(source: Path, name: str) -> None:
 
 
 def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
-    """float32 [4, 224, 224, 160], and what of the case it holds."""
-    # Slow to load, and a run reads volumes that are prepared already.
+    """Return float32 [4, 224, 224, 160], and the part of the case that it contains."""
+    # Slow to load, and a run reads prepared volumes.
     from scipy.ndimage import binary_fill_holes
 
     images = [_read(source, name, part) for part in IMAGES]
@@ -191,7 +192,7 @@ def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
 
 
 def read_labels(source: Path, name: str) -> NDArray[np.uint8]:
-    """Classes [depth, height, width] of the whole volume."""
+    """Return the classes [depth, height, width] of the complete volume."""
     found = _read(source, name, LABELS)
     unknown = sorted(set(np.unique(found).tolist()) - {0, *ON_DISK})
     if unknown:

@@ -1,6 +1,6 @@
-"""A small BraTS 2019 of generated brains, and a network of the reference's signature that finds classes in them.
+"""A small BraTS 2019 of generated brains, and a network with the reference's signature that finds classes in them.
 
-Labels are the network's own fp32 answers, sent and read as those of a run are.
+Labels are the network's own fp32 answers, sent and read like a run's.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
-    """An ellipsoid about the middle."""
+    """Draw an ellipsoid around the middle."""
     middle = [side / 2 + rng.uniform(-3, 3) for side in ON_DISK_SHAPE]
     radii = (65 + rng.uniform(0, 6), 82 + rng.uniform(0, 8), 66 + rng.uniform(0, 6))
     axes = np.ogrid[tuple(slice(0, side) for side in ON_DISK_SHAPE)]
@@ -71,7 +71,7 @@ def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
 
 
 def draw_image(rng: np.random.Generator, brain: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Smooth intensities above zero within the brain, and zero outside."""
+    """Draw smooth intensities, above zero within the brain and zero outside."""
     coarse = rng.normal(400, 120, (8, 8, 8))
     values: NDArray[np.float64] = zoom(coarse, [side / 8 for side in ON_DISK_SHAPE], order=1)
     values += rng.normal(0, 20, ON_DISK_SHAPE)
@@ -84,8 +84,8 @@ def _write(path: Path, volume: NDArray[np.int16]) -> None:
 
 
 def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float32], widths: tuple[int, ...]) -> None:
-    """input float32 [N, 4, 224, 224, 160] -> output float32 of the same shape; each class is the likeliest at about as
-    many places of ``volume``."""
+    """Map input float32 [N, 4, 224, 224, 160] to output float32 of the same shape; each class is the likeliest at about
+    the same number of positions of ``volume``."""
     net = NetworkBuilder(rng)
     top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else _write_blocks(net)
     net.save(path, "features", _VOLUME, {top: ("float32", _SCORES)})

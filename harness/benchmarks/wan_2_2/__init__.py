@@ -1,7 +1,7 @@
-"""Wan 2.2 T2V A14B: videos of prompts of VBench, by its score.
+"""Wan 2.2 T2V A14B: videos for VBench's prompts, by its score.
 
-The networks of VBench take gigabytes: the official script scores, which ``vbench`` gives the videos of LoadGen's log,
-and here only what a rehearsal generated.
+VBench's networks take gigabytes, so the official script scores: ``vbench`` gives it the videos from LoadGen's log. Here
+only a rehearsal's answers are scored.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Wan22(TensorBenchmark):
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> list[np.ndarray]:
-        """Videos uint8 [n, frames, height, width, 3], red first -> MP4 files. The frames themselves would take 55 GB of
-        an accuracy log; the reference's script writes the same files for the accuracy script."""
+        """Convert videos uint8 [n, frames, height, width, 3], red first, to MP4 files. The frames themselves would take
+        55 GB of an accuracy log; the reference's script writes the same files for the accuracy script."""
         return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
 
     @staticmethod
     def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-        """An MP4 of each, named by its sample, as the round wants some of them."""
+        """Write an MP4 of each, named by its sample, since the round requires some of them."""
         for index, data in answers:
             (folder / f"{index}.mp4").write_bytes(data)
 

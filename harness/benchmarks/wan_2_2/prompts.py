@@ -1,6 +1,6 @@
-"""The prompts of VBench that the reference chose, with its latent, as people have them on disk.
+"""The reference's selection of VBench's prompts, with its latent, in their usual layout on disk.
 
-Every video begins with the same latent, and is drawn against the same words: samples share them.
+All videos start from the same latent and have the same negative prompt, which samples share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COUNT = 248
 PROMPTS_SHA256 = "f45433f7d3f6ac055613bb36ea21f38120e3cb5873d91f7e621477761b7284e8"  # of the reference's file
 LATENT_SIZE = 9_678_476  # bytes
 LATENT_BLOB = "7c88cf35aa26a98e81a432a8cea22ba5f6b8ef04"  # its name in git, in the reference's repository
-# inference_config.yaml of the reference, on one line.
+# The reference's inference_config.yaml, on one line.
 AGAINST = (
     "vivid colors, overexposed, static, blurry details, subtitles, style, work of art, painting, picture, still, "
     "overall grayish, worst quality, low quality, JPEG artifacts, ugly, deformed, extra fingers, poorly drawn hands, "
@@ -42,17 +42,17 @@ AGAINST = (
 )
 TOKENIZER = "tokenizer"
 TOKENS = ("input_ids", "attention_mask")
-WRITTEN = "prompts.txt"  # of what was prepared: the prompts, for the score
-REFERENCES = "references"  # of a rehearsal: the videos that its answers are compared with
+WRITTEN = "prompts.txt"  # in the prepared dataset: the prompts, for the score
+REFERENCES = "references"  # of a rehearsal: the reference videos for its answers
 _CHECKPOINTS = ("Wan2.2-T2V-A14B-Diffusers", "wan22-a14b/Wan2.2-T2V-A14B-Diffusers")
 _FIX = "`reconcile fetch wan-2.2-t2v-a14b` says where it comes from and where it belongs; nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """input_ids.npy and attention_mask.npy int64 [prompts, 512], latents.npy float32, negative.npz, prompts.txt, and of
-    a rehearsal the videos that its score is made from.
+    """Write input_ids.npy and attention_mask.npy int64 [prompts, 512], latents.npy float32, negative.npz, prompts.txt,
+    and for a rehearsal the videos of its score.
 
-    ``settings``: count (the first so many prompts).
+    ``settings``: count (number of prompts, from the first).
     """
     folder = require_source(source, PROMPTS[0])
     generated = is_rehearsal(folder)
@@ -79,12 +79,12 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
 
 
 def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
-    """ "latents" [1, channels, frames, height, width], and the tokens of the words that videos are drawn against."""
+    """Load "latents" [1, channels, frames, height, width], and the tokens of the negative prompt."""
     return pipeline_samples.load_shared(dataset, TOKENS)
 
 
 def find_tokenizer(folder: Path) -> Path:
-    """Find the tokenizer in the folder of the prompts, else in a checkpoint of the scratch space."""
+    """Find the tokenizer in the folder of the prompts, otherwise in a checkpoint of the scratch space."""
     places = [folder, *(folder / "../../models" / name for name in _CHECKPOINTS)]
     found = next((place / TOKENIZER for place in places if (place / TOKENIZER / FILE).is_file()), None)
     if found is None:
@@ -94,7 +94,7 @@ def find_tokenizer(folder: Path) -> Path:
 
 
 def read_prompts(path: Path) -> list[str]:
-    """In the order of the samples: the lines that hold anything, as the reference reads them."""
+    """Read prompts in sample order: the non-empty lines, as in the reference."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -106,7 +106,7 @@ def read_prompts(path: Path) -> list[str]:
 
 
 def check_prompts(prompts: Sequence[str], path: Path) -> None:
-    """A result is of the reference's own, all of them, in their order."""
+    """Check that the prompts are the reference's own, complete and in order, as a result requires."""
     if len(prompts) != COUNT:
         message = "is cut off" if len(prompts) < COUNT else "has more than there are"
         raise HarnessError(f"{path} {message}: {len(prompts)} prompts, the set has {COUNT}", "input", _FIX)
@@ -117,7 +117,8 @@ def check_prompts(prompts: Sequence[str], path: Path) -> None:
 
 
 def check_latent_file(path: Path) -> None:
-    """A result begins with the reference's own. The one digest of it that is published is its name in git."""
+    """Check that the latent is the reference's own, as a result requires. Its only published digest is its name
+    in git."""
     data = path.read_bytes()
     if len(data) < LATENT_SIZE:
         raise HarnessError(f"{path} is cut off: {len(data)} bytes of {LATENT_SIZE}", "input", _FIX)
@@ -128,7 +129,7 @@ def check_latent_file(path: Path) -> None:
 
 
 def read_latent(path: Path) -> NDArray[np.float32]:
-    """As the pipeline takes it, whatever type it was saved in."""
+    """Read the latent in the pipeline's type, regardless of the saved one."""
     from harness.benchmarks.saved_tensors import read_tensor
 
     found = read_tensor(path, _FIX)
@@ -137,25 +138,25 @@ def read_latent(path: Path) -> NDArray[np.float32]:
     return np.ascontiguousarray(found, np.float32)
 
 
-# Prompts as the text encoder of the pipeline takes them: 512 tokens of UMT5 each, and which of them are the prompt's.
+# Prompts for the pipeline's text encoder: 512 UMT5 tokens each, and which of them belong to the prompt.
 #
-# The tokenizer is the checkpoint's own file. The library cleans prompts before; the reference asks transformers and
-# the library for the same.
+# The tokenizer is the checkpoint's own file. The library cleans prompts first; the reference gets the same from
+# transformers and the library.
 
-LENGTH = 512  # tokens, as the library's pipeline has it by default
+LENGTH = 512  # tokens, the default of the library's pipeline
 FILE = "tokenizer.json"
 PADDING = "<pad>"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTokenizer:
-    """``padding``: the number of the token that fills up."""
+    """``padding``: the number of the padding token."""
 
     words: Tokenizer
     padding: int
 
     def encode(self, prompts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Tokens [prompts, 512], and 1 where one belongs to the prompt: what is longer is cut off."""
+        """Return tokens [prompts, 512], and 1 for those that belong to the prompt; longer prompts are truncated."""
         ids = np.full((len(prompts), LENGTH), self.padding, np.int64)
         mask = np.zeros_like(ids)
         found = self.words.encode_batch([clean_prompt(prompt) for prompt in prompts])
@@ -166,13 +167,13 @@ class PromptTokenizer:
 
 
 def clean_prompt(prompt: str) -> str:
-    """Clean a prompt as the library's pipeline does. It also repairs broken Unicode, of which no prompt of the
-    reference has any."""
+    """Clean a prompt like the library's pipeline, which also repairs broken Unicode; the reference's prompts contain
+    none."""
     return re.sub(r"\s+", " ", html.unescape(html.unescape(prompt))).strip()
 
 
 def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
-    """Raises HarnessError where the file is missing, cut off, or without the token that fills up."""
+    """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
     path = folder / FILE
     try:
         text = path.read_text(encoding="utf-8")
@@ -180,7 +181,7 @@ def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
         raise HarnessError(f"{path} cannot be read: {error}", "missing", fix) from error
     try:
         words = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more special
+    except Exception as error:  # the library raises nothing more specific
         raise HarnessError(f"{path} is cut off or not a tokenizer's: {error}", "input", fix) from error
     padding = words.token_to_id(PADDING)
     if padding is None:
@@ -195,11 +196,11 @@ _SUBJECTS = ("a person", "a dog", "an elephant", "a car", "a boat", "a panda", "
 _DOINGS = ("drinking water", "turning a corner", "crossing a bridge", "running fast", "standing still", "looking up")
 _PLACES = ("in the rain", "at night", "near the harbour", "on a beach", "in front of a castle")
 _STYLES = ("", ", pixel art", ", watercolor painting", ", black and white", ", in cyberpunk style", ", animated style")
-_WORD, _LETTER = -5.0, -12.0  # how likely a piece is: words before letters
+_WORD, _LETTER = -5.0, -12.0  # log-likelihood of a piece: words before letters
 
 
 def write_prompts(path: Path, count: int, seed: int) -> list[str]:
-    """As the reference has them: one on a line, each once, as far as there are so many."""
+    """Write prompts in the reference's format: one per line, each once, up to the available number."""
     known = ["".join(parts) for parts in itertools.product(_phrases(), _STYLES)]
     order = np.random.default_rng(seed).permutation(len(known))
     prompts = [known[order[number % len(known)]] for number in range(count)]
@@ -213,7 +214,7 @@ def _phrases() -> list[str]:
 
 
 def write_tokenizer(folder: Path, texts: Sequence[str]) -> int:
-    """How many tokens there are: the words of the texts, and letters for all others."""
+    """Write a tokenizer; return its number of tokens: the words of the texts, and letters for all others."""
     words = sorted({word for text in texts for word in text.replace(",", " ,").split()})
     pieces = [*((f"▁{word}", _WORD) for word in words), *((letter, _LETTER) for letter in f"▁{string.printable[:95]}")]
     marks = [(mark, 0.0) for mark in (PADDING, END, UNKNOWN)]

@@ -1,8 +1,8 @@
-"""Prompts and a latent in the reference's layout, and a pipeline of Wan 2.2 in diffusers' own format.
+"""Prompts and a latent in the reference's layout, and a Wan 2.2 pipeline in diffusers' own format.
 
-Its networks have the parts of the published ones: a text encoder of UMT5's kind, two networks for much and for little
-noise, and a decoder that makes frames of latents, some of them at a time. Their weights are drawn, and what the library
-itself makes of each prompt in fp32 is what videos are compared with.
+Its networks have the parts of the published ones: a UMT5 text encoder, two networks for much and for little noise, and
+a decoder that converts latents to several frames at a time. Their weights are drawn, and videos are compared with the
+library's own output for each prompt in fp32.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video
 from harness.contract import Counter
 
 MODEL = "Wan2.2-T2V-A14B-Diffusers"
-STEPS = {"small": 2, "full": int(PIPELINE["steps"])}  # of two steps each network computes one
+STEPS = {"small": 2, "full": int(PIPELINE["steps"])}  # each network computes one of two steps
 _CONTRAST = 4.0  # of the decoder's colours: drawn weights make frames in grey
-_ATTENTION = 8.0  # to the prompt: of drawn weights it hardly changes a frame
+_ATTENTION = 8.0  # to the prompt, which hardly changes a frame with drawn weights
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -45,7 +45,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     tokens = write_tokenizer(data / TOKENIZER, [*prompts, AGAINST])
     torch.manual_seed(seed)
     shape = replace(SHAPES[size], vocabulary=max(SHAPES[size].vocabulary, tokens))
-    latent = torch.randn(shape.latents).to(torch.bfloat16)  # as the reference saved its own
+    latent = torch.randn(shape.latents).to(torch.bfloat16)  # the type of the reference's own file
     torch.save(latent, data / LATENT[0])
     pipe = draw_pipeline(shape, data / TOKENIZER / FILE)
     pipe.save_pretrained(models / MODEL)
@@ -88,7 +88,7 @@ def draw_network(shape: VideoShape) -> Any:
 
 
 def film_prompt(pipe: Any, prompt: str, latent: torch.Tensor, shape: VideoShape, steps: int) -> np.ndarray:
-    """uint8 [frames, height, width, 3], by everything that the library does of itself, tokens included."""
+    """Return uint8 [frames, height, width, 3], computed completely by the library, including tokens."""
     with torch.no_grad():
         made = pipe(
             prompt=prompt,
@@ -105,19 +105,19 @@ def film_prompt(pipe: Any, prompt: str, latent: torch.Tensor, shape: VideoShape,
     return video
 
 
-# Configurations of the pipeline's networks, in the words of diffusers and transformers: the published, and small ones
-# of the same parts. The published are those of the library's script that converts Wan's checkpoints.
+# Configurations of the pipeline's networks, in the terms of diffusers and transformers: the published ones, and small
+# ones with the same parts. The published ones are from the library's script that converts Wan's checkpoints.
 
 _CHANNELS = 16  # of latents
-_BY_SPACE, _BY_TIME = 8, 4  # how much larger a video is than its latents
+_BY_SPACE, _BY_TIME = 8, 4  # size of a video relative to its latents
 _PATCH = (1, 2, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoShape:
     """``frames``, ``height``, ``width``: of a video. ``text``: width, layers, heads, width of a head and inner width of
-    the text encoder. ``heads``, ``head``, ``inner``, ``layers``, ``time``: of either network, ``time`` being how long
-    the code of a step is. ``decoded``: channels of the decoder at its widest; ``decoded_layers``: at each size."""
+    the text encoder. ``heads``, ``head``, ``inner``, ``layers``, ``time``: of either network; ``time`` is the length of
+    a step's encoding. ``decoded``: maximum channels of the decoder; ``decoded_layers``: at each size."""
 
     frames: int
     height: int

@@ -1,10 +1,10 @@
-"""Between LoadGen's accuracy log and the official script, which reads videos named by their prompts.
+"""Connect LoadGen's accuracy log to the official script, which reads videos named by their prompts.
 
     python -m harness.benchmarks.wan_2_2.vbench ACCURACY_LOG DATASET RUN_DIR [--show 130,106,…] -- COMMAND…
 
-DATASET is what was prepared of the prompts. COMMAND is the official script with its own options; the folders of videos
-and of results are added. Prints the score as accuracy.txt has it: the mean of what VBench says of each dimension, in
-percent. Videos of the samples that the round wants to see (--show) are left in RUN_DIR/videos.
+DATASET is the prepared dataset. COMMAND is the official script with its own options; the folders of videos and of
+results are added. Prints the score in accuracy.txt's format: the mean of VBench's values for all dimensions, in
+percent. Videos of samples that the round requires (--show) are stored in RUN_DIR/videos.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.benchmarks.wan_2_2.prompts import WRITTEN
 from harness.benchmarks.wan_2_2.videos import METRIC, SUFFIX
 from harness.errors import HarnessError
 
-# run_evaluation.py of the reference.
+# The reference's run_evaluation.py.
 DIMENSIONS = (
     "appearance_style",
     "background_consistency",
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Its own words, and those of the official script."""
+    """Split into this command's own arguments and those of the official script."""
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
     return words[:at], words[at + 1 :]
 
 
 def write_videos(log: Path, dataset: Path, folder: Path, shown: Path, wanted: Iterable[str]) -> None:
-    """Every answer as PROMPT-0.mp4, by which VBench finds the prompt; those ``wanted`` also by their number."""
+    """Write every answer as PROMPT-0.mp4, by which VBench finds the prompt; those ``wanted`` also by their number."""
     answers = read_accuracy_log(log)
     prompts = (dataset / WRITTEN).read_text(encoding="utf-8").splitlines()
     if len(answers.data) != len(prompts):
@@ -82,7 +82,7 @@ def write_videos(log: Path, dataset: Path, folder: Path, shown: Path, wanted: It
 
 
 def evaluate(command: Sequence[str]) -> None:
-    """Run the script. Its output is for people: standard output is the score's."""
+    """Run the script. Its output goes to standard error, since standard output is for the score."""
     try:
         status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
     except OSError as error:
@@ -93,7 +93,7 @@ def evaluate(command: Sequence[str]) -> None:
 
 
 def read_score(results: Path) -> float:
-    """Read the newest results, in percent. Raises HarnessError where a dimension is missing."""
+    """Read the newest results, in percent. Raises HarnessError if a dimension is missing."""
     found = sorted(results.glob(RESULTS))
     if not found:
         raise HarnessError(f"VBench wrote no {RESULTS}", "backend", "see what it wrote to standard error")

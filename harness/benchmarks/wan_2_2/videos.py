@@ -1,4 +1,4 @@
-"""Answers as videos: MP4 files, encoded as diffusers' ``export_to_video`` encodes them for the reference."""
+"""Answers as videos: MP4 files, encoded like those of diffusers' ``export_to_video`` in the reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.wan_2_2.prompts import REFERENCES
 from harness.errors import HarnessError
 
-FPS = 16  # inference_config.yaml of the reference
+FPS = 16  # the reference's inference_config.yaml
 SUFFIX = ".mp4"
 # The defaults of export_to_video: x264, at a quality of 5 of 10.
 _QUALITY, _BLOCK = 5.0, 16
@@ -23,7 +23,7 @@ _AS_PICTURES = ("-f", "image2pipe", "-c:v", "ppm", "-")
 
 
 def encode_video(frames: NDArray[np.uint8]) -> bytes:
-    """[frames, height, width, 3], red first; sides in multiples of 16 pixels."""
+    """Encode [frames, height, width, 3], red first; sides must be multiples of 16 pixels."""
     import imageio_ffmpeg
 
     _, height, width, _ = frames.shape
@@ -42,7 +42,7 @@ def encode_video(frames: NDArray[np.uint8]) -> bytes:
 
 
 def decode_video(data: bytes) -> NDArray[np.uint8]:
-    """[frames, height, width, 3]. Raises HarnessError where the bytes are no video."""
+    """Decode to [frames, height, width, 3]. Raises HarnessError if the bytes are not a video."""
     import imageio_ffmpeg
 
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def decode_video(data: bytes) -> NDArray[np.uint8]:
 
 
 def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
-    """PPM files of one size, one behind the other: "P6", width and height, the largest value, and then the bytes."""
+    """Read consecutive PPM files of one size: "P6", width and height, the maximum value, and then the bytes."""
     header = b"\n".join(stream.split(b"\n", 3)[:3]) + b"\n"
     width, height = (int(word) for word in header.split()[1:3])
     size = len(header) + width * height * 3
@@ -68,17 +68,16 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
 
 # Score of videos: by the official script, and for a rehearsal by a simple substitute.
 #
-# VBench's six networks take gigabytes and say nothing about generated prompts. In a rehearsal the frames are compared
-# with those that the library itself made of the same prompt, on a scale on which they score what the reference model
-# does.
+# VBench's six networks take gigabytes and are meaningless for generated prompts. In a rehearsal the frames are compared
+# with the library's own for the same prompt, on a scale on which identical ones get the reference model's score.
 
 METRIC = "vbench_score"
 REFERENCE_SCORE = 70.48  # percent, of the reference model in bf16
-_NEAR = 8  # of 255: rounding on another machine, and what a codec makes of it
+_NEAR = 8  # of 255: rounding on another machine, and a codec's losses
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """vbench_score of a rehearsal. Raises HarnessError for real prompts: the official script scores."""
+    """Return a rehearsal's vbench_score. Raises HarnessError for real prompts: the official script scores."""
     if not (dataset / REFERENCES).is_dir():
         raise HarnessError(
             "videos are scored with the networks of VBench, by the official script",
@@ -98,7 +97,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def compare_frames(found: NDArray[np.uint8], wanted: NDArray[np.uint8], index: int) -> float:
-    """The share of values that are nearly the same. Raises HarnessError where a video is of another size."""
+    """Return the share of nearly equal values. Raises HarnessError if a video has another size."""
     if found.shape != wanted.shape:
         problem = f"the answer to sample {index} is a video of {list(found.shape)}, not {list(wanted.shape)}"
         raise HarnessError(problem, "input", "run accuracy again")

@@ -1,6 +1,6 @@
-"""Whisper large v3 on LibriSpeech: what people say, by word error rate.
+"""Whisper large v3 on LibriSpeech: speech to text, by word error rate.
 
-Any backend that transcribes gives the text, which is logged letter by letter as the reference does.
+Any backend that transcribes returns the text, which is logged letter by letter as in the reference.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from harness.contract import Counter, installing
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS
 
-# LibriSpeech dev-clean and dev-other as the reference packs them: WAV files of up to 30 s and the manifest that names
-# them. Waveforms are samples; the backend that transcribes computes their features.
+# LibriSpeech dev-clean and dev-other as packed by the reference: WAV files of up to 30 s and their manifest. Waveforms
+# are samples; the transcribing backend computes their features.
 
 MANIFEST, FOLDER = "dev-all-repack.json", "dev-all-repack"
 UTTERANCES = 1633
@@ -44,7 +44,7 @@ _FIX = "`reconcile fetch whisper` says where it comes from and where it belongs;
 
 
 class PackedUtterance(NamedTuple):
-    """``file``: relative to the dataset's folder; ``samples``: of its waveform, as the manifest says."""
+    """``file``: relative to the dataset's folder; ``samples``: of its waveform, from the manifest."""
 
     file: str
     transcript: str
@@ -52,9 +52,10 @@ class PackedUtterance(NamedTuple):
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, where they begin; transcripts.json.
+    """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts;
+    transcripts.json.
 
-    ``settings``: count (the first so many utterances), threads.
+    ``settings``: count (number of utterances, from the first), threads.
     """
     source = require_source(source, MANIFEST)
     folder = source.parent if source.is_file() else source
@@ -100,7 +101,7 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
 
 
 def _place(folder: Path, file: str) -> str:
-    """The reference writes where its own run had the file; it is the name in the folder of that name that counts."""
+    """Return the file's path below the dataset's folder; the reference writes its path in its own run."""
     return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
 
 
@@ -111,12 +112,12 @@ _NUMBERS = {letter: number for number, letter in enumerate(LETTERS)}
 
 
 def write_text(text: str) -> NDArray[np.int64]:
-    """In small letters; what is none is left out."""
+    """Encode in lower case, without characters that have no number."""
     return np.array([_NUMBERS[letter] for letter in text.lower().strip() if letter in _NUMBERS], np.int64)
 
 
 def keep_letters(text: str) -> str:
-    """Without what is none: a transcript of the manifest, as the script takes it."""
+    """Remove other characters from a manifest's transcript, as the script does."""
     return "".join(letter for letter in text if letter in _NUMBERS)
 
 
@@ -128,17 +129,17 @@ def read_text(data: bytes) -> str:
     return "".join(LETTERS[number] for number in numbers.tolist())
 
 
-# The word error rate, in the line that the official script prints.
+# The word error rate, in the format of the official script.
 #
-# Both texts are normalised first, by the very code that the script imports: openai-whisper's, of which nothing else is
-# loaded, since the package itself takes PyTorch.
+# Both texts are first normalised by the code that the script imports, openai-whisper's. Nothing else of that package is
+# loaded, since it requires PyTorch.
 
 _JOINED = 3  # words that may be written as one
 _ALIAS = "openai_whisper_normalizers"
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """wer and accuracy, percent, over the utterances that were answered."""
+    """Return wer and accuracy, in percent, over the answered utterances."""
     normalize = load_normalizer()
     transcripts = load_transcripts(dataset)
     wrong = said = 0
@@ -150,7 +151,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def load_normalizer() -> Callable[[str], str]:
-    """Raises HarnessError where the package is not installed."""
+    """Load the normalizer. Raises HarnessError if the package is not installed."""
     if _ALIAS not in sys.modules:
         package = importlib.util.find_spec("whisper")
         folders = [Path(folder) / "normalizers" for folder in (package and package.submodule_search_locations) or []]
@@ -170,16 +171,16 @@ def load_normalizer() -> Callable[[str], str]:
             del sys.modules[_ALIAS]
             raise
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its table of spellings open
+        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its spelling table open
         normalize: Callable[[str], str] = sys.modules[_ALIAS].EnglishTextNormalizer()
     return normalize
 
 
 def count_wrong(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Words to insert, delete or replace, where a word on one side is right that up to three on the other make up, each
-    found from where the pairs before it end."""
+    """Count the words to insert, delete or replace. A word on one side may match up to three on the other, and each
+    pair is searched from the end of the previous ones."""
     pairs: list[tuple[str, str]] = []
-    at, here = 0, 0  # in theirs, in ours
+    at, here = 0, 0  # in their text, in ours
     while at < len(theirs) and here < len(ours):
         taken, length = find_joined(ours, theirs, here, at)
         pairs.append(("".join(ours[here : here + length]), "".join(theirs[at : at + taken])))
@@ -188,7 +189,7 @@ def count_wrong(ours: Sequence[str], theirs: Sequence[str]) -> int:
 
 
 def find_joined(ours: Sequence[str], theirs: Sequence[str], here: int, at: int) -> tuple[int, int]:
-    """How many words of theirs, and of ours, are the same from there on; one of each where none are."""
+    """Return how many words of theirs, and of ours, match from there on; one of each if none do."""
     for count in range(1, _JOINED + 1):
         if at + count <= len(theirs) and "".join(theirs[at : at + count]) == ours[here]:
             return count, 1

@@ -1,6 +1,6 @@
-"""Utterances of made-up sounds in the reference's layout, and a small Whisper that writes words to them.
+"""Utterances of generated sounds in the reference's layout, and a small Whisper that writes words for them.
 
-The transcripts are the network's own in fp32, of features that are computed here.
+The transcripts are the network's own in fp32, from features that are computed here.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
 from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
 
-# Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, as OpenAI's own code computes
-# them. Backends that transcribe compute them themselves; a rehearsal's references come from these.
+# Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, computed like OpenAI's own
+# code. Transcribing backends compute them themselves; a rehearsal's references come from these.
 
 MELS, FRAMES = 128, 3000
 _SECONDS, _HOP, _FFT = 30, 160, 400
-_RANGE = 8  # powers of ten between the loudest and what counts as silence
+_RANGE = 8  # powers of ten between the loudest and silence
 
 
 def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """[samples] in -1..1 -> [128, 3000]; what is longer than 30 s is cut, what is shorter is silent."""
+    """Map [samples] in -1..1 to [128, 3000]; longer sounds are cut to 30 s, shorter ones padded with silence."""
     sound = np.zeros(_SECONDS * RATE, np.float32)
     length = min(len(sound), len(waveform))
     sound[:length] = waveform[:length]
@@ -45,10 +45,10 @@ def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     return found
 
 
-# A small Whisper with seeded weights, in the files that OpenVINO GenAI takes: an encoder of 30 s of sound, a decoder
-# that keeps its keys and values, and what makes texts of tokens.
+# A small Whisper with seeded weights, in the files that OpenVINO GenAI reads: an encoder of 30 s of sound, a decoder
+# that stores its keys and values, and a detokenizer.
 #
-# Its inputs are the published network's: 128 mel energies of 3,000 frames; layers are fewer and narrower.
+# Its inputs are the published network's: 128 mel energies of 3,000 frames; it has fewer and narrower layers.
 
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 POSITIONS = FRAMES // 2
@@ -65,8 +65,8 @@ _END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(M
 PROMPT = (_BEGIN, _ENGLISH, _TRANSCRIBE, _UNTIMED)
 END = _END
 _NEVER = -1e4
-_KEEN = 4.0  # weight of the sound against the earlier text
-_LONGEST = 448  # tokens of a transcript with its prompt
+_KEEN = 4.0  # weight of the sound relative to the earlier text
+_LONGEST = 448  # tokens of a transcript including its prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class WhisperShape:
 
 
 class SpeechGraph(DecoderGraph):
-    """A decoder with attention to sounds: ``sounds`` [batch, positions, width] is the output of its encoder."""
+    """A decoder with attention to sounds: ``sounds`` [batch, positions, width] is its encoder's output."""
 
     INPUTS: ClassVar[dict[str, tuple[list[int], Any]]] = {
         "input_ids": ([-1, -1], np.int64),
@@ -96,23 +96,23 @@ class SpeechGraph(DecoderGraph):
         return self._inputs["encoder_hidden_states"]
 
     def place(self, weight: np.ndarray) -> Any:
-        """[n, width]: what each place adds."""
+        """Return position encodings [n, width]."""
         return op.gather(op.constant(weight), self._inputs["cache_position"], op.constant(np.int64(0)))
 
     def join(self, mixed: Any) -> Any:
-        """[batch, heads, n, head] -> [batch, n, width]."""
+        """Join [batch, heads, n, head] to [batch, n, width]."""
         joined = op.transpose(mixed, numbers(0, 2, 1, 3))
         return op.reshape(joined, numbers(0, 0, self._heads * self._head), special_zero=True)
 
 
 class WhisperLayers:
-    """Normalised by mean and deviation, with the activation of Gauss."""
+    """Layers normalised by mean and deviation, with GELU activations."""
 
     def __init__(self, shape: WhisperShape, rng: np.random.Generator) -> None:
         self._shape, self._rng = shape, rng
 
     def draw(self, *sizes: int, scale: float = 1.0) -> np.ndarray:
-        """Their deviation keeps the scale of values from layer to layer."""
+        """Draw weights whose deviation preserves the scale of values from layer to layer."""
         drawn = self._rng.standard_normal(sizes) * scale / np.prod(sizes[1:]) ** 0.5
         found: np.ndarray = drawn.astype(np.float32)
         return found
@@ -131,7 +131,7 @@ class WhisperLayers:
         return op.add(hidden, self.project(inner, shape.width, shape.inner))
 
     def attend(self, graph: SpeechGraph, hidden: Any, sounds: Any) -> Any:
-        """To all of the sounds."""
+        """Attend to all of the sounds."""
         shape = self._shape
         query = graph.split(self.project(self.normalize(hidden), shape.width, shape.width, _KEEN), shape.heads)
         key, value = (graph.split(self.project(sounds, shape.width, shape.width), shape.heads) for _ in range(2))
@@ -140,7 +140,7 @@ class WhisperLayers:
 
 
 def write_network(shape: WhisperShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
-    """``words``: texts of tokens, in small letters, with the blank that they begin with."""
+    """Write a network. ``words``: texts of tokens, in lower case, with their leading blank."""
     _write_encoder(shape, output / ENCODER, rng)
     _write_decoder(shape, len(MARKS) + len(words), output / DECODER, rng)
     _write_detokenizer(words, output)
@@ -165,7 +165,7 @@ def _write_encoder(shape: WhisperShape, path: Path, rng: np.random.Generator) ->
 
 
 def _place_sounds(width: int) -> np.ndarray:
-    """Sines and cosines of falling speeds."""
+    """Return sines and cosines of decreasing frequencies."""
     speeds = np.exp(-np.log(10_000) / (width // 2 - 1) * np.arange(width // 2))
     angles = np.arange(POSITIONS)[:, None] * speeds
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
@@ -184,12 +184,12 @@ def _write_decoder(shape: WhisperShape, vocabulary: int, path: Path, rng: np.ran
     scores = layers.project(layers.normalize(hidden), vocabulary, shape.width)
     bias = np.zeros(vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER
-    bias[END] = 1.0  # likelier than a word, which there are many of
+    bias[END] = 1.0  # likelier than a word, of which there are many
     graph.save_graph(op.add(scores, op.constant(bias)), path, "whisper_decoder")
 
 
 def _write_detokenizer(words: tuple[str, ...], output: Path) -> None:
-    """Marks are empty texts. What makes tokens of a text is never asked."""
+    """Special tokens become empty texts. The tokenizer is never used."""
     lines = [f"{number} {word!r} {len(word)}" for number, word in enumerate([""] * len(MARKS) + list(words))]
     _, model = build_rwkv_tokenizer(lines)
     ov.save_model(model, str(output / "openvino_detokenizer.xml"), compress_to_fp16=False)
@@ -248,7 +248,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def make_words() -> tuple[str, ...]:
-    """Syllables that are no words of English, so that nothing is normalised away."""
+    """Make syllables that are not English words, so that normalisation changes none."""
     return tuple(f" {first}{vowel}{last}" for first, vowel, last in itertools.product("bdgkpt", "aiou", "bdgklmnst"))
 
 
@@ -259,7 +259,7 @@ def _describe(name: str, samples: int, transcript: str) -> dict[str, Any]:
 
 
 class OwnTranscripts:
-    """A network's own, one utterance after the other."""
+    """A network's own transcripts, one utterance at a time."""
 
     def __init__(self, folder: Path, words: tuple[str, ...]) -> None:
         hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
@@ -270,7 +270,7 @@ class OwnTranscripts:
         self._words = words
 
     def transcribe(self, waveform: np.ndarray) -> str:
-        """The likeliest token each time, up to the end."""
+        """Choose the likeliest token each time, up to the end."""
         sounds = self._encoder.infer({"input_features": compute_features(waveform)[None]})[0].copy()
         self._decoder.reset_state()
         found: list[int] = []

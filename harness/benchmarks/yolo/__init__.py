@@ -21,13 +21,13 @@ from harness.benchmarks.images import decode_image
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
-# From what an exported YOLO gives to objects, as ultralytics' predict finds them for the reference.
+# Convert an exported YOLO's output to objects, like ultralytics' predict in the reference.
 #
-# Scores above 0.001, the likeliest class of each place, no two boxes of one class that overlap by more than 70 %,
-# three hundred at most.
+# Scores above 0.001, the likeliest class of each position, no two boxes of one class that overlap by more than 70 %, at
+# most three hundred.
 
 CLASSES, PLACES = 80, 80**2 + 40**2 + 20**2
-MOST = 300  # objects of an image
+MOST = 300  # per image
 OUTPUTS = {"output0": ((4 + CLASSES, PLACES), "float32")}
 THRESHOLD = np.float32(0.001)
 _OVERLAP = np.float32(0.7)
@@ -37,15 +37,16 @@ CATEGORIES = np.array([number for number in range(1, 91) if number not in _UNUSE
 
 
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, Rows]:
-    """An image "images" [3, 640, 640] with its "geometry" -> rows of seven float32, as the accuracy script reads."""
+    """Map an image "images" [3, 640, 640] with its "geometry" to rows of seven float32, as the accuracy script reads
+    them."""
     (found,) = yield {"images": sample["images"][None]}
     number, height, width = (int(value) for value in sample["geometry"])
     return make_rows(number, height, width, find_objects(np.asarray(found[0], np.float32)))
 
 
 def find_objects(found: NDArray[np.float32]) -> Boxes:
-    """[84, places]: middle, size and scores of each, or [n, 6] of an export that finds them itself -> [n, 6]: xmin,
-    ymin, xmax, ymax in pixels of the input, score, class; the best first."""
+    """Map [84, positions], middle, size and scores of each, or an export's own objects [n, 6], to [n, 6]: xmin, ymin,
+    xmax, ymax in pixels of the input, score, class; the best first."""
     if found.ndim == 2 and found.shape[1] == FOUND:
         kept: Boxes = found[found[:, 4] > THRESHOLD][:MOST]
         return kept
@@ -62,7 +63,7 @@ def find_objects(found: NDArray[np.float32]) -> Boxes:
 
 
 def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
-    """Make the rows of an image: its number, ymin, xmin, ymax, xmax as parts of its sides, score, category."""
+    """Make the rows of an image: its number, ymin, xmin, ymax, xmax as fractions of its sides, score, category."""
     placed = place_image(height, width)
     sizes = np.array([width, height, width, height], np.float32)
     scales = np.array([placed.width / width, placed.height / height] * 2, np.float32)
@@ -75,10 +76,10 @@ def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
     return rows
 
 
-# COCO 2017 as MLCommons cut it to the images whose licences allow it, and its images as the network takes them.
+# COCO 2017 as reduced by MLCommons to the images whose licences allow it, and its images as the network expects them.
 #
-# Preprocessing is that of ultralytics' LetterBox for an exported network: the longer side becomes 640, the shorter
-# one is filled up with grey on both sides; red first, 0 to 1.
+# Preprocessing is that of ultralytics' LetterBox for an exported network: the longer side becomes 640, and the shorter
+# one is padded with grey on both sides; red first, 0 to 1.
 
 SIDE = 640
 _GREY = (114, 114, 114)
@@ -92,7 +93,7 @@ LAYOUT = coco.CocoLayout(
 
 
 class SquarePlacement(NamedTuple):
-    """Place of an image on the network's square, in pixels. ``left`` and ``top``: of grey."""
+    """Position of an image on the network's square, in pixels. ``left`` and ``top``: of the grey padding."""
 
     width: int
     height: int
@@ -108,7 +109,7 @@ def place_image(height: int, width: int) -> SquarePlacement:
 
 
 def preprocess(path: Path) -> NDArray[np.float32]:
-    """An image file -> float32 [3, 640, 640]. Raises HarnessError."""
+    """Convert an image file to float32 [3, 640, 640]. Raises HarnessError."""
     pixels = decode_image(path, fix=LAYOUT.again)
     placed = place_image(*pixels.shape[:2])
     if (placed.height, placed.width) != pixels.shape[:2]:
@@ -124,7 +125,7 @@ build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "yolo")
 
 
 def load_samples(dataset: Path) -> dict[str, Any]:
-    """ "images", and "geometry" [count, 3]: the number, height and width of each, which its response needs."""
+    """Load "images", and "geometry" [count, 3]: the number, height and width of each, which its response needs."""
     annotations = json.loads((dataset / coco.ANNOTATIONS).read_text(encoding="utf-8"))
     sizes = [(number, image["height"], image["width"]) for number, image in enumerate(annotations["images"])]
     return {"images": np.load(dataset / "samples.npy", mmap_mode="r"), "geometry": np.array(sizes, np.float32)}

@@ -1,7 +1,7 @@
-"""A small COCO of generated images, and a network of YOLO's signature that finds objects in them.
+"""A small COCO of generated images, and a network with YOLO's signature that finds objects in them.
 
-Its places are those of the published network, at an eighth, a sixteenth and a thirty-second of the side; a place looks
-at one pixel. What it finds in fp32 is what is annotated.
+Its positions are those of the published network, at an eighth, a sixteenth and a thirty-second of the side; each
+position reads one pixel. The annotations are its own results in fp32.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from harness.contract import Counter
 MODEL = "yolo11l.onnx"
 _SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
 _STRIDES = (8, 16, 32)
-_OBJECTS = 10  # of an image, about
-_FEW = 4  # images by which the network is balanced
+_OBJECTS = 10  # approximate number per image
+_FEW = 4  # images used to balance the network
 _HIDDEN = {"small": 32, "full": 2048}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
-    """A network of any ``size`` has one layer, wider where it is to be full."""
+    """Write the rehearsal. A network of any ``size`` has one layer, which is wider for "full"."""
     rng = np.random.default_rng(seed)
     folder = data / LAYOUT.images
     folder.mkdir(parents=True)
@@ -66,7 +66,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 
 
 def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.float32]], width: int) -> None:
-    """images [N, 3, 640, 640] -> output0 [N, 84, 8400]: middle and size in pixels, and scores of classes."""
+    """Map images [N, 3, 640, 640] to output0 [N, 84, 8400]: middle and size in pixels, and scores of classes."""
     net = NetworkBuilder(rng)
     inputs: Tensors = {"images": ("float32", ["N", 3, SIDE, SIDE])}
     sizes: list[int | str] = ["N", CLASSES + 4, PLACES]
@@ -87,7 +87,7 @@ def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.flo
 
 
 def _look(net: NetworkBuilder, stride: int, width: int) -> str:
-    """[N, 84, cells²] of every so many pixels."""
+    """Return [N, 84, cells²] from every n-th pixel."""
     limits = ([stride // 2] * 2, [SIDE] * 2, [2, 3], [stride] * 2)  # from, to, axes, steps
     some = net.node("Slice", ["images", *(net.constant(numbers, "int64") for numbers in limits)])
     inner = net.convolution(some, 3, width, 1)
@@ -96,7 +96,7 @@ def _look(net: NetworkBuilder, stride: int, width: int) -> str:
 
 
 def _place(net: NetworkBuilder, places: str) -> str:
-    """[N, 4, places] -> middles around those of the cells, and sides of one to five cells."""
+    """Map [N, 4, positions] to middles around those of the cells, and sides of one to five cells."""
     middles, cells = [], []
     for stride in _STRIDES:
         across, down = np.meshgrid(*[(np.arange(SIDE // stride) + 0.5) * stride] * 2)

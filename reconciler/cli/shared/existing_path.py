@@ -12,8 +12,6 @@ import click
 
 from reconciler.storage.storage_errors import explain_storage_error
 
-_FIX = "fix: check its name; it is looked for from the working folder, or from that of -C"
-
 
 class ExistingPath(click.Path):
     """A file or folder to read. Click's own type reports every path that it cannot access as missing, even if the disk
@@ -31,7 +29,7 @@ class ExistingPath(click.Path):
             if not os.access(value, os.R_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(value))
         except (FileNotFoundError, NotADirectoryError):
-            self.fail(f"{kind} {named} does not exist.\n{_FIX}", param, ctx)
+            self.fail(f"{kind} {named} does not exist", param, ctx)
         except OSError as error:
             raise explain_storage_error(error, Path(value), "read") from error
         if is_folder and not self.dir_okay:

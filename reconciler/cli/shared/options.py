@@ -38,7 +38,7 @@ def wide_option() -> click.Option:
         if asked:
             context.meta[WIDE] = True
 
-    text = "Whole tables and lines, however narrow the terminal is; so it is anyway in a file or a pipe."
+    text = "Never fold or shorten lines and tables to fit the terminal. Output to a file or pipe never is."
     return click.Option(["--wide"], is_flag=True, expose_value=False, callback=remember, help=text)
 
 
@@ -63,7 +63,7 @@ def quiet_option() -> click.Option:
         if asked:
             hold_back(context)
 
-    text = "Say nothing unless something is wrong: no progress, and no report where the command exits with 0."
+    text = "Print nothing unless something is wrong: no progress, and no report if the command exits with 0."
     return click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=hold, help=text)
 
 
@@ -101,12 +101,12 @@ def selection_options() -> list[click.Parameter]:
 
 
 def busy_option() -> click.Option:
-    text = "Time runs even while others use the GPUs or load the processors; the records say so."
+    text = "Time runs even while others use the GPUs or processors; the records say so."
     return click.Option(["--busy"], is_flag=True, envvar="RECONCILE_BUSY", help=text)
 
 
 def wait_idle_option() -> click.Option:
-    text = "Wait this long for others to leave the machine to a timed run, such as 30 min. Default: 12 h."
+    text = "Wait at most this long for exclusive use of the machine, such as 30 min. Default: 12 h."
     return click.Option(["--wait-idle"], type=_Wait(), metavar="DURATION", envvar="RECONCILE_WAIT_IDLE", help=text)
 
 
@@ -174,7 +174,7 @@ def queue_options() -> list[click.Parameter]:
             type=click.IntRange(min=0),
             default=0,
             metavar="N",
-            help="At most this many steps under way at a time, on all machines together; 0, the default: no limit.",
+            help="Run at most this many steps at a time, on all machines together. Default: no limit.",
         ),
         click.Option(
             ["--detach"],

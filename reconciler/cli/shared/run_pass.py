@@ -62,8 +62,8 @@ def prepare_quick_pass(
 ) -> tuple[RepositoryPaths, Options]:
     """Choose where a quick pass records, and its options, after making the inputs of its runs as usual."""
     if saved is not None or options.commit:
-        what = "--commit keeps results" if options.commit else "a saved plan is of real runs"
-        raise click.UsageError(f"{what}, and a quick run never becomes one; leave one of the two out")
+        what = "--commit keeps results" if options.commit else "a saved plan contains real runs"
+        raise click.UsageError(f"{what}, and a quick run never becomes one; omit one of the two")
     with view, stop_cleanly():
         return prepare_quick(paths, options, seconds, view.report)
 
@@ -99,12 +99,11 @@ def carry_out(
             pass_report = run_pass(memory.paths, options, report=report, saved=saved, memory=memory)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
-        rest = "the one under way is dropped"
+        rest = "the running one is dropped"
         if options.detach or options.attach:
-            rest = "jobs of a queue go on (`reconcile attach` follows them), what was under way here is dropped"
+            rest = "queued jobs continue (`reconcile attach` follows them), steps running here are dropped"
         say(
-            f"Interrupted: {show_count(kept, 'step')} done and kept, {rest}. "
-            "Run the same command again to go on from there.",
+            f"Interrupted: {show_count(kept, 'step')} done and kept, {rest}. Run the same command again to continue.",
             err=True,
         )
         return None

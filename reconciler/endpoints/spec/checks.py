@@ -107,7 +107,7 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
     for name, why in _NOT_OF_AGENTS.items():
         given = next((own for own in settings if own == name or (name.endswith(".") and own.startswith(name))), "")
         if given and settings[given][0].value.value:
-            yield given, f"an agentic benchmark has no {given}: {why}", "take it out"
+            yield given, f"an agentic benchmark has no {given}: {why}", "remove it"
     count, size = (settings.get(name) for name in (keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT))
     if size is None:
         fix = "write 'performance_sample_count: 613', the number of conversations"
@@ -169,14 +169,14 @@ def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> l
     problems, value = [], cell.settings[RESULTS]
     if rules.name not in ruleset.endpoints.benchmarks:
         known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
-        fix = f"take `results: endpoints` out; it is for {known}"
+        fix = f"remove `results: endpoints`; it is for {known}"
         message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
         problems.append(make_cell_problem(cell, value, message, fix))
     if power := cell.power_path:
         message = "a power measurement belongs with LoadGen's logs, which the endpoints harness does not write"
         problems.append(make_cell_problem(cell, power, message, "take `power` out"))
     for test in is_asked_for(cell):
-        fix = "take it out, and add the test to the harness's own configuration (`audit:`)"
+        fix = "remove it, and add the test to the harness's own configuration (`audit:`)"
         message = f"{test} is run by the endpoints harness itself, after its performance run"
         problems.append(make_cell_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
     return problems

@@ -164,7 +164,7 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
     """Find problems of the points declared to have an accuracy run: each region needs one, and so does the Offline
     point."""
     for point in sorted(placed.accuracy - set(placed.all_points)):
-        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or take it out")
+        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or remove it")
     for band in (band for band in BANDS if band not in placed.owners):
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"

@@ -25,7 +25,7 @@ from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMAR
 from reconciler.observed.rendered import SHARED
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, read_count
-from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, MAXIMUM, CellSettings
+from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, MAXIMUM, MINIMUM, CellSettings
 from reconciler.storage.documents import parse_json_object
 from reconciler.tree.content import CellContent, Content, LogRef, SubmissionContent, SystemContent
 from reconciler.tree.documents import encode_json
@@ -187,7 +187,7 @@ def describe_point(
         warmup=settings.get_below("warmup."),
         speculative=settings.get_below("speculative_decoding."),
         max_concurrency=settings.get_number(MAXIMUM),
-        min_concurrency=settings.get_number("min_concurrency"),
+        min_concurrency=settings.get_number(MINIMUM),
         seed_set=settings.get_text("seed_set"),
         own_accuracy=own,
         scores=scores if AGENTIC in settings else None,

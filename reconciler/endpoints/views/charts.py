@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from reconciler.diff.timeline import CurvePoint
@@ -12,7 +12,6 @@ from reconciler.resource.quantities import show_rate
 
 PARETO, TTFT, SCALING = "pareto", "ttft", "scaling"
 CURVE_CHARTS = (PARETO, TTFT, SCALING)
-_COLUMNS = ("Curve", "Concurrency", "Tokens/s per user", "Tokens/s", "TTFT P90 in ms", "Dominated")
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
@@ -40,11 +39,17 @@ def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
             users = [float(point.per_user) for point in curve.points]
             ceiling = tuple((x, float(curve.ceiling)) for x in (min(users), max(users)))
             drawn.append(Curve(_named(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
-    across = (
-        "tokens/s across completed turns" if any(curve.agentic for curve in curves.values()) else "tokens/s per user"
-    )
-    rows, summary = _rows(curves), _sum_up(curves)
-    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _COLUMNS, rows, summary)
+    across, rows, summary = name_user_rate(curves.values()), _rows(curves), _sum_up(curves)
+    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _columns(curves), rows, summary)
+
+
+def name_user_rate(curves: Iterable[ParetoCurve]) -> str:
+    return "tokens/s across completed turns" if any(curve.agentic for curve in curves) else "tokens/s per user"
+
+
+def _columns(curves: Mapping[str, ParetoCurve]) -> tuple[str, ...]:
+    rate = name_user_rate(curves.values()).capitalize()
+    return "Curve", "Concurrency", rate, "Tokens/s", "TTFT P90 in ms", "Dominated"
 
 
 def _chart_over(
@@ -59,7 +64,7 @@ def _chart_over(
         drawn.append(Curve(label, _floats(trace_over_concurrency(found)), tone=tone))
         places = tuple((float(concurrency), float(value)) for concurrency, value in sorted(found))
         drawn.append(Curve(_named(label, "points", curves), places, Stroke.POINTS, tone))
-    return Chart(name, title, "concurrency", unit, tuple(drawn), _COLUMNS, _rows(curves), _sum_up(curves))
+    return Chart(name, title, "concurrency", unit, tuple(drawn), _columns(curves), _rows(curves), _sum_up(curves))
 
 
 def _ttft(curve: ParetoCurve) -> tuple[tuple[int, Decimal], ...]:

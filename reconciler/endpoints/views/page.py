@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from reconciler.diff.timeline import CurvePoint
 from reconciler.endpoints.rules.pareto import ParetoCurve
-from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
+from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves, name_user_rate
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.resource.kinds import name_point
@@ -34,7 +34,9 @@ def read_pareto(curve: Document) -> ParetoCurve:
         for point in curve["points"]
     )
     ceiling = curve["ceiling"]
-    return ParetoCurve(points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]))
+    return ParetoCurve(
+        points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]), curve["agentic"]
+    )
 
 
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
@@ -47,7 +49,8 @@ def arrange_curve(document: Document, name: str) -> Document:
     """Arrange the view of a curve. ``document``: that of the matrix."""
     curve = find_curve(document, name)
     entries = {entry["cell"]: entry for entry in document["cells"]}
-    drawn = {point.concurrency: point for point in read_pareto(curve).points}
+    pareto = read_pareto(curve)
+    drawn = {point.concurrency: point for point in pareto.points}
     cells = [(number, f"{name}/{name_point(number)}") for number in curve["declared"]]
     return {
         "title": name,
@@ -56,6 +59,7 @@ def arrange_curve(document: Document, name: str) -> Document:
         "bands": [_band(band) for band in curve["bands"]],
         "rows": [_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
         "offline": _offline(f"{name}/{name_point(curve['offline'])}", curve) if curve["offline"] else None,
+        "user_rate": name_user_rate([pareto]).capitalize(),
         "charts": draw_curve(curve),
         "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
         "marks": list(dict.fromkeys(m for _, cell in cells if cell in entries for m in entries[cell]["marks"])),

@@ -18,7 +18,7 @@ from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point
 from reconciler.resource.quantities import join_listing, show_count, show_duration, show_rate
-from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM
+from reconciler.resource.settings import DEDICATED_OFFLINE, MAXIMUM, MINIMUM
 from reconciler.rules.results.format import RecordValues
 
 _SUGGESTED = 2
@@ -38,7 +38,8 @@ class BandStatus(Struct, frozen=True):
 class CurveStatus(Struct, frozen=True):
     """``dominated``: points that another beats on both axes. ``denser``: concurrencies near the sharpest bends;
     ``seconds``: duration of one more point, None if unknown. ``points``: those that can be drawn. ``offline``: samples
-    of a dedicated Offline run, 0 if the point at the maximum is elected; ``ceiling``: its tokens per second."""
+    of a dedicated Offline run, 0 if the point at the maximum is elected; ``ceiling``: its tokens per second;
+    ``agentic``: whether the benchmark is."""
 
     curve: str
     max_concurrency: int
@@ -51,6 +52,7 @@ class CurveStatus(Struct, frozen=True):
     points: tuple[CurvePoint, ...] = ()
     offline: int = 0
     ceiling: Decimal | None = None
+    agentic: bool = False
 
 
 def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStatus, ...]:
@@ -84,8 +86,9 @@ def _stand_whole(
 def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStatus:
     declared = tuple(sorted(points))
     first = points[declared[0]]
-    c_max = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number(MAXIMUM)
-    c_min = seen.desired.detail(Address(Kind.RESULT, str(first))).settings.get_number("min_concurrency") or None
+    settings = seen.desired.detail(Address(Kind.RESULT, str(first))).settings
+    c_max, c_min = settings.get_number(MAXIMUM), settings.get_number(MINIMUM) or None
+    benchmark = rules.benchmarks.get(settings.official or first.benchmark)
     regions = derive_regions(declared, c_max, rules, c_min)
     drawn = tuple(_list_measured(points, seen))
     measured = tuple(point.concurrency for point in drawn)
@@ -100,6 +103,7 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
         denser=place_denser(rates, suggested, declared),
         seconds=_cost(points, seen),
         points=drawn,
+        agentic=benchmark is not None and benchmark.agentic,
     )
 
 

@@ -125,7 +125,7 @@ def _below(process: psutil.Process) -> list[psutil.Process]:
 
 
 class LocalExecutor(Struct):
-    """Runs children on this machine. ``children``: folder of a submission → its child, and the cleanup at its end."""
+    """Runs children on this machine. ``children`` maps a submitted folder to its child and the cleanup after it."""
 
     name: str = "local"
     children: dict[Path, tuple[Child, ExitStack]] = field(default_factory=dict)

@@ -211,7 +211,9 @@ class QueueExecutor(Struct):
             try:
                 brought = carrier.bring(handle.folder)
             except TransportSilentError as error:
-                return Progressing(State.RUNNING, note=f"its job has ended; what it left waits: {error}")
+                return Progressing(
+                    State.RUNNING, note=f"its job has ended, but its result cannot be fetched yet: {error}"
+                )
             if brought:
                 return Progressing(State.ENDED, 0) if result.exists() else found
             carrier.withdraw(handle.folder)
@@ -280,7 +282,7 @@ def _take_place(folder: Path) -> bool:
 
 
 def _describe_lost(title: str) -> Interruption:
-    problem = f"{title} knows nothing of its job any more, and it left no result"
+    problem = f"{title} no longer knows its job, and there is no result"
     return Interruption("lost", problem, "pass again")
 
 

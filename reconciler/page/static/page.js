@@ -3,8 +3,10 @@
 
 function filterRows(form) {
   const wanted = new Map();
-  const address = new URLSearchParams();
+  const address = new URLSearchParams(location.search);
+  address.delete("closed");
   for (const field of form.elements) {
+    address.delete(field.name);
     if (!field.name || (field.type === "checkbox" && !field.checked)) continue;
     if (!field.value) continue;
     address.set(field.name, field.value);
@@ -112,6 +114,7 @@ function followStream(status) {
     target.innerHTML = event.data;
     target.querySelectorAll("pre").forEach((log, i) => { log.scrollTop = pre[i] ?? log.scrollHeight; });
   });
+  target.querySelectorAll("pre").forEach((log) => { log.scrollTop = log.scrollHeight; });
   addEventListener("pagehide", () => stream.close());
 }
 

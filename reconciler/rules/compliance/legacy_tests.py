@@ -23,9 +23,9 @@ from reconciler.rules.compliance.scores import (
 )
 from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
-UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, before there was one
-_BETTER = "most_score_gain"  # the limit of a round in which a better score fails as well
-# Summaries of those rounds; of MultiStream, the script of TEST04 took a percentile as well.
+UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, as it was before the single test
+_BETTER = "most_score_gain"  # the round's limit, if a better score also fails
+# Summaries of those rounds. For MultiStream, TEST04's script also compared a percentile.
 _EARLY: Mapping[str, re.Pattern[str]] = {
     **EARLY_SUMMARY_KEYS,
     "MultiStream": re.compile(r"Samples per query|99(\.0)?th percentile latency"),
@@ -39,9 +39,9 @@ def verify_test05(
     both_ways: bool = False,
     keys: Mapping[str, re.Pattern[str]] | None = None,
 ) -> AuditVerdict:
-    """TEST05: other seeds are served as fast. A rate may fall by less than 5 %, a latency rise by less than 5 % (20 %
-    when it is very short); better is fine, but for rounds whose script allowed no more
-    ``both_ways``. ``keys``: see ``find_summary_keys``."""
+    """TEST05: other seeds are as fast. A rate may fall by less than 5 %, a latency rise by less than 5 % (20 % if it is
+    very short). A better score passes, except in rounds whose script limited the difference ``both_ways``. ``keys``:
+    see ``find_summary_keys``."""
     before, after = read_from_summary(reference, keys), read_from_summary(audit, keys)
     reasons = find_unfit(before, after)
     figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
@@ -79,8 +79,8 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
 
 
 def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
-    """The script of that time compared by the greater score only in SingleStream: it treated MultiStream's latency as a
-    rate."""
+    """The script of that time treated the greater score as better in all scenarios but SingleStream, so it read
+    MultiStream's latency as a rate."""
     if before * (1 - allowed) < after < before * (1 + allowed):
         return False
     return after <= before if scenario == "SingleStream" else after >= before
@@ -96,14 +96,14 @@ def _make_verdict(test: str, part: Part) -> AuditVerdict:
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """The run with different samples counts as the performance run, the run with one sample as the test's."""
+    """Treat the run with different samples as the performance run, and the run with one sample as the test's."""
     return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 
 def _judge_test05(inputs: VerdictInputs) -> AuditVerdict:
     performance, audit = inputs.performance.read_summary_log("performance"), inputs.audit.read_summary_log(AUDIT)
     keys = None
-    with suppress(MissingLogError):  # its summary is enough but for one release
+    with suppress(MissingLogError):  # the summary is sufficient except for one release
         keys = find_summary_keys(inputs.performance.read_detail_log("performance"))
     return verify_test05(performance, audit, both_ways=_BETTER in inputs.limits, keys=keys)
 

@@ -73,7 +73,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
     reports = {name: published.text(f"accuracy/{name}") for name in names}
     if test.scored:
-        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # the scorer's words are in there
+        reports = {COMPLIANCE: published.text(VERIFY_ACCURACY)}  # contains the scorer's output
     for dtype in ("",) if speed else test.dtypes or ("",):
         question = VerdictInputs(
             audit=replace(published.audit, answers=None) if speed else published.audit,
@@ -88,7 +88,7 @@ def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
             reports={name: text for name, text in reports.items() if text is not None},
             known_answers=Part() if speed else None,
         )
-        with suppress(MissingLogError, LogError, KeyError):  # KeyError: a limit that the round does not have
+        with suppress(MissingLogError, LogError, KeyError):  # KeyError: the round does not have the limit
             yield test.judge(question)
 
 

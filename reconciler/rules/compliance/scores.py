@@ -39,8 +39,8 @@ EARLY_SUMMARY_KEYS: Mapping[str, re.Pattern[str]] = {
     "MultiStream": _SAMPLES_PER_QUERY,
     "Server": re.compile(r"Scheduled samples per second"),
 }
-# LoadGen 2.0, which estimates: the scripts of its round (mlcommons/inference v2.0: compliance/nvidia) compared
-# percentiles still; those of v2.1 were the first to take the estimates.
+# LoadGen 2.0 estimates, but its round's scripts still compared percentiles (mlcommons/inference v2.0:
+# compliance/nvidia). v2.1's were the first to use the estimates.
 _PERCENTILES = "2.0"
 _PERCENTILE_DETAIL_KEYS = {**_EARLY_DETAIL_KEYS, "MultiStream": keys.RESULT_QUERY_PERCENTILES["99.00"]}
 _PERCENTILE_SUMMARY_KEYS = {**EARLY_SUMMARY_KEYS, "MultiStream": re.compile(r"99(\.0)?th percentile latency")}

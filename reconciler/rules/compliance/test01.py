@@ -19,11 +19,11 @@ from reconciler.rules.compliance.scores import Slack, find_unfit, measure_distan
 from reconciler.rules.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.rules.ruleset import BenchmarkRules
 
-MOST_CHANGE = "most_score_change"  # the limit of the round's
+MOST_CHANGE = "most_score_change"  # the name of the round's limit
 _FIRST_STRICT = 2  # LoadGen's release
 DTYPES = ("byte", "float32", "int32", "int64")
-USUAL = "byte"  # of the official script
-ANY = "any"  # of these types: compared as each of them that the answer's length allows
+USUAL = "byte"  # the official script's default
+ANY = "any"  # type unknown: compare as each type that the answer's length allows
 
 
 class Fallback(Struct, frozen=True):
@@ -218,6 +218,6 @@ TEST01 = ComplianceTest(
     usual_dtype=USUAL,
     unknown_dtype=ANY,
     speed_file=VERIFY_PERFORMANCE,
-    # The second is how submitters asked for a share of the answers before there was the first.
+    # Submitters requested a share of the answers with the second setting before the first existed.
     marks=(keys.SAMPLING_TARGET, "accuracy_log_probability"),
 )

@@ -86,7 +86,7 @@ def _may_repeat(entry: Entry, dtype: str) -> bool:
 
 
 def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
-    """The official script looks no further than the second token from the front, which is the first of these."""
+    """The official script looks no further than the second token, which is the first of these."""
     return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
 
 
@@ -94,7 +94,7 @@ def _wrong_first(entry: Entry, dtype: str) -> str:
     if entry.token_data is None:
         return f"sample {entry.index}: no first token was logged"
     if dtype != _FLOAT and len(entry.token_data) % measure(dtype) == 0 and entry.data.startswith(entry.token_data):
-        return ""  # the same bytes are the same integers
+        return ""  # equal bytes are equal integers
     try:
         first = unpack_entries(entry.token_data, dtype)
     except ValueError as error:
@@ -113,7 +113,7 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
     )
 
 
-# The verdict depends on the tokenizer, which no file states: only a pass can be contradicted.
+# The verdict depends on the tokenizer, which no file states, so only a published pass can be contradicted.
 TEST06 = ComplianceTest(
     judge=_judge,
     reads_answers=(AUDIT,),

@@ -1,7 +1,7 @@
-"""TEST08: a streaming recommender predicts in performance mode what it predicts in accuracy mode.
+"""TEST08: a streaming recommender makes the same predictions in performance mode and in accuracy mode.
 
-Compared by normalized entropy, sample by sample. An answer of the accuracy run is float32: timestamp, query, the
-predictions, as many labels, as many weights, and how many there are; one of the audit run ends after the predictions.
+Compares the normalized entropy of each sample. An answer of the accuracy run is float32: timestamp, query, predictions,
+as many labels, as many weights, and their count. An answer of the audit run ends after the predictions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[int, int]
 
 
 def _single(number: float) -> float:
-    """The nearest number in single precision, in which the official script clips."""
+    """Round to single precision, as the official script does before it clips."""
     value: float = struct.unpack("<f", struct.pack("<f", number))[0]
     return value
 
@@ -51,8 +51,8 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
-    # Read the audit run's answers first: there are few of them, and only the matching ones of the accuracy run need be
-    # kept.
+    # Read the audit run's answers first: there are few of them, and only the matching answers of the accuracy run need
+    # to be kept.
     tested = [(_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
     counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
     known: dict[Key, Sequence[float]] = {}
@@ -110,12 +110,12 @@ def _judge(
         compute_entropy(values[2 : 2 + count], labels, weights),
         compute_entropy(predictions, labels, weights),
     )
-    if not abs(after - before) <= tolerance * abs(before):  # so that no number at all differs too
+    if not abs(after - before) <= tolerance * abs(before):  # written so that NaN counts as a difference
         counts.differing.append(f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run")
 
 
 def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the cross entropy divided by that of always predicting the weighted mean label; 0 without any weight."""
+    """Return the cross entropy divided by that of always predicting the weighted mean label; 0 if all weights are 0."""
     total = math.fsum(weights)
     if total == 0:
         return 0.0

@@ -12,7 +12,7 @@ from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
 OUTPUT_LENGTH = "verify_output_len.txt"
-_TOKEN = 4  # bytes; a rest that is not a whole token is not counted
+_TOKEN = 4  # bytes; an incomplete token at the end is not counted
 
 
 def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> AuditVerdict:

@@ -11,11 +11,11 @@ from msgspec import Struct, field
 from reconciler.resource.records import LogFinding
 from reconciler.rules.context import RuleContext
 
-RecordValues = dict[str, Any]  # what a record says of its outcome: JSON, whose names differ from kind to kind
+RecordValues = dict[str, Any]  # a record's outcome: JSON with different names for each kind
 
 
 class KeptFile(Struct, frozen=True):
-    """A file to keep: ``in_git`` when the tree needs it."""
+    """File to keep. ``in_git``: the tree needs it."""
 
     path: Path
     name: str

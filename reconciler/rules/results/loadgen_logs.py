@@ -1,4 +1,4 @@
-"""LoadGen's own logs: what our harness leaves, and every command that drives LoadGen."""
+"""LoadGen's own logs, from this project's harness and from any command that drives LoadGen."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ SHOWN = ShownFiles(
     score=ACCURACY_TEXT,
 )
 JUDGED: tuple[str, ...] = (DETAIL, SUMMARY, USER_CONF, ACCURACY_LOG, TRUNCATED, ACCURACY_TEXT)
-_RESOLUTION = 0.001  # seconds: LoadGen logs milliseconds
+_RESOLUTION = 0.001  # seconds; LoadGen logs milliseconds
 _SAMPLED = "audit.accuracy_log_sampling_target"
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:
-    """By either log alone: what else the folder has is then an addition."""
+    """Return True if either log exists, whatever other files the folder contains."""
     return has(f"performance/run_1/{DETAIL}") or has(f"accuracy/{DETAIL}")
 
 
@@ -100,13 +100,14 @@ def judge_run(run: RunFiles) -> Verdict:
         return Verdict({}, problem, "backend", "see the child's log")
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
-        # Only a run that ended has left all of its files.
+        # Only a completed run has written all of its files.
         *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
     if differing:
         ended = _ending(run.said) if run.by_command else ""
-        problem = f"LoadGen did not run what was asked for, as {DETAIL} shows: {'; '.join(differing)}{ended}"
-        checked = "what the command does" if run.by_command else "LoadGen's version and the round"
+        problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
+        passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
+        checked = passes if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
         return Verdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
@@ -116,7 +117,7 @@ def judge_run(run: RunFiles) -> Verdict:
 
 
 def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
-    """To what the child says of the power of its run."""
+    """Add the efficiency to the power reported by the child."""
     power = said.get("power")
     if not power:
         return {}
@@ -154,7 +155,8 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """A log that is older than its attempt: of a machine whose clock is behind, or of an earlier run."""
+    """Yield a finding if a log is older than its attempt: that machine's clock is slow, or the log is from an earlier
+    run."""
     began = log.started
     if began is not None and kept.started:
         early = (datetime.fromisoformat(kept.started) - began).total_seconds()
@@ -165,22 +167,23 @@ def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
-    # The dataset of a rehearsal may be smaller than the one for which a round sets the counts of samples.
+    # The dataset of a rehearsal may be smaller than the one for which a round defines sample counts.
     for item in find_inconsistencies(log, judge_library=not rehearsal):
         yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
-    if log.mode == LOADGEN_MODE[ACCURACY]:  # of a performance run the verdict says it
+    if log.mode == LOADGEN_MODE[ACCURACY]:  # the verdict covers performance runs
         for number, text in judge_accuracy(log).errors:
             yield LogFinding("log.errors", f"ERROR in line {number}: {text}", DETAIL, number)
 
 
 def _may_differ(kept: Kept) -> bool:
-    """True where a command may have written its user.conf, or changed the given one. A test's setting wins over it."""
+    """Return True if a command may have written its user.conf or changed the one it received. A test's setting takes
+    precedence over the file."""
     given = COMMAND in kept.inputs and kept.inputs.get("mode") == PERFORMANCE and "test" not in kept.inputs
     return kept.inputs.get("harness.user_conf") == "harvested" or (given and not kept.imported)
 
 
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
-    """A user.conf that a command wrote itself must be the one its run was made with."""
+    """A user.conf written by a command must match the settings its run used."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
     for text in find_conf_contradictions(data, log, key, scenario, audit_settings(inputs)):
         setting = find_setting(text.partition(":")[0], scenario)
@@ -189,7 +192,7 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
 
 
 def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Judge the log of answers as it is here: whole, or its two ends."""
+    """Judge the available log of answers: complete, or its two ends."""
     whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
     if whole is not None:
         with whole.open("rb") as stream:
@@ -203,12 +206,12 @@ def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def logs_answers(inputs: Container[str], mode: str) -> bool:
-    """True where LoadGen leaves a log of answers: that of an accuracy run, or of a test that samples them."""
+    """Return True if LoadGen writes a log of answers: in accuracy runs, and in tests that sample answers."""
     return mode == ACCURACY or _SAMPLED in inputs
 
 
 def _ending(said: RecordValues) -> str:
-    """How a command ended: no proof of anything, but where it failed the first thing to look at."""
+    """Describe how a command ended. This proves nothing, but a failure is the first thing to look at."""
     status = said.get("exit_status")
     if not isinstance(status, int) or not status:
         return ""
@@ -216,7 +219,7 @@ def _ending(said: RecordValues) -> str:
 
 
 def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
-    """Collect what a run's identity inputs ask of LoadGen; a compliance test's audit settings win."""
+    """Collect the LoadGen settings that a run's identity inputs request; a compliance test's audit settings win."""
     scenario, audit = str(values["scenario"]), audit_settings(values)
     values = {**values, **audit}
     ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
@@ -226,7 +229,8 @@ def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
 
 
 def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
-    """For an accuracy run no rule asks for seeds, samples in memory or targets, and elsewhere they often differ."""
+    """Collect the settings that a run made elsewhere must match. No rule requires seeds, samples in memory or targets
+    of an accuracy run, and there they often differ."""
     wanted = collect_asked(values, mode)
     if mode == PERFORMANCE:
         return wanted
@@ -235,8 +239,8 @@ def find_asked_elsewhere(values: Mapping[str, object], mode: str) -> Asked:
 
 
 def measure_run(log: DetailLog, rules: RuleContext) -> RecordValues:
-    """Measure a performance run or a test. One that ends after a fixed number of queries may be too short for LoadGen,
-    and that does not matter."""
+    """Measure a performance run or a test. A run with a fixed number of queries may be too short for LoadGen, which
+    does not matter."""
     measured = measure_performance(log, rules)
     if rules.performance_checked:
         return measured
@@ -244,7 +248,7 @@ def measure_run(log: DetailLog, rules: RuleContext) -> RecordValues:
 
 
 def measure_performance(log: DetailLog, rules: RuleContext) -> RecordValues:
-    """Measure a performance run by its log for its record."""
+    """Compute the values of a performance run for its record, from its log."""
     verdict = judge_performance(log, rules.metric)
     inferred = _derive_inferred(log, rules.inferred)
     return {
@@ -263,7 +267,7 @@ _DIGITS = Context(prec=12)
 
 
 def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> RecordValues:
-    """By scenario. LoadGen writes 0, or nothing, where too few queries leave an estimate unknown."""
+    """Derive the metrics by scenario. LoadGen writes 0, or nothing, if too few queries leave an estimate unknown."""
     known = ((item, parse_decimal(log.get(item.rule.key))) for item in metrics)
     return {
         item.rule.scenario: {"value": show_decimal(_DIGITS.plus(item.rule.derive(value))), "unit": item.unit}
@@ -282,13 +286,14 @@ def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -
 
 
 def _count_samples(log: DetailLog | None) -> int:
-    """How many samples the log of an accuracy run says that it asked for; 0 where it does not say so."""
+    """Return how many samples LoadGen requested according to the log of an accuracy run; 0 if it does not state
+    this."""
     asked = log.get(keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT) if log is not None else None
     return asked if isinstance(asked, int) else 0
 
 
 def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
-    """accuracy.txt against the round's bars. ``own``: values that the record has anyway."""
+    """Compare accuracy.txt with the round's bars. ``own``: values that the record contains anyway."""
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
@@ -320,15 +325,15 @@ def _text(value: Decimal | None) -> str | None:
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
-    """The answers last, of an accuracy run and of a test that samples any."""
+    """List the kept files; the answers of an accuracy run, or of a test that samples any, come last."""
     yield KeptFile(run.user_conf, USER_CONF, in_git=True)
     for name in (SUMMARY, DETAIL):
         yield KeptFile(run.output / name, name, in_git=True)
 
 
 def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
-    """The log goes whole into git where a verdict reads it and it is small enough: a clone of the repository can take
-    the verdict again."""
+    """Store the complete log in git if a verdict reads it and it is small enough, so that a clone of the repository can
+    repeat the verdict."""
     log = run.output / ACCURACY_LOG
     if not (logs_answers(run.inputs, run.mode) and log.exists()):
         return
@@ -340,7 +345,7 @@ def list_kept_answers(run: RunFiles) -> Iterator[KeptFile]:
 
 
 def shorten_log(log: Path, rule: AccuracyLogRule) -> bytes:
-    """An accuracy log as the tree shows it, without reading all of it."""
+    """Return an accuracy log as published in the tree, without reading all of it."""
     size = log.stat().st_size
     with log.open("rb") as stream:
         head = stream.read(max(rule.keep, rule.whole_below) if size < rule.whole_below else rule.keep)
@@ -372,13 +377,14 @@ def recheck_run(
 
 
 def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
-    """Find where a log is not of the run that was asked for, and where it contradicts itself beyond doubt."""
+    """Find values that show that a log is not from the requested run, and contradictions within the log that are beyond
+    doubt."""
     own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
     return [*map(str, find_contradictions(log, asked)), *own]
 
 
 def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
-    """Find wrong answers in the log of answers as it is in git: whole, or its two ends."""
+    """Find wrong answers in the log of answers stored in git: complete, or its two ends."""
     kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
     if kept is not None and log.complete:
         lines, whole = split_answers(kept)

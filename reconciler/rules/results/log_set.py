@@ -1,5 +1,5 @@
-"""Completeness of a detail log's companions, and that they belong to its run: LoadGen leaves one set, and a submission
-shows all of it."""
+"""Check that a detail log's companions are complete and belong to its run. LoadGen writes one set, and a submission
+publishes all of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 from reconciler.loadgen.summary import find_differing, parse_summary
 from reconciler.resource.records import LogFinding
 
-_SLACK = 1.0  # seconds by which the clocks of the log and of the command may differ
-_ENDS = 64  # bytes at each end of an accuracy log, with LoadGen's brackets
+_SLACK = 1.0  # seconds by which the clocks of the log and the command may differ
+_ENDS = 64  # bytes at each end of an accuracy log, including LoadGen's brackets
 MEASURED = "the clock of its machine was not set, and is that by which the command was timed"
 
 
 def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:
-    """Each file of one whole run that is not in ``folder``, or ends early. ``answers``: with a log of answers."""
+    """Yield each file of a complete run that is missing from ``folder`` or ends early. ``answers``: includes a log of
+    answers."""
     path = folder / SUMMARY
     if not path.is_file():
         yield f"summary: expected that of the run, but there is no {SUMMARY} next to {DETAIL}"
@@ -42,8 +43,8 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
-    """A run that took longer than the ``seconds`` of the command that made it: a doubt, for another clock measured
-    those."""
+    """Find a run that took longer than the ``seconds`` of its command. This is a doubt, because another clock measured
+    them."""
     try:
         began, ended = log.started, log.ended
     except LogError:

@@ -1,4 +1,4 @@
-"""The formats of results by the name that a spec gives them: LoadGen's logs, and those of the programs."""
+"""Result formats by the name used in a spec: LoadGen's logs, and those of other programs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def find_format(settings: CellSettings) -> ResultFormat:
 
 
 def find_declared_format(settings: Mapping[str, Value]) -> ResultFormat:
-    """The same of settings that know where they were set."""
+    """Find the format declared in settings that know where they were set."""
     found = settings.get(RESULTS)
     return load_format(USUAL if found is None else str(found.value))
 
 
 def find_shown_format(has: Callable[[str], bool]) -> ResultFormat:
-    """That of a scenario folder, by which paths below it it has."""
+    """Find the format of a scenario folder. ``has``: returns whether a path below it exists."""
     return next((item for item in map(load_format, FORMATS) if item.is_shown(has)), loadgen_logs)
 
 
 def find_recorded_format(record: Record) -> ResultFormat:
-    """That of a run. A format is an input only where it is not the usual one."""
+    """Find the format of a recorded run. The format is an input only if it is not the usual one."""
     found = record.inputs.get(RESULTS)
     return load_format(USUAL if found is None else str(found.value))

@@ -1,4 +1,4 @@
-"""Any submission tree on disk as frozen values, read when asked for: takes a path, gives submitters, cells, logs.
+"""Any submission tree on disk as frozen values, read on demand: takes a path, returns submitters, cells, logs.
 
-A file that is missing, broken or too large is a value that says so; nothing here raises over what a tree contains.
+A missing, broken or too large file is a value that describes the problem; no content of a tree raises an exception.
 """

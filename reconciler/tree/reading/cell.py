@@ -1,4 +1,4 @@
-"""The files of one scenario folder, each read once and only when a rule asks for it."""
+"""Files of one scenario folder. Each is read once, and only when a rule needs it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _TEST = re.compile(r"TEST\d\d(-[AB])?")
 
 
 class Folder(Struct, frozen=True):
-    """A folder on disk, and the same below the tree's root; as text, since a round has tens of thousands of files."""
+    """Folder on disk, and its path below the tree's root, both as text, because a round has tens of thousands of
+    files."""
 
     location: str
     shown: str
@@ -56,7 +57,7 @@ class Folder(Struct, frozen=True):
         return is_folder(self.location)
 
     def has(self, name: str) -> bool:
-        """True where there is anything under a name, links followed."""
+        """Return True if anything has this name; follows links."""
         return is_there(f"{self.location}/{name}")
 
     def list_files(self) -> tuple[str, ...]:
@@ -66,12 +67,12 @@ class Folder(Struct, frozen=True):
         return list_folders(self.location)
 
     def get_size(self, name: str) -> int | None:
-        """In bytes; None when there is no such file."""
+        """Return the size in bytes; None if there is no such file."""
         return find_size(self.location, name)
 
 
 class RunFolder(Struct, frozen=True, dict=True):
-    """The logs of one run. ``name``: performance, accuracy or a compliance test."""
+    """Logs of one run. ``name``: performance, accuracy or a compliance test."""
 
     name: str
     folder: Folder
@@ -82,12 +83,12 @@ class RunFolder(Struct, frozen=True, dict=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the detail log (``digest_log``), "" where it is absent, empty or no file."""
+        """Digest of the detail log (``digest_log``); "" if it is absent, empty or not a file."""
         return self._detail[1]
 
     @lazy_property
     def _detail(self) -> tuple[Read[DetailLog], str]:
-        """Parsed and digested at one reading: a tree's logs have hundreds of megabytes."""
+        """Parse and hash the log in one read, because a tree's logs take hundreds of megabytes."""
         digest = ""
 
         def parse(data: bytes, shown: str) -> DetailLog:
@@ -111,7 +112,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
 
 class CellFiles(Struct, frozen=True, dict=True):
-    """A scenario folder and what belongs to it elsewhere (legacy layout: measurements/ and compliance/)."""
+    """Scenario folder and its files elsewhere (legacy layout: measurements/ and compliance/)."""
 
     submitter: SubmitterPlace
     place: CellPlace
@@ -159,7 +160,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def tests(self) -> Mapping[str, Folder]:
-        """The compliance tests that have a folder."""
+        """Compliance tests that have a folder."""
         names = (name for name in self.compliance_folder.list_folders() if _TEST.fullmatch(name))
         return {name: self.compliance_folder / name for name in names}
 
@@ -169,7 +170,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def format(self) -> ResultFormat:
-        """That of the results it shows."""
+        """Format of the results in the folder."""
         return find_shown_format(self.results.has)
 
     @lazy_property
@@ -178,7 +179,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @property
     def user_conf_text(self) -> bytes:
-        """b"" where it is absent or no file."""
+        """Bytes of user.conf; b"" if it is absent or not a file."""
         return self._user_conf[1]
 
     @lazy_property
@@ -194,7 +195,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def mlperf_conf(self) -> Read[UserConf]:
-        """A copy of LoadGen's built-in configuration, which older rounds asked for."""
+        """Copy of LoadGen's built-in configuration, required by older rounds."""
         return self._read(self.measurements_folder, BUILT_IN_CONF, parse_user_conf)
 
     @lazy_property
@@ -216,7 +217,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def config(self) -> Read[ResultDocument]:
-        """config.yaml of the endpoints harness."""
+        """The endpoints harness's config.yaml."""
         name = "config.yml" if self.results.has("config.yml") and not self.results.has("config.yaml") else "config.yaml"
         return self._read(self.results, name, parse_yaml_mapping)
 
@@ -229,7 +230,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         return self._read(self.results / "accuracy", "accuracy_results.json", parse_json_object)
 
     def read_text(self, folder: Folder, name: str) -> Read[str]:
-        """Read once, as what ``content`` gives: several rules want the same texts and answers."""
+        """Read a text once, like ``read_content``: several rules use the same texts and answers."""
         place = f"{folder.location}/{name}"
         if place not in self._texts:
             self._texts[place] = self._read(folder, name, decode_text)
@@ -239,7 +240,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         return self._read(folder, name, parse_json_object)
 
     def read_content(self, folder: Folder, name: str, limit: int) -> bytes | None:
-        """None where it is absent, larger than ``limit`` bytes, or cannot be read."""
+        """Return a file's bytes; None if it is absent, larger than ``limit`` bytes, or unreadable."""
         place = f"{folder.location}/{name}"
         data, allowed = self._kept.get(place, (None, -1))
         if data is None and limit > allowed:
@@ -251,14 +252,14 @@ class CellFiles(Struct, frozen=True, dict=True):
         return data if data is not None and len(data) <= limit else None
 
     def read_answers(self, folder: Folder) -> CachedAnswers | None:
-        """The accuracy log of a run, whole or truncated; None where it is absent or cannot be read."""
+        """Return a run's accuracy log, complete or truncated; None if it is absent or unreadable."""
         data, place = self.read_content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
         if data is not None and place not in self._answers:
             self._answers[place] = RECENT_ANSWERS.find(data)
         return self._answers.get(place)
 
     def read_whole_answers(self, folder: Folder) -> CachedAnswers | None:
-        """The same, where the tree has all of it."""
+        """Return a run's accuracy log if the tree contains all of it."""
         found = self.read_answers(folder)
         return found if found is not None and found.data and not found.truncated else None
 

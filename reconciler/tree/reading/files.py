@@ -1,4 +1,4 @@
-"""Single files, read within bounds: what cannot be read gives a problem, never an exception."""
+"""Reading of single files within size limits: an unreadable file gives a problem, never an exception."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from reconciler.tree.reading.unreadable_folders import (
     refuse_closed_folder,
 )
 
-# A tree in memory, read as if it were on disk: an audit renders one and holds it against the rules for anyone's tree,
-# and tens of thousands of small files would take it longer to write than to judge.
+# An in-memory tree that is read as if it were on disk. An audit renders a tree and applies the rules for published
+# trees to it; writing tens of thousands of small files would take longer than judging them.
 
-ROOT = Path("in-memory:")  # a name that no path of a tree on disk begins with: it is relative, and never made
+ROOT = Path("in-memory:")  # relative and never created, so no path of a tree on disk begins with it
 _CURRENT: ContextVar[InMemoryTree | None] = ContextVar("current_tree", default=None)
 
 
 class InMemoryTree(Struct, frozen=True):
-    """``files``: path below the root → what gives its bytes; ``folders``: path → names of folders and of files in it,
-    both sorted."""
+    """``files``: path below the root → function that returns its bytes; ``folders``: path → names of the folders and of
+    the files in it, both sorted."""
 
     files: Mapping[str, Callable[[], bytes]]
     folders: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
@@ -41,7 +41,7 @@ class InMemoryTree(Struct, frozen=True):
 
 @contextlib.contextmanager
 def use_in_memory_tree(files: Mapping[str, Callable[[], bytes]]) -> Iterator[Path]:
-    """Give the root under which its files are read within. Nothing on disk is."""
+    """Provide a root under which the files can be read within the context. Nothing is written to disk."""
     folders: dict[str, tuple[set[str], set[str]]] = {"": (set(), set())}
     for path in files:
         parent, _, name = path.rpartition("/")
@@ -55,7 +55,7 @@ def use_in_memory_tree(files: Mapping[str, Callable[[], bytes]]) -> Iterator[Pat
 
 
 def _enter(path: str, folders: dict[str, tuple[set[str], set[str]]]) -> tuple[set[str], set[str]]:
-    """A folder, which those above it list."""
+    """Add a folder, and list it in the folders above it."""
     if path not in folders:
         folders[path] = set(), set()
         parent, _, name = path.rpartition("/")
@@ -64,26 +64,26 @@ def _enter(path: str, folders: dict[str, tuple[set[str], set[str]]]) -> tuple[se
 
 
 def find_in_memory_tree() -> InMemoryTree | None:
-    """The tree in memory that is read now; None where trees are read from disk."""
+    """Return the in-memory tree in use; None if trees are read from disk."""
     return _CURRENT.get()
 
 
 def name_in_tree(path: Path | str) -> str:
-    """A path under the root as the tree calls it: "" for the root itself."""
+    """Return the path below the in-memory root; "" for the root itself."""
     return str(path).removeprefix(str(ROOT)).removeprefix("/")
 
 
 T = TypeVar("T", covariant=True)
 
-# A log of LoadGen has tens of kilobytes, megabytes where it lists hundreds of thousands of samples.
+# LoadGen's logs take tens of kilobytes, or megabytes if they list hundreds of thousands of samples.
 LOG_LIMIT = 64 << 20
 TEXT_LIMIT = 8 << 20
 _EMPTY: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 class Read(Struct, Generic[T], frozen=True):
-    """A file and what it holds. ``value`` None: it is absent (``problem`` empty) or unusable. ``file`` is the path
-    below the tree's root, ``line`` the 1-based line of the problem."""
+    """File and its parsed value. ``value`` None: the file is absent (``problem`` empty) or unusable. ``file``: path
+    below the tree's root; ``line``: 1-based line of the problem."""
 
     file: str
     value: T | None = None
@@ -96,11 +96,12 @@ class Read(Struct, Generic[T], frozen=True):
 
 
 class UnreadableError(ValueError):
-    """A file is there and cannot be used."""
+    """A file exists but cannot be used."""
 
 
 def read_bytes(path: Path | str, limit: int) -> bytes | None:
-    """None when there is nothing at ``path``. UnreadableError for anything but a regular file within the limit."""
+    """Read a file; None if nothing exists at ``path``. Raises UnreadableError for anything but a regular file within
+    the limit."""
     if (in_memory := find_in_memory_tree()) is not None:
         return _read_in_memory(in_memory, name_in_tree(path), limit)
     try:
@@ -146,7 +147,7 @@ def _unreadable(error: OSError) -> UnreadableError:
 
 
 def read_file(path: Path | str, shown: str, parse: Callable[[bytes, str], T], limit: int = TEXT_LIMIT) -> Read[T]:
-    """Read and parse; ``parse`` takes the bytes and the shown name, and raises LogError or ValueError."""
+    """Read and parse a file. ``parse`` takes the bytes and the shown name, and raises LogError or ValueError."""
     try:
         data = read_bytes(path, limit)
         return Read(shown) if data is None else Read(shown, parse(data, shown))
@@ -157,7 +158,7 @@ def read_file(path: Path | str, shown: str, parse: Callable[[bytes, str], T], li
 
 
 def _problem(shown: str, message: str) -> Read[Any]:
-    """A LogError begins with file:line, which a Read holds apart."""
+    """Split file:line from a LogError, because a Read stores them separately."""
     rest = message.removeprefix(f"{shown}:")
     line, _, text = rest.partition(": ")
     return Read(shown, problem=text, line=int(line)) if line.isdecimal() else Read(shown, problem=rest.strip())
@@ -172,40 +173,40 @@ def decode_text(data: bytes, _: str) -> str:
 
 
 def join_path(path: str, name: str) -> str:
-    """As Path does, in a tenth of its time: thousands of folders are searched for a tree."""
+    """Join like Path, in a tenth of the time: finding a tree searches thousands of folders."""
     return name if path == "." else f"{path.removesuffix('/')}/{name}"
 
 
 def list_folders(path: Path | str) -> tuple[str, ...]:
-    """The names of the folders in a folder, sorted; none when it is not a folder or cannot be read."""
+    """List the names of the folders in a folder, sorted; empty if it is not a folder or unreadable."""
     if (in_memory := find_in_memory_tree()) is not None:
         return in_memory.folders.get(name_in_tree(path), _EMPTY)[0]
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path | str) -> tuple[str, ...]:
-    """The names of everything in a folder that is not a folder, sorted."""
+    """List the names of everything in a folder except folders, sorted."""
     if (in_memory := find_in_memory_tree()) is not None:
         return in_memory.folders.get(name_in_tree(path), _EMPTY)[1]
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
 def is_folder(path: Path | str) -> bool:
-    """Links followed."""
+    """Return True for a folder; follows links."""
     if (in_memory := find_in_memory_tree()) is not None:
         return name_in_tree(path) in in_memory.folders
     return (status := _find_status(path)) is not None and stat.S_ISDIR(status.st_mode)
 
 
 def is_there(path: str) -> bool:
-    """True where there is anything under a name, links followed."""
+    """Return True if anything exists at the path; follows links."""
     if (in_memory := find_in_memory_tree()) is not None:
         return (name := name_in_tree(path)) in in_memory.files or name in in_memory.folders
     return _find_status(path) is not None
 
 
 def find_size(folder: str, name: str) -> int | None:
-    """In bytes; None when there is no such file."""
+    """Return the size in bytes; None if there is no such file."""
     if (in_memory := find_in_memory_tree()) is not None:
         path = name_in_tree(f"{folder}/{name}")
         return len(in_memory.files[path]()) if path in in_memory.files else None
@@ -219,9 +220,8 @@ def find_size(folder: str, name: str) -> int | None:
 
 
 def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
-    """None where there is no folder. Raises StorageError for one that this machine cannot list, of which
-    ClosedFolderError for one that this user may not: nothing is known of what it holds, least of all that it is
-    empty."""
+    """List a folder's entries; empty if there is no such folder. Raises StorageError for a folder that cannot be read
+    (UnreadableFolderError if this user lacks permission), because its content is unknown, not empty."""
     try:
         with os.scandir(path) as found:
             return list(found)
@@ -233,10 +233,10 @@ def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _find_status(path: Path | str) -> os.stat_result | None:
-    """Links followed."""
+    """Follows links."""
     try:
         return os.stat(path)  # noqa: PTH116
-    except ValueError:  # a name with a zero byte
+    except ValueError:  # a name that contains a NUL byte
         return None
     except OSError as error:
         refuse_storage_error(error, path)
@@ -245,8 +245,8 @@ def _find_status(path: Path | str) -> os.stat_result | None:
 
 
 def leads_out(path: Path) -> bool:
-    """True where a link leads out of the tree in which it is: the maker of the tree would have another file read under
-    its name."""
+    """Return True if a link leads out of its tree: the tree's author would have a file of the reader's machine read
+    under the link's name."""
     parent = Path(os.path.realpath(path.parent))
     divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]
     top = Path(*parent.parts[: divisions[-1]]) if divisions else parent

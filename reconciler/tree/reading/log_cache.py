@@ -1,4 +1,4 @@
-"""Logs that were read lately: accuracy variants of a benchmark mostly publish the very same ones."""
+"""Cache of recently read logs: accuracy variants of a benchmark usually publish identical ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reconciler.loadgen.log_files import is_truncated, log_hash
 from reconciler.resource.lazy_property import lazy_property
 from reconciler.rules.compliance.entries import Entry, read_cached_entries
 
-_CACHE_LIMIT = 16 << 20  # bytes of logs: those of a few scenarios
+_CACHE_LIMIT = 16 << 20  # bytes of logs, enough for a few scenarios
 _END = 8 << 10  # bytes
 _TOLD = 256  # bytes at both ends of a log that distinguish it from most others
 
 
 def digest_log(data: bytes) -> str:
     """Digest that distinguishes a detail log from others in this process, which salts it, in a third of the time of
-    SHA-256. Of one with long lists of samples, that of its length and both ends: settings and results are there, with
-    times of the logger that no other run has."""
+    SHA-256. For a log with long lists of samples, only its length and both ends count: they contain the settings, the
+    results and timestamps that no other run has."""
     return f"{len(data)}-{hash(data[:_END])}-{hash(data[-_END:])}"
 
 
@@ -29,19 +29,19 @@ Key = tuple[int, bytes]
 
 
 class LogCache(Struct):
-    """By their length and ends, the least lately made first, each with its digest. A log that could not be parsed is
-    not kept: its error names its file."""
+    """Parsed logs and their digests by length and ends; the oldest are dropped first. A log that could not be parsed is
+    not cached, because its error names its file."""
 
     cached_bytes: int = 0
     _logs: dict[Key, tuple[DetailLog, str, bytes]] = field(default_factory=dict)
 
     def find(self, data: bytes, file: str) -> tuple[DetailLog, str] | None:
-        """With its digest; None where it was not read lately."""
+        """Return a log and its digest; None if it was not read recently."""
         log, digest, text = self._logs.get(_make_cache_key(data), (None, "", b""))
         return (replace(log, file=file), digest) if log is not None and text == data else None
 
     def parse(self, data: bytes, digest: str, file: str) -> DetailLog:
-        """LogError as ``parse_detail``."""
+        """Parse and cache a log. Raises LogError like ``parse_detail``."""
         log, key = parse_detail(data, file), _make_cache_key(data)
         known = self._logs.get(key)
         self.cached_bytes += len(data) - (len(known[2]) if known is not None else 0)
@@ -52,7 +52,7 @@ class LogCache(Struct):
 
 
 class CachedAnswers(Struct, frozen=True, dict=True):
-    """An accuracy log, and what was made of it."""
+    """Accuracy log with values derived from it."""
 
     data: bytes
 
@@ -65,14 +65,14 @@ class CachedAnswers(Struct, frozen=True, dict=True):
         return log_hash(self.data)
 
     def own_hashes(self) -> Iterator[str]:
-        """As it is, and as LoadGen writes it on Linux."""
+        """Yield the hash of the log unchanged, and with the line ends that LoadGen writes on Linux."""
         yield self.hash
         if b"\r" in self.data:
             yield log_hash(self._plain)
 
     def list_hashes(self) -> Iterator[str]:
-        """Also with the line ends of the other systems, which git and archivers change in passing; each made when the
-        ones before it do not fit."""
+        """Also yield the hash with other line ends, which git and archivers may change. Each is computed only if those
+        before do not match."""
         yield from self.own_hashes()
         yield log_hash(self._plain.replace(b"\n", b"\r\n"))
 
@@ -82,7 +82,7 @@ class CachedAnswers(Struct, frozen=True, dict=True):
 
     @lazy_property
     def entries(self) -> tuple[Entry, ...]:
-        """None of a log that is not as LoadGen writes one: reading it line by line gives the reason."""
+        """Entries of the log; empty if it is not in LoadGen's format. Reading it line by line gives the reason."""
         try:
             return tuple(read_cached_entries(self.data))
         except LogError:
@@ -90,7 +90,7 @@ class CachedAnswers(Struct, frozen=True, dict=True):
 
 
 class AnswerCache(Struct):
-    """By their length and ends, the least lately made first."""
+    """Accuracy logs by length and ends; the oldest are dropped first."""
 
     cached_bytes: int = 0
     _logs: dict[Key, CachedAnswers] = field(default_factory=dict)

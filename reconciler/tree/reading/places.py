@@ -1,4 +1,4 @@
-"""Places of the parts of a tree: its root, divisions, submitters, systems, benchmarks and scenarios."""
+"""Locations in a tree: its root, divisions, submitters, systems, benchmarks and scenarios."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from reconciler.tree.reading.files import is_folder, join_path, list_files, list
 from reconciler.tree.reading.unreadable_folders import list_if_open, read_if_open
 
 V6, LEGACY = "v6", "legacy"
-_DEPTH = 3  # how far below a path its trees are searched
+_DEPTH = 3  # depth to which trees are searched below a path
 _CANONICAL = {name.lower(): name for name in SCENARIOS}
 
 
 class CellPlace(Struct, frozen=True):
-    """A scenario folder. ``cell`` has the scenario's proper name; ``folder`` is what the folder is called."""
+    """Scenario folder. ``cell`` has the scenario's official name; ``folder`` is the folder's name."""
 
     cell: Cell
     folder: str
 
 
 class SubmitterPlace(Struct, frozen=True):
-    """``path``: division/submitter on disk; ``shown``: the same below what the user named. ``only``: the parts
-    [system, benchmark, scenario] that the user's path selects, fewer or none for all."""
+    """Submitter's folder. ``path``: division/submitter on disk; ``shown``: the same below the user's path. ``only``:
+    the parts [system, benchmark, scenario] that the user's path selects, fewer or none for all."""
 
     division: str
     submitter: str
@@ -43,7 +43,7 @@ class SubmitterPlace(Struct, frozen=True):
         return self._selected(list_folders(self.path / "results" / system), 1)
 
     def list_scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
-        """The folders named for a scenario, in whatever case."""
+        """List the folders named after a scenario, in any case."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(
             CellPlace(Cell(self.division, system, benchmark, _CANONICAL[name.lower()]), name)
@@ -52,7 +52,7 @@ class SubmitterPlace(Struct, frozen=True):
         )
 
     def list_other_folders(self, system: str, benchmark: str) -> tuple[str, ...]:
-        """List the folders among the scenarios that are named for none."""
+        """List the folders among the scenarios that are not named after a scenario."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(name for name in names if name.lower() not in _CANONICAL)
 
@@ -66,7 +66,8 @@ class SubmitterPlace(Struct, frozen=True):
 
 
 class RootPlace(Struct, frozen=True):
-    """A folder that holds divisions. ``shown`` is "" or ends in "/"; ``whole``: the user named it, not a part of it."""
+    """Folder that contains divisions. ``shown`` is "" or ends in "/"; ``whole``: the user's path is this folder, not a
+    part of it."""
 
     path: Path
     shown: str
@@ -75,9 +76,10 @@ class RootPlace(Struct, frozen=True):
 
 
 def find_roots(path: Path) -> tuple[RootPlace, ...]:
-    """Every tree at, below or around a path: a results repository, a root, a division, a submitter, a part of one.
+    """Find every tree at, below or around a path: a results repository, a root, a division, a submitter, or a part of
+    one.
 
-    ReconcilerError when there is none.
+    Raises ReconcilerError if there is none.
     """
     if not is_folder(path):
         raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
@@ -87,14 +89,17 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     found = _around(path.resolve()) or _lone_submitter(path.resolve())
     if found is None:
         problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
-        raise ReconcilerError(problem, fix="name the folder above these, or one division or submitter of it")
+        rendered = path / ".reconcile" / "tree"
+        fix = f"the tree that was rendered here: {rendered}" if is_folder(rendered) else ""
+        raise ReconcilerError(problem, fix=fix or "name the folder above these, or one division or submitter of it")
     return (found,)
 
 
 def _below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
-    if divisions and any(_is_division(Path(path, name)) for name in divisions):
+    is_named = depth == _DEPTH  # only the user's own path may have no submitter yet
+    if divisions and any(_is_division(Path(path, name), may_be_empty=is_named) for name in divisions):
         yield RootPlace(Path(path), shown, tuple(_submitters(Path(path), shown, divisions)))
         return
     for name in names:
@@ -107,14 +112,14 @@ def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[Submit
         for name in list_if_open(list_folders, path / division):
             folder = path / division / name
             if name.startswith(".") and not read_if_open(False, _is_submitter, folder):
-                continue  # of an editor or of git; one with results is a submitter to the official checkers
+                continue  # an editor's or git's folder; with results, the official checkers treat it as a submitter
             if layout := read_if_open("", _layout, folder):
                 yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", layout)
 
 
-def _is_division(path: Path) -> bool:
+def _is_division(path: Path, *, may_be_empty: bool = True) -> bool:
     names = list_if_open(list_folders, path)
-    return not names or any(read_if_open(True, _is_submitter, path / name) for name in names)
+    return (may_be_empty and not names) or any(read_if_open(True, _is_submitter, path / name) for name in names)
 
 
 def _is_submitter(path: Path) -> bool:
@@ -122,15 +127,15 @@ def _is_submitter(path: Path) -> bool:
 
 
 def _layout(path: Path) -> str:
-    """The legacy layout keeps measurements, compliance and code apart from results. Later ones name the code ``src``;
-    tools that wrote both layouts leave a folder ``code`` as well, or link one to the other."""
+    """Return the layout. The legacy layout separates measurements, compliance and code from results. Later layouts name
+    the code folder ``src``; tools that write both layouts also leave a folder ``code``, or link one to the other."""
     if any(is_folder(path / name) for name in ("measurements", "compliance")):
         return LEGACY
     return LEGACY if is_folder(path / "code") and not is_folder(path / "src") else V6
 
 
 def _around(path: Path) -> RootPlace | None:
-    """The tree that a path is in: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
+    """Find the tree that contains a path: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
     parts = path.parts
     for index in range(len(parts) - 1, 0, -1):
         root = Path(*parts[:index])
@@ -147,7 +152,7 @@ def _around(path: Path) -> RootPlace | None:
 
 
 def _lone_submitter(path: Path) -> RootPlace | None:
-    """A submitter's folder that is in no division: its system descriptions say which it is."""
+    """Read a submitter's folder that is in no division; its system descriptions state the division."""
     if not _is_submitter(path):
         return None
     division = "closed"

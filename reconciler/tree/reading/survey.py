@@ -1,4 +1,4 @@
-"""A tree with its round: what both checking and verifying walk over."""
+"""A tree with its round: the input for checking and verifying."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from reconciler.tree.reading.view import CellView, FindOriginal
 
 # The official checker also guesses from a part of the name, in this order (submission checker: model mapping).
 _GUESSES = (
-    # For rounds that had small detectors.
+    # For rounds with small detectors.
     ("ssdlite", "ssd-small"),
     ("ssd-inception", "ssd-small"),
     ("ssd-mobilenet", "ssd-small"),
@@ -45,7 +45,8 @@ _GUESSES = (
 
 
 def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, object]) -> str:
-    """The official benchmark of a folder, "" for none. ``mapping``: the submitter's model_mapping.json, in open."""
+    """Return the official benchmark of a folder, "" for none. ``mapping``: the submitter's model_mapping.json, in
+    open."""
     if folder in ruleset.benchmarks:
         return folder
     mapped = mapping.get(folder)
@@ -55,32 +56,32 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
     return ruleset.find_official_name(folder) or next(filter(None, guesses), "")
 
 
-UNKNOWN = "unknown"  # the name of a round that nothing names
-_ASKED = 25  # cells whose logs are read to learn the round
+UNKNOWN = "unknown"  # round name if no file states one
+_ASKED = 25  # number of cells whose logs are read to recognise the round
 _TITLE = re.compile(r"\bMLPerf\W{0,6}Inference\W+(v\d+\.\d+)\b")
 _FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
 _VERSION = re.compile(r"(\d+\.\d+)")
-_HEAD = 4096  # characters of a README in which its title is
-_UNNUMBERED = ("0.", "1.0")  # LoadGen's versions before each round had its own
-Seeds = tuple[int, ...]  # of qsl, sample index and schedule; fewer where another harness ran
-Progress = Callable[[int, int, str], None]  # cells done, cells in all, the one that is next
+_HEAD = 4096  # characters of a README in which its title is searched
+_UNNUMBERED = ("0.", "1.0")  # LoadGen versions from before each round had its own
+Seeds = tuple[int, ...]  # for qsl, sample index and schedule; fewer for other harnesses
+Progress = Callable[[int, int, str], None]  # cells done, total cells, the next cell
 
 
 class RecognisedRound(Struct, frozen=True):
-    """``name``: the round that the evidence is for, UNKNOWN where there is none. ``evidence``: what was found, as
-    texts that complete "by …"."""
+    """Round recognised from evidence. ``name``: UNKNOWN if there is no evidence. ``evidence``: as text that completes
+    "by …"."""
 
     name: str
     evidence: str
 
     @property
     def is_known(self) -> bool:
-        """True where its rules are here."""
+        """True if the round's rules are available."""
         return self.name in list_rounds()
 
 
 class Survey(Struct, frozen=True, dict=True):
-    """One tree. ``recognised``: None where the round was given."""
+    """One tree. ``recognised``: None if the round was specified."""
 
     root: RootPlace
     ruleset: Ruleset
@@ -89,7 +90,7 @@ class Survey(Struct, frozen=True, dict=True):
 
     @cached_property
     def total(self) -> int:
-        """The number of cells."""
+        """Number of cells."""
         return sum(1 for submitter in self.root.submitters for _ in submitter.list_cells())
 
     def find_official_name(self, files: SubmitterFiles, benchmark: str) -> str:
@@ -101,8 +102,8 @@ class Survey(Struct, frozen=True, dict=True):
 
 
 def survey_tree(path: Path, round_name: str = "", original: FindOriginal | None = None) -> tuple[Survey, ...]:
-    """Every tree at a path, each with its round: the one given, else the one that is recognised, whose ruleset is
-    empty where its rules are not here. ReconcilerError when there is no tree, or no such round."""
+    """Find every tree at a path with its round: the specified one, else the recognised one, with an empty ruleset if
+    its rules are not available. Raises ReconcilerError if there is no tree, or no such round."""
     return tuple(_survey(root, round_name, original) for root in find_roots(path))
 
 
@@ -118,15 +119,15 @@ def _survey(root: RootPlace, round_name: str, original: FindOriginal | None) -> 
 
 
 def refuse_unknown_round(tree: Survey) -> None:
-    """ReconcilerError where the rules of a tree's round are not here."""
+    """Raise ReconcilerError if the rules of a tree's round are not available."""
     if tree.recognised is not None and not tree.recognised.is_known:
         problem = f"{tree.root.path}: no rules for round {tree.recognised.name} here (by {tree.recognised.evidence})"
         raise ReconcilerError(problem, fix=f"--round chooses one whose rules are here: {', '.join(list_rounds())}")
 
 
 def recognise_round(root: RootPlace) -> RecognisedRound:
-    """The round of a tree that anyone made. The seeds in its logs decide, whatever else says otherwise: each round has
-    its own. Where no log carries any, its README, the names of its folders and LoadGen's version do, in this order."""
+    """Recognise the round of any tree. The seeds in its logs decide, because each round has its own. If no log has
+    seeds, the README, the folder names and LoadGen's version are used, in this order."""
     votes: Counter[str | Seeds] = Counter()
     versions: Counter[str] = Counter()
     asked = tuple(islice(_spread(root), _ASKED))
@@ -150,8 +151,8 @@ def recognise_round(root: RootPlace) -> RecognisedRound:
 
 
 def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
-    """Read the seeds of each run of a cell, as far as it has three. Zeros are none: LoadGen's where no configuration
-    was read. ``versions`` counts LoadGen's."""
+    """Read the seeds of each run of a cell that has all three. Zeros do not count: LoadGen logs them if it read no
+    configuration. ``versions`` counts LoadGen's versions."""
     for run in (files.performance, files.accuracy):
         log = run.detail.value
         if log is None:
@@ -166,9 +167,9 @@ def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
             yield stated
 
 
-@cache  # each round takes milliseconds to read
+@cache  # reading a round takes milliseconds
 def _find_round(seeds: Seeds) -> str:
-    """The newest round that has these seeds, or all but one of three; "" for none."""
+    """Find the newest round with these seeds, or with all but one of three; "" for none."""
     least = min(2, len(seeds))
     for name in reversed(list_rounds()):
         stating = any(states_itself(name, some) for some in combinations(seeds, least))
@@ -178,7 +179,7 @@ def _find_round(seeds: Seeds) -> str:
 
 
 def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
-    """The round that the tree calls itself, or that has the version of the LoadGen that most runs were made with."""
+    """Recognise the round that the tree states, or that of the most frequent LoadGen version."""
     for file in list_files(root.path):
         if file.upper().startswith("README"):
             text = read_file(root.path / file, file, decode_text).value or ""
@@ -194,7 +195,8 @@ def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
 
 
 def _spread(root: RootPlace) -> Iterator[tuple[SubmitterPlace, CellPlace]]:
-    """Cells in turn from each submitter, so that no single one decides; also those that the user's path leaves out."""
+    """Yield cells from each submitter in turn, so that no single one decides; includes cells outside the user's
+    path."""
     whole = [replace(submitter, only=()) for submitter in root.submitters]
     iterators = [(submitter, submitter.list_cells()) for submitter in whole]
     while iterators:

@@ -1,4 +1,4 @@
-"""Files that a submitter's folder has once: system descriptions and the model mapping."""
+"""Files that exist once per submitter: system descriptions and the model mapping."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _CATEGORIES = ("datacenter", "edge", "datacenter,edge", "edge,datacenter")
 
 
 class SystemEntry(NamedTuple):
-    """By which two entries of one machine are known. ``description``: a digest of all but the submitter's name."""
+    """Values that identify two entries of the same machine. ``description``: digest of everything but the submitter's
+    name."""
 
     category: str = ""
     machine: tuple[str, ...] = ()
@@ -37,13 +38,13 @@ class SystemFile(Struct, frozen=True, dict=True):
 
     @cached_property
     def category(self) -> str:
-        """datacenter, edge, or both joined by a comma; "" when the description does not say."""
+        """Category: datacenter, edge, or both joined by a comma; "" if the description does not state it."""
         found = self.read.value.get("system_type") if self.read.value else None
         return normalise_category(found) if isinstance(found, str) and found in _CATEGORIES else ""
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """Common fields of two entries of one machine, whatever their names, categories and wording; () without a
+        """Fields that two entries of the same machine share, whatever their names, categories and wording; () without a
         description."""
         said = self.read.value
         found = tuple(str(said.get(name) or "").strip() for name in _MACHINE_FIELDS) if said else ()
@@ -62,7 +63,7 @@ class SystemFile(Struct, frozen=True, dict=True):
         return found if isinstance(found, str) else ""
 
     def get_count(self, field: str) -> int | None:
-        """A count, which some write as a number and some as text; None of anything else."""
+        """Return a count, which may be written as a number or as text; None for anything else."""
         found = self.read.value.get(field) if self.read.value else None
         if isinstance(found, bool) or not isinstance(found, (int, str)):
             return None
@@ -74,7 +75,7 @@ class SystemFile(Struct, frozen=True, dict=True):
 
 
 class SubmitterFiles(Struct, frozen=True, dict=True):
-    """``ruleset``: None where the round's demands do not matter."""
+    """Submitter's files. ``ruleset``: None if the round's demands do not matter."""
 
     place: SubmitterPlace
     ruleset: Ruleset | None = None
@@ -88,13 +89,13 @@ class SubmitterFiles(Struct, frozen=True, dict=True):
 
     @cached_property
     def described(self) -> tuple[str, ...]:
-        """The systems that have a description."""
+        """Systems that have a description."""
         names = list_files(self.place.path / "systems")
         return tuple(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
     @cached_property
     def mapping(self) -> Read[ResultDocument]:
-        """model_mapping.json, which only the open division has."""
+        """model_mapping.json; only the open division has one."""
         file = "model_mapping.json"
         if self.place.division != "open":
             return Read(f"{self.place.shown}/{file}")

@@ -1,5 +1,5 @@
-"""Folders of a tree that this user may not list or enter: nothing is known of their content, least of all that it is
-missing. An examination of a whole tree collects them, names each once, and goes on with the rest.
+"""Folders of a tree that this user may not list or enter. Their content is unknown, not missing. An examination of a
+whole tree collects them, reports each once, and continues with the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reconciler.resource.rules import Rule
 from reconciler.storage.storage_errors import explain_storage_error
 from reconciler.tree.findings import Complaint, Place, TreeFinding
 
-# Findings about folders that this user may not list, in place of all that follows from not seeing what they hold.
+# Findings about folders that this user may not list; they replace all findings caused by not seeing the content.
 
 UNREADABLE = Rule("tree.readable", "every file and folder can be read", ("ours",))
 _OF_CELLS = ("results", "measurements", "compliance")
@@ -26,8 +26,9 @@ _OF_CELLS = ("results", "measurements", "compliance")
 def report_closed_folders(
     closed: Iterable[Path], roots: Sequence[tuple[Path, str]], findings: Iterable[TreeFinding]
 ) -> tuple[TreeFinding, ...]:
-    """``findings`` without those about what is in a closed folder, then one for each such folder. ``roots``: the top of
-    each tree, and how what is in it is shown. The submitter is not blamed: it may be open to everybody else."""
+    """Return ``findings`` without those about the content of closed folders, followed by one for each closed folder.
+    ``roots``: the top of each tree, and the prefix of its shown paths. The submitter is not blamed, because other users
+    may have access."""
     unreadable = [_report(path, roots) for path in sorted(closed)]
     hidden = tuple(f"{finding.complaint.place.file}/" for finding in unreadable)
     kept = (finding for finding in findings if not f"{finding.complaint.place.file}/".startswith(hidden))
@@ -65,7 +66,7 @@ class UnreadableFolderError(StorageError):
 
 @contextlib.contextmanager
 def collect_closed_folders() -> Iterator[set[Path]]:
-    """Collect the closed folders that are met within."""
+    """Collect the closed folders encountered within the context."""
     found: set[Path] = set()
     token = _CLOSED.set(found)
     try:
@@ -75,14 +76,14 @@ def collect_closed_folders() -> Iterator[set[Path]]:
 
 
 def pass_over(error: UnreadableFolderError) -> None:
-    """Remember its folder. Raises the error where they are not collected."""
+    """Record the error's folder. Raises the error if folders are not being collected."""
     if (found := _CLOSED.get()) is None:
         raise error
     found.add(error.folder)
 
 
 def read_if_open(otherwise: T, read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """Call ``read``, giving ``otherwise`` where it meets a closed folder."""
+    """Call ``read``; return ``otherwise`` if it encounters a closed folder."""
     try:
         return read(*arguments, **named)
     except UnreadableFolderError as error:
@@ -91,7 +92,7 @@ def read_if_open(otherwise: T, read: Callable[P, T], *arguments: P.args, **named
 
 
 def list_if_open(names: Callable[P, Iterable[T]], *arguments: P.args, **named: P.kwargs) -> tuple[T, ...]:
-    """Call ``names``, giving nothing where it meets a closed folder."""
+    """Call ``names``; return an empty tuple if it encounters a closed folder."""
     with pass_over_closed():
         return tuple(names(*arguments, **named))
     return ()
@@ -99,7 +100,7 @@ def list_if_open(names: Callable[P, Iterable[T]], *arguments: P.args, **named: P
 
 @contextlib.contextmanager
 def pass_over_closed() -> Iterator[None]:
-    """End the block at a closed folder."""
+    """End the block if it encounters a closed folder."""
     try:
         yield
     except UnreadableFolderError as error:
@@ -107,12 +108,12 @@ def pass_over_closed() -> Iterator[None]:
 
 
 def is_passed_over(folder: Path) -> bool:
-    """True where a folder, or any below it, was met and could not be read."""
+    """Return True if the folder, or any below it, was found to be unreadable."""
     return any(closed.is_relative_to(folder) for closed in _CLOSED.get() or ())
 
 
 def find_closed_folder(path: Path | str) -> Path | None:
-    """The folder above ``path`` that this user may not enter; None where all can be entered."""
+    """Find the folder above ``path`` that this user may not enter; None if all can be entered."""
     try:
         os.stat(path)  # noqa: PTH116
     except PermissionError:
@@ -123,20 +124,20 @@ def find_closed_folder(path: Path | str) -> Path | None:
 
 
 def refuse_closed_folder(error: OSError, path: Path | str) -> None:
-    """Raises ClosedFolderError where a folder above ``path`` cannot be entered."""
+    """Raise UnreadableFolderError if a folder above ``path`` cannot be entered."""
     if isinstance(error, PermissionError) and (folder := find_closed_folder(path)) is not None:
         raise UnreadableFolderError(error, folder) from error
 
 
 def note_closed_file(path: Path | str) -> None:
-    """Remember a file that this user may not read, or the folder above it that cannot be entered."""
+    """Record a file that this user may not read, or the folder above it that cannot be entered."""
     if (found := _CLOSED.get()) is not None:
         found.add(find_closed_folder(path) or Path(path))
 
 
 def note_closed_folder(path: Path | str) -> bool:
-    """Remember the folder above ``path`` that cannot be entered; False where there is none, or they are not
-    collected."""
+    """Record the folder above ``path`` that cannot be entered. Return False if there is none, or if folders are not
+    being collected."""
     folder, found = find_closed_folder(path), _CLOSED.get()
     if folder is None or found is None:
         return False

@@ -1,4 +1,4 @@
-"""Values of a log that may have been edited by anyone: each as the type that a rule needs, or None."""
+"""Values of a log that anyone may have edited: each as the type that a rule needs, or None."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def read_value(log: DetailLog, key: str) -> Any:
 
 
 def number(log: DetailLog, key: str) -> Decimal | None:
-    """A finite number; None when the key is absent or holds anything else."""
+    """Return a finite number; None if the key is absent or has any other value."""
     return parse_number(read_value(log, key))
 
 
 def make_finite(value: Decimal | float | None) -> float | None:
-    """None for a figure that no float holds, such as 1e400: anybody may have written it."""
+    """Return None for a number that does not fit a float, such as 1e400, since anyone may have written it."""
     exact = None if value is None else float(value)
     return exact if exact is not None and math.isfinite(exact) else None
 
 
 def show_value(found: Any) -> str:
-    """A value in one short line; "nothing" for None."""
+    """Show a value in one short line; "nothing" for None."""
     if found is None:
         return "nothing"
     line = " ".join((found if isinstance(found, str) else _plain(found)).split())
@@ -48,7 +48,7 @@ def _plain(found: Any) -> str:
 
 
 def find_at(log: DetailLog, key: str) -> Place:
-    """The line of a key, or the log as a whole where it is absent."""
+    """Return the line of a key, or the log as a whole if it is absent."""
     return Place(log.file, log.find_line_number(key))
 
 

@@ -1,4 +1,4 @@
-"""A cell and a run together with the rules that bind them: what every rule function is given."""
+"""A cell or run with the rules that bind it: the argument of every rule function."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from reconciler.tree.reading.system import SystemFile
 
 T = TypeVar("T")
 
-# SHA-256 → where a file of that content is; None: nowhere.
+# SHA-256 → path of a file with that content, or None.
 FindOriginal = Callable[[str], "Path | None"]
 
 
 class CellView(Struct, frozen=True, dict=True):
-    """``official``: the benchmark it is entered as, "" when it is unknown; ``rules`` is then None. ``original`` finds
-    untruncated accuracy logs where there is an archive of them."""
+    """Cell with its rules. ``official``: the benchmark it is entered as, "" if unknown; ``rules`` is then None.
+    ``original``: finds untruncated accuracy logs, if there is an archive of them."""
 
     files: CellFiles
     system: SystemFile
@@ -50,15 +50,15 @@ class CellView(Struct, frozen=True, dict=True):
         return self.ruleset.binds(self.division, demand)
 
     def compute_once(self, make: Callable[[CellView], T]) -> T:
-        """Compute a function of this cell once, when it is first asked for."""
+        """Compute a function of this cell on its first use and cache the result."""
         if make not in self._made:
             self._made[make] = make(self)
         found: T = self._made[make]
         return found
 
     def forget(self) -> None:
-        """Let go of the runs and of all that was made of them: they hold this view as it holds them, so that their
-        logs would stay until the collector finds them."""
+        """Release the runs and all derived values. They refer to this view and it to them, so their logs would stay in
+        memory until the garbage collector runs."""
         for name in ("performance", "accuracy", "test_views", "_made"):
             vars(self).pop(name, None)
 
@@ -68,13 +68,13 @@ class CellView(Struct, frozen=True, dict=True):
 
     @property
     def rehearsal(self) -> bool:
-        """True where measurements.json says that this is a rehearsal, and no result."""
+        """True if measurements.json declares this a rehearsal rather than a result."""
         read = self.files.measurements.value
         return read is not None and str(read.get(REHEARSAL)).lower() == "true"
 
     @lazy_property
     def tests(self) -> tuple[str, ...]:
-        """The compliance tests that this cell needs."""
+        """Compliance tests that this cell needs."""
         return self.rules.compliance_tests if self.rules and self.binds("compliance_tests") else ()
 
     @lazy_property
@@ -87,23 +87,24 @@ class CellView(Struct, frozen=True, dict=True):
 
     @lazy_property
     def test_views(self) -> dict[str, RunView]:
-        """Compliance runs whose detail log can be read, by test."""
+        """Compliance runs whose detail log is readable, by test."""
         found = {name: self._run(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
 
     def is_foreign(self, run: str) -> bool:
-        """True for a run of a test that the round does not have, as one of an earlier round that was left there."""
+        """Return True for a run of a test that the round does not have, such as one left over from an earlier round."""
         return run in self.files.tests and self.rules is not None and self.find_test(run) is None
 
     def find_test(self, test: str) -> TestRules | None:
-        """None for a test that the round does not know."""
+        """Find a test's rules; None if the round does not have the test."""
         try:
             return self.rules.find_test(test, self.cell.scenario) if self.rules else None
         except KeyError:
             return None
 
     def audit_settings(self, test: str) -> dict[str, Any]:
-        """Settings of a test's audit.config, by LoadGen's names; nothing for a test that the round does not know."""
+        """Return the settings of a test's audit.config, by LoadGen's names; empty for a test that the round does not
+        have."""
         rules = self.find_test(test)
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
@@ -113,7 +114,7 @@ class CellView(Struct, frozen=True, dict=True):
 
 
 class RunView(Struct, frozen=True, dict=True):
-    """One run whose detail log can be read."""
+    """One run whose detail log is readable."""
 
     cell: CellView
     run: RunFolder
@@ -125,16 +126,17 @@ class RunView(Struct, frozen=True, dict=True):
 
     @property
     def seeds(self) -> dict[str, int]:
-        """The seeds that the log must show: the round's, but for those that a test sets itself."""
+        """Seeds that the log must show: the round's, except those that a test sets itself."""
         own = self.cell.audit_settings(self.name)
         return {name: own.get(name, seed) for name, seed in self.cell.ruleset.seeds().items()}
 
     @property
     def inferred(self) -> bool:
-        """True where the folder's scenario is not the one that ran, so that its result is derived from another's."""
+        """True if the folder's scenario is not the one that ran, so that its result is derived from another
+        scenario's."""
         return self.log.scenario != name_loadgen_scenario(self.cell.cell.scenario)
 
     @property
     def scenario(self) -> str:
-        """The scenario whose demands bind the run: the folder's, or the one that ran when the result is inferred."""
+        """Scenario whose demands bind the run: the folder's, or the one that ran if the result is inferred."""
         return self.log.scenario if self.inferred else self.cell.cell.scenario

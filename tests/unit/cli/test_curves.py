@@ -42,7 +42,7 @@ def test_curves_are_plotted_alone_and_next_to_others(root: Path, capsys: pytest.
     assert "7 points" in capsys.readouterr().out
     assert "Offline" in (root / "curve.svg").read_text()
     other = write_submission(root / "other", make_submission(make_curve()))
-    assert run("plot", root, "-o", root / "both.svg", "--of", "ttft", "--beside", other) == 0
+    assert run("plot", root, "-o", root / "both.svg", "--of", "ttft", "--with", other) == 0
     assert "box / gpt-oss-120b, points" in (root / "both.svg").read_text()
 
 

@@ -138,12 +138,12 @@ def test_command_shows_then_writes_then_has_nothing_to_say(declared: Path, recon
     code, out, _ = reconcile("detect")
     assert code == 0
     assert "+        host_memory_capacity:" in out
-    assert "--write does it" in out
+    assert "use --write" in out
     assert spec.read_text() == before
     assert reconcile("detect", "--write")[0] == 0
     assert "host_memory_capacity" in spec.read_text()
     assert reconcile("validate")[0] == 0
-    assert "all that can be read" in reconcile("detect")[1]
+    assert "every readable value" in reconcile("detect")[1]
 
 
 def test_report_as_json(declared: Path, reconcile: Reconcile) -> None:

@@ -104,7 +104,7 @@ def test_an_interrupted_fetch_ends_at_once_and_goes_on_later(tmp_path: Path) -> 
         child.send_signal(signal.SIGINT)
         _, reported = child.communicate(timeout=60)
         assert child.returncode == INTERRUPTED
-        assert "goes on from there" in reported
+        assert "run the same command again" in reported
         (part,) = parts
         have = part.stat().st_size
         behaviour.stall.clear()

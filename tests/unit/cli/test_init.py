@@ -174,7 +174,7 @@ def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None
 def test_spec_says_of_the_machine_what_detect_reads(tmp_path: Path, reconcile: Reconcile) -> None:
     assert reconcile("init", "lab")[0] == 0
     out = reconcile("-C", str(tmp_path / "lab"), "detect")[1]
-    assert out.startswith("lab.yaml already says all that can be read of this-machine.\n")
+    assert out.startswith("lab.yaml already has every readable value of this-machine.\n")
     assert "Kept:" not in out
 
 

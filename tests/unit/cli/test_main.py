@@ -244,7 +244,7 @@ def test_a_working_folder_that_was_removed_is_named(words: str, tmp_path: Path) 
     command = ["sh", "-c", script, sys.executable]
     ended = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True)
     assert ended.returncode == 1, ended.stderr
-    assert ended.stderr.startswith("error: the folder that this runs in was removed\nfix: ")
+    assert ended.stderr.startswith("error: the working folder was removed\nfix: ")
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])

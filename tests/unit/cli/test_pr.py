@@ -42,7 +42,7 @@ def test_pr_when_a_target_changes_names_the_cell_the_run_and_the_line(recorded: 
 
 def test_pr_when_only_records_were_added_says_nothing_is_to_do(recorded: Path, reconcile: Reconcile) -> None:
     code, found = impact(reconcile, "--base", "HEAD~1")
-    assert (code, found["work"], found["verdict"]) == (0, False, "Merging makes nothing to do.")
+    assert (code, found["work"], found["verdict"]) == (0, False, "Merging adds no work.")
     assert [cell["effect"] for cell in found["cells"]] == ["settled"]
 
 
@@ -59,7 +59,7 @@ def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Pat
         "Offline": "already stale",
         "SingleStream": "not recorded yet",
     }
-    assert "nothing due that is not due already" in reconcile("pr", "--base", "HEAD~1")[1]
+    assert "Merging adds no work; already due" in reconcile("pr", "--base", "HEAD~1")[1]
 
 
 def test_pr_when_the_spec_is_broken_gives_one_error_at_its_line(recorded: Path, reconcile: Reconcile) -> None:
@@ -195,7 +195,7 @@ def test_pr_writes_a_comment_in_markdown(recorded: Path, reconcile: Reconcile) -
     code, _, _ = reconcile("pr", "--base", "HEAD~1", "--fail-on", "errors", "--markdown", "comment.md")
     assert code == 0
     text = (recorded / "comment.md").read_text()
-    assert text.startswith("**Merging makes due: ")
+    assert text.startswith("**Due after merging: ")
     assert "| " + CELL + " | stale |" in text
 
 

@@ -106,7 +106,7 @@ def test_prune_refuses_what_git_could_not_bring_back(swapped: Path, reconcile: R
     before = records(swapped)
     edit(swapped, "spec:\n", "# edited\nspec:\n")
     code, _, err = reconcile("prune", *ALL, "--yes")
-    assert (code, "specs/one.yaml: not as in the last commit" in err) == (1, True)
+    assert (code, "specs/one.yaml: differs from the last commit" in err) == (1, True)
     git(swapped, "checkout", "--quiet", "specs")
     git(swapped, "rm", "--quiet", "--cached", "-r", "state/records/Run")
     git(swapped, "commit", "--quiet", "--message", "Forget the runs")

@@ -41,7 +41,7 @@ def test_validate_says_what_it_left_out(reconcile: Reconcile) -> None:
     code, out, _ = reconcile("validate")
     assert code == 0
     assert "Valid: specs/one.yaml (" in out
-    assert f"Left out, since they apply only when they are named: {APART}" in out
+    assert f"Skipped, because they apply only when given by name: {APART}" in out
     assert "Left out" not in reconcile("validate", APART)[1]
 
 

@@ -227,7 +227,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
 def test_doctor_of_what_is_measured_and_committed_is_ready(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("doctor")
     assert (code, out.splitlines()[-1]) == (0, "Ready."), out
-    assert "a rehearsal, which is never submitted" in out
+    assert "a rehearsal: it is never submitted" in out
     edit(recorded, "target_qps", "target_qsp")
     code, out, _ = reconcile("doctor")
     assert (code, "specs/one.yaml:24:21: target_qsp is not a setting" in out) == (2, True)
@@ -383,4 +383,4 @@ def test_a_loadgen_that_was_brought_is_installed_with_the_mlperf_conf_of_the_rou
 def test_what_is_no_loadgen_is_not_installed(declared: Path, reconcile: Reconcile, tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("")
     code, _, err = reconcile("doctor", "--loadgen", str(tmp_path))
-    assert (code, "is no LoadGen" in err, "fix:" in err) == (1, True, True)
+    assert (code, "is not LoadGen" in err, "fix:" in err) == (1, True, True)

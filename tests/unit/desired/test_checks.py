@@ -137,7 +137,7 @@ def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() ->
     for ruleset, known in ((earlier, "no benchmark in round v5.1"), (RULES, ", ".join(RULES.endpoints.benchmarks))):
         with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
             check(declared, ruleset)
-        assert f"take `results: endpoints` out; it is for {known}" in [each.fix for each in caught.value.problems]
+        assert f"remove `results: endpoints`; it is for {known}" in [each.fix for each in caught.value.problems]
 
 
 @pytest.mark.parametrize(

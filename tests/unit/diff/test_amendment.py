@@ -94,7 +94,7 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     assert judge(nothing, before) == (
         Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),
     )
-    fix = f"make it (reconcile cell={CELL}), or withdraw it: take it out of the spec, which needs no amendment"
+    fix = f"make it (reconcile cell={CELL}), or withdraw it: remove it from the spec, which needs no amendment"
     assert judge(before, stand(world, replace(NET, batch=2))) == (
         Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be repeated", fix),
     )

@@ -328,9 +328,9 @@ WHY = Interruption("preempted", "job 7 was preempted", "raise its priority")
             "resources",
             f"{explain_signal(9, 'lower batch_size or streams')}; see the child's log",
         ),
-        (Progressing(State.LOST), "", "its job ended and left no result; it never began", "crash", LOST),
-        (Progressing(State.LOST), "slurm 7\n", "its job ended and left no result; it never began", "crash", LOST),
-        (Progressing(State.LOST), "slurm 7\nn1\nn2\n", "its job ended and left no result, on n1, n2", "crash", LOST),
+        (Progressing(State.LOST), "", "its job ended without a result; it never began", "crash", LOST),
+        (Progressing(State.LOST), "slurm 7\n", "its job ended without a result; it never began", "crash", LOST),
+        (Progressing(State.LOST), "slurm 7\nn1\nn2\n", "its job ended without a result, on n1, n2", "crash", LOST),
         (Progressing(State.ENDED, 3, why=WHY), "", "job 7 was preempted", "preempted", "raise its priority"),
     ],
     ids=["status", "signal", "lost", "placed nowhere", "lost on nodes", "its queue knows"],
@@ -350,7 +350,7 @@ def test_a_child_whose_folder_was_removed_is_reported_as_such(tmp_path: Path) ->
     attempt = an_attempt(tmp_path)
     result, _ = follow_words(attempt, Watch(lambda _: None), IS_OVER)
     assert result.problem == f"the folder of the attempt was removed while it ran: {attempt.folder}"
-    assert (result.problem_class, result.fix) == ("input", "let the command delete nothing outside of {run_dir}")
+    assert (result.problem_class, result.fix) == ("input", "the command must not delete anything outside {run_dir}")
     assert attempt.output.is_dir()
 
 

@@ -86,9 +86,9 @@ def test_answers_that_no_one_has_or_compared_are_asked_for(runs: Path, tmp_path:
     result, files = judge(runs, tmp_path, "TEST01-equal", lost)
     assert (result.done, result.problem_class, result.values, files) == (False, "missing", {}, {})
     assert result.seconds == 0.0
-    assert result.problem == f"the whole accuracy log of the {lost} run is not here"
+    assert result.problem == f"the complete accuracy log of the {lost} run is not on this machine"
     assert result.fix == (
-        "judge it where that run was made, or copy .reconcile/objects from there; a recorded verdict stays valid"
+        "run this on the machine that made that run, or copy .reconcile/objects from it; recorded verdicts stay valid"
     )
 
 

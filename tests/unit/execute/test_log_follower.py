@@ -144,4 +144,4 @@ def test_what_is_reported_ends_with_the_pass(tmp_path: Path, capsys: pytest.Capt
     first, *between, last = captured.err.splitlines()
     assert first == f"Run perf: {attempt.log}"
     assert between == ["Run perf: running, 0 of 1,000"] * 2
-    assert last == "No pass is under way any more."
+    assert last == "No pass is running any more."

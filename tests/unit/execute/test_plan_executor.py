@@ -338,7 +338,7 @@ def test_a_timed_run_has_its_machine_alone_or_says_with_whom_it_shared_it(
     if status == "Blocked":
         blocked = next(event for event in walk.events if isinstance(event, Outcome) and event.status is Status.BLOCKED)
         assert blocked.message == f"the machine is not idle: {said}"
-        assert blocked.fix == "end it, or wait; `--busy` times the run all the same, and its record says so"
+        assert blocked.fix == "end it, or wait; `--busy` times the run anyway, and marks its record"
         assert run not in dict(walk.tried)
     else:
         shared = {address: context.shared_with for address, context in walk.contexts.items()}

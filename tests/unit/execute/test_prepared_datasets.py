@@ -227,4 +227,4 @@ def test_where_the_scratch_space_fails_half_way_nothing_of_it_is_left(
     caplog.set_level(logging.INFO)
     offer_prepared(attempt, entry)
     assert list((tmp_path / "scratch").iterdir()) == []
-    assert [record.message for record in caplog.records] == ["a prepared dataset is not left in the scratch space"]
+    assert [record.message for record in caplog.records] == ["a prepared dataset was not stored in the scratch space"]

@@ -209,7 +209,7 @@ def test_what_a_queue_did_not_receive_is_submitted_again_when_unknown(tmp_path: 
     assert lost.why is not None
     assert (lost.why.problem_class, lost.why.problem) == (
         "lost",
-        "Slurm knows nothing of its job any more, and it left no result",
+        "Slurm no longer knows its job, and there is no result",
     )
 
 
@@ -269,7 +269,7 @@ def test_what_travelled_is_brought_once_its_job_has_ended(tmp_path: Path, clock:
     carrier = AttemptTransport()
     executor, handle, attempt = submit(tmp_path, Queue(ENDED), carrier, executor__slurm__store="lab")
     carrier.brings = TransportSilentError("no route")
-    waits = Progressing(State.RUNNING, note="its job has ended; what it left waits: no route")
+    waits = Progressing(State.RUNNING, note="its job has ended, but its result cannot be fetched yet: no route")
     assert executor.poll(handle) == waits
     carrier.brings = True
     assert executor.poll(handle) == ENDED  # it left no result

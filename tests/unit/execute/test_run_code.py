@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import harness.contract
-from harness.child.harness_code import pack_own_code
 from harness.contract import BENCHMARKS
+from harness.verbs.run import pack_own_code
 from reconciler.execute.run_code import pack_run_code, take_launched_code
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.code_archive import pack_code, unpack_code

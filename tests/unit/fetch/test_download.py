@@ -204,7 +204,7 @@ def test_a_server_that_never_answers_is_named(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as caught:
             fetch(plan(tmp_path, address, digest=None))
     assert address in caught.value.message
-    assert "goes on from there" in caught.value.fix
+    assert "it continues" in caught.value.fix
 
 
 def test_redirects_are_followed_with_the_range(tmp_path: Path) -> None:

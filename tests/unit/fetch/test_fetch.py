@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -27,7 +28,11 @@ from reconciler.fetch.fetch import (
     unpack_member,
 )
 from reconciler.fetch.scratch import FileState, Scratch, find_scratch, look_for
+from reconciler.reconcile.readiness import check_scratch
 from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile, load_benchmark_files
+from reconciler.spec.declaration import add_scratch_places
+from reconciler.spec.locations import Variables
+from reconciler.spec.quantities import UnfitError
 from reconciler.storage.storage_errors import PARTIAL
 from tests.unit.fetch.serving import Behaviour, serve
 
@@ -302,6 +307,17 @@ def test_a_scratch_space_is_named_or_found(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_scratch({})
     assert "MLPERF_SCRATCH_PATH" in caught.value.fix
+
+
+def test_relative_scratch_space_is_refused_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLPERF_SCRATCH_PATH", "data")
+    with pytest.raises(ReconcilerError) as caught:
+        find_scratch(os.environ)
+    (check,) = check_scratch()
+    assert (check.missing, check.text, check.fix) == (True, caught.value.message, caught.value.fix)
+    with pytest.raises(UnfitError) as unfit:
+        add_scratch_places({}, BenchmarkFiles(folder="", names=(), datasets=(), models=()), Variables(os.environ), {})
+    assert (unfit.value.message, unfit.value.fix) == (caught.value.message, caught.value.fix)
 
 
 def test_every_file_of_every_benchmark_has_a_way_to_come() -> None:

@@ -34,6 +34,7 @@ NEEDS = {
     "llama3_1_8b": ("tokenizers", "openvino", "rouge_score"),
 }
 COUNT = 4
+VOLUMES = ("unet3d", "unet3d_brats")  # seconds each: one is made
 INFOS, FRAMES = "waymo_infos_val.pkl", "ImageSets/val.txt"
 
 
@@ -46,7 +47,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         for library in NEEDS[name]:
             pytest.importorskip(library)
         if name not in found:
-            found[name] = generate(tmp_path_factory, f"damaged-{name}", load_rehearsal(name), COUNT) / "data"
+            found[name] = (
+                generate(tmp_path_factory, f"damaged-{name}", load_rehearsal(name), 1 if name in VOLUMES else COUNT)
+                / "data"
+            )
         return found[name]
 
     yield find  # noqa: PT022

@@ -121,7 +121,7 @@ def test_a_tool_that_only_says_so_took_nothing_away(machine: Machine, tmp_path: 
     cutter = make_cutter(machine, tmp_path)
     cutter.create(DECLARED)
     machine.lies = ("-dci", "-dgi")
-    with pytest.raises(ReconcilerError, match="is still there"):
+    with pytest.raises(ReconcilerError, match="still exists"):
         cutter.destroy()
     assert len(read_slice_journal(tmp_path / "mig.json").made) == 2, "what is left to take away is known"
     machine.lies = ()
@@ -140,7 +140,7 @@ def test_a_mode_that_was_switched_on_is_switched_off_again(machine: Machine, tmp
 
 def test_a_mode_that_waits_for_a_reset_is_reported(machine: Machine, tmp_path: Path) -> None:
     machine.ready = False
-    with pytest.raises(ReconcilerError, match="not there yet") as raised:
+    with pytest.raises(ReconcilerError, match="not active yet") as raised:
         make_cutter(machine, tmp_path).create(replace(DECLARED, slices=read_slices("1x 7g.80gb")))
     assert "--gpu-reset -i 1" in raised.value.fix
 
@@ -239,7 +239,7 @@ def test_slices_of_others_that_could_be_ours_are_left_alone(machine: Machine, tm
     [
         (Hardware("B200", count=1, slices=("1g.23gb",)), "this machine has 2 x NVIDIA A100 and 1 x NVIDIA T4"),
         (Hardware("T4", count=1, slices=("1g.5gb",)), "cannot be cut"),
-        (Hardware("A100", count=1, slices=("7g.80gb",)), "no room for 1x 7g.80gb: 1x 1g.10gb is there already"),
+        (Hardware("A100", count=1, slices=("7g.80gb",)), "no room for 1x 7g.80gb: 1x 1g.10gb already exists"),
         (Hardware("A100", count=1, slices=("1c.2g.20gb",)), "part of a slice"),
     ],
 )

@@ -159,7 +159,10 @@ def test_both_formats_are_what_they_are_called() -> None:
 def test_a_plot_on_the_page_has_no_address_and_text_of_strangers_is_data_in_it() -> None:
     described = describe_plot(HOSTILE)
     assert "url" not in json.dumps({**described, "$schema": ""})
-    assert described["encoding"]["x"]["axis"]["labelExpr"] == f"{json.dumps(list(HOSTILE.ticks))}[datum.value]"
+    assert (
+        described["encoding"]["x"]["axis"]["labelExpr"]
+        == f"{json.dumps([text.split() for text in HOSTILE.ticks])}[datum.value]"
+    )
     assert [len(layer["data"]["values"]) for layer in described["layer"]] == [2, 2]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reconciler.page.history_view import arrange_comparison
+import pytest
+
+from reconciler.page.history_view import arrange_comparison, arrange_recent
 from reconciler.page.site import arrange_findings
 
 SIDE = {"cell": "closed/box/resnet50/Offline", "value": "1", "unit": "samples/s", "count": 0, "validity": "VALID"}
@@ -18,7 +20,38 @@ def compare(*ratios: float | None) -> dict[str, Any]:
 def test_the_largest_ratio_fills_the_scale_and_as_much_less_the_other_side() -> None:
     found = compare(16, 4, 1, 0.25, 0.0, None)
     assert [pair["bar"] for pair in found["pairs"]] == [50.0, 25.0, 0.0, -25.0, None, None]
-    assert (found["least"], found["reach"]) == ("0.0625", "16")
+    assert found["reach"] == "16"
+
+
+def test_a_lower_latency_is_better() -> None:
+    side = {**SIDE, "unit": "ms"}
+    pairs = [{"one": side, "other": side, "ratio": ratio, "per_accelerator": None} for ratio in (4, 0.25)]
+    found = arrange_comparison({"names": ["a", "b"], "pairs": pairs, "alone": {}, "curves": []})
+    assert [pair["bar"] for pair in found["pairs"]] == [-50.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "change", "shown"),
+    [
+        ("samples/s", 0.05, "+5.0 % better"),
+        ("samples/s", -0.05, "-5.0 % worse"),
+        ("ms", -0.05, "-5.0 % better"),
+        ("ms", 0.05, "+5.0 % worse"),
+        ("ms", -0.0001, "+0.0 %"),
+        ("acc", 0.05, "+5.0 %"),
+        ("ms", None, ""),
+    ],
+)
+def test_a_change_for_better_or_worse(unit: str, change: float | None, shown: str) -> None:
+    (row,) = arrange_recent({"results": [{"value": "1", "unit": unit, "change": change}]})
+    assert row["change"] == shown
+
+
+def test_two_cells_are_named_by_what_they_share() -> None:
+    other = {**SIDE, "cell": "closed/other/bert-99/Offline"}
+    pair = {"one": SIDE, "other": other, "ratio": 1, "per_accelerator": None}
+    found = arrange_comparison({"names": ["box", "other"], "pairs": [pair], "alone": {}, "curves": []})
+    assert found["pairs"][0]["cell"] == "closed / resnet50 → bert-99 / Offline"
 
 
 def test_a_small_difference_is_not_blown_up() -> None:

@@ -16,8 +16,8 @@ def entry(cell: str = CELL, reason: str = "InSync", **changes: Any) -> dict[str,
     """A cell that is ready, unless ``reason`` says why it is not."""
     ready = "True" if reason == "InSync" else "False"
     conditions = [{"type": name, "status": ready, "reason": reason, "message": ""} for name in ("Performed", "Ready")]
-    measured = {"metric": RATE, "accuracy": None, "efficiency": None, "validity": "VALID"}
-    named = {"cell": cell, "ready": ready, "steps": 0, "marks": [], "accelerators": 1, "published": None}
+    measured = {"metric": RATE, "accuracy": None, "efficiency": None, "validity": "VALID", "margin": None}
+    named = {"cell": cell, "ready": ready, "steps": 0, "marks": [], "accelerators": 1, "published": None, "last": None}
     return {**named, "conditions": conditions, **measured, **changes}
 
 
@@ -35,10 +35,10 @@ def squares(matrix: dict[str, Any]) -> list[list[list[str]]]:
     ("found", "state"),
     [
         (entry(), "ready"),
-        (entry(reason="NotRecorded", metric=None, steps=4), "never"),
+        (entry(reason="NotRecorded", metric=None, steps=4), "unmeasured"),
         (entry(reason="PreviousAttemptFailed", metric=None, steps=4), "failed"),
         (entry(reason="PreviousAttemptFailed", steps=1), "failed"),
-        (entry(reason="AccuracyBelowBar"), "failed"),
+        (entry(reason="AccuracyBelow"), "failed"),
         (entry(reason="Invalid", validity="INVALID"), "invalid"),
         (entry(reason="InputChanged", steps=2), "stale"),
     ],
@@ -93,4 +93,21 @@ def test_a_result_is_compared_with_published_ones_of_the_chip(
     rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
     assert [(row["percent"], row["asked"]) for row in rows] == [shown, ("", "")]
     assert published["source"] in rows[0]["notes"]
-    assert matrix["compared"] == {"box"}
+    assert matrix["divisions"][0]["columns"] == {"box": ["percent"] if shown[0] else [], "other": []}
+
+
+@pytest.mark.parametrize(
+    ("headroom", "shown"), [(48.2, ("+48 %", "")), (1.96, ("+2.0 %", "thin")), (-3, ("-3.0 %", "missed"))]
+)
+def test_margin_of_a_result(headroom: float, shown: tuple[str, str]) -> None:
+    matrix = arrange(entry(margin={"name": "p99 TTFT", "headroom": headroom}), entry("closed/other/resnet50/Offline"))
+    rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
+    assert [(row["margin"], row["room"]) for row in rows] == [shown, ("", "")]
+    assert "p99 TTFT" in rows[0]["notes"]
+    assert matrix["divisions"][0]["columns"] == {"box": ["margin"], "other": []}
+
+
+def test_the_last_result_is_shown_while_none_counts() -> None:
+    matrix = arrange(entry(reason="InputChanged", steps=2, metric=None, last=RATE), entry("closed/box/bert-99/Offline"))
+    rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
+    assert [(row["metric"], row["counts"]) for row in rows] == [("800 /s", False), ("800 /s", True)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from msgspec import structs
 from reconciler.desired.cache_file import Compiled, digest_variables, read, write
 from reconciler.errors import SpecError
 from reconciler.observed.digest_cache import DigestCache
-from reconciler.reconcile.desired_cache import DesiredCache, load_desired
+from reconciler.reconcile.desired_cache import DesiredCache, list_code, load_desired
 from reconciler.resource.records import Recorded
 from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import SPEC, Repository, make_repository
@@ -185,3 +187,47 @@ def test_process_that_compiles_again_needs_no_cache_and_sees_every_edit(reposito
         assert said(again()) == said(compile_once(repository.paths))
     repository.edit("benchmarks/tiny.py", "A benchmark of", "The benchmark of")
     assert said(again()) == said(compile_once(repository.paths))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "reconciler/rules/compliance/test09.py",
+        "reconciler/rules/rounds/v5.1.yaml",
+        "reconciler/spec/adapters/mlcflow.yaml",
+        "reconciler/storage/launch/adapters.py",
+        "reconciler/endpoints/rules/rules.yaml",
+        "harness/benchmarks/bert/benchmark.yaml",
+        "harness/contract.py",
+    ],
+)
+def test_state_depends_on_code(path: str) -> None:
+    assert path in list_code()
+
+
+def test_missing_code_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list_code(tmp_path)
+
+
+_COMPILE = """
+import sys
+from pathlib import Path
+from reconciler.observed.digest_cache import DigestCache
+from reconciler.reconcile.desired_cache import DesiredCache, load_desired
+from reconciler.resource.records import Recorded
+from reconciler.storage.files import RepositoryPaths
+paths, before = RepositoryPaths(Path(sys.argv[1])), set(sys.modules)
+load_desired(paths, (), Recorded(), DigestCache(paths), DesiredCache())
+loaded = (sys.modules[name] for name in set(sys.modules) - before if name.startswith(("reconciler.", "harness.")))
+print(*(module.__file__ for module in loaded))
+"""
+
+
+def test_every_module_that_compiles_is_stamped(repository: Repository) -> None:
+    command = [sys.executable, "-c", _COMPILE, str(repository.paths.root)]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    root = Path(__file__).parents[3]
+    modules = {Path(path).relative_to(root).as_posix() for path in loaded}
+    assert "reconciler/spec/loading.py" in modules
+    assert modules <= set(list_code())

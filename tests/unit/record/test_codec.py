@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from reconciler.errors import RecordError
+from reconciler.record import codec
 from reconciler.record.codec import check_plausible, decode, encode, record_id, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
@@ -73,6 +74,20 @@ def test_record_is_its_bytes(record: Record) -> None:
     data = encode(record)
     assert decode(data, "here") == record
     assert encode(decode(data, "here")) == data
+
+
+@pytest.mark.parametrize("name", ["tool", "marks", "values"])
+def test_fast_decoder_reads_records_without_a_later_field(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads(encode(PLAIN))
+    del document[name]
+    monkeypatch.setattr(Record, "LEFT_OUT", frozenset({name}))
+    monkeypatch.setattr(codec, "_REQUIRED", frozenset(Record.__struct_fields__) - {name})
+    monkeypatch.setattr(codec, "_decode_any", None)  # the slow way
+    codec._make_plain_decoder.cache_clear()
+    try:
+        assert decode(json.dumps(document).encode(), "here") == PLAIN
+    finally:
+        codec._make_plain_decoder.cache_clear()
 
 
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
@@ -353,3 +368,23 @@ def test_each_number_that_is_shown_was_measured(what: str) -> None:
     for odd in ("fast", "nan", "1e41", "-1e41", "9e-41"):
         with pytest.raises(ValueError, match=f"^{name} is '{odd}', and not a number that was measured$"):
             check_plausible(replace(PLAIN, values=place(what, {**whole, field: odd})))
+
+
+def margin(name: str, headroom: str, *, met: bool = True) -> dict[str, Any]:
+    return {"name": name, "measured": "1", "limit": "1", "unit": "ms", "met": met, "headroom": headroom}
+
+
+@pytest.mark.parametrize(
+    ("margins", "decides"),
+    [
+        ([], None),
+        ([margin("duration", "0.1"), margin("queries", "0.0")], None),  # met exactly, as LoadGen arranges it
+        ([margin("queries", "+0.0"), margin("p99 latency", "+12.5")], ("p99 latency", "+12.5")),
+        ([margin("p99 TTFT", "40"), margin("p99 TPOT", "7.5")], ("p99 TPOT", "7.5")),
+        ([margin("p99 latency", "30"), margin("duration", "-3", met=False)], ("duration", "-3")),
+        ([margin("p99 latency", "-9", met=False), margin("queries", "-50", met=False)], ("queries", "-50")),
+        ([margin("p99 latency", "")], None),
+    ],
+)
+def test_the_margin_that_decides(margins: list[dict[str, Any]], decides: tuple[str, str] | None) -> None:
+    assert summarize(run({"margins": margins}), "x").margin == decides

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.diff.change import Action, Change, Chosen, Difference, Finding, Reason, Work
+from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Finding, Reason, Work
 from reconciler.diff.conditions import summarise_cells, trace_lineages
 from reconciler.observed.state import Observed
 from reconciler.render.status import render_status_text
@@ -121,8 +121,20 @@ def test_an_invalid_run_is_measured_though_not_published() -> None:
 
 
 def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
-    finding = Finding("AccuracyBelowBar", f"Score:{OFFLINE}", "98.1 is below 99")
+    finding = Finding("AccuracyBelow", str(OFFLINE), "98.1 is below 99")
     assert words(stand(findings=(finding,))[OFFLINE]) == "T F T T T F"
+
+
+@pytest.mark.parametrize(
+    ("where", "red"),
+    [("Run:{}/performance", 3), ("Run:{}/accuracy", 1), ("Score:{}", 1), ("ComplianceTest:{}/TEST01", None)],
+)
+def test_contradicted_logs_are_red_where_they_count(where: str, red: int | None) -> None:
+    finding = Finding(CONTRADICTED, where.format(OFFLINE), "accuracy is not about this")
+    conditions = stand(findings=(finding,))[OFFLINE].conditions[:4]
+    assert [n for n, condition in enumerate(conditions) if condition.status.value == "False"] == (
+        [red] if red is not None else []
+    )
 
 
 def test_a_cell_with_tests_shows_whether_they_pass() -> None:
@@ -219,10 +231,10 @@ def test_a_cell_is_as_the_runs_it_takes(changed: tuple[Kind, str] | tuple[()], i
         ("Invalid", str(OFFLINE), True, False),
         ("Invalid", f"Run:{OFFLINE}/performance", True, False),
         ("Invalid", str(BORROWING), True, True),
-        ("AccuracyBelowBar", str(OFFLINE), True, True),
+        ("AccuracyBelow", str(OFFLINE), True, True),
         ("Lost", f"Score:{OFFLINE}", True, True),
         ("Invalid", str(SERVER), False, False),
-        ("AccuracyBelowBar", f"{OFFLINE}-99", False, False),
+        ("AccuracyBelow", f"{OFFLINE}-99", False, False),
     ],
 )
 def test_what_is_wrong_with_runs_it_takes_is_its_own(kind: str, where: str, inferred: bool, sharing: bool) -> None:

@@ -111,7 +111,7 @@ def test_a_command_must_learn_where_its_logs_and_its_conf_are() -> None:
         ("{command: [run], env: {A: {from: B}}}", "a group of settings is not a value of an environment variable"),
         ("{command: [run], env: {HF_TOKEN: sesame}}", "looks like a secret"),
         ("{command: [run], user_conf: writen}", "'writen' is not a valid way to settle user.conf"),
-        ("{command: [run], cwd: $HOME/x}", "holds a variable in a notation that is not supported"),
+        ("{command: [run], cwd: $HOME/x}", "contains a variable in an unsupported notation"),
         ("{comand: [run]}", "comand is not a setting of harness"),
     ],
 )

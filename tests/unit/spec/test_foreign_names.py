@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from reconciler.loadgen.settings import SETTINGS
+from reconciler.rules.ruled_value import is_field
 from reconciler.spec.schema import find_schema_node
+from reconciler.spec.validation import explain_foreign
 from tests.unit.spec.writing import problems_in, replaced
 
 # Fields of a stub, and of the configuration, in the guides of NVIDIA's submissions v2.1 and v5.1.
@@ -34,7 +37,7 @@ def test_a_field_of_the_guides_stubs_is_answered(tmp_path: Path, name: str, wher
     }[where]
     (problem,) = problems_in(tmp_path, main=text)
     assert problem.path.endswith(f".{name}")
-    if problem.fix.startswith("take it out: "):
+    if problem.fix.startswith("remove it: "):
         return
     written = re.search(r"'([a-z_]+: .*?)'(?!\w)", problem.fix)
     if written is None:
@@ -50,3 +53,12 @@ def list_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield from list_paths(below, f"{above}{name}.")
         else:
             yield f"{above}{name}"
+
+
+def test_settings_that_a_round_fixes_are_answered() -> None:
+    for setting in SETTINGS:
+        if setting.ruled:
+            assert explain_foreign(setting.name) is not None
+            assert is_field(setting.name)
+        if setting.conf_name:
+            assert setting.name in (explain_foreign(setting.conf_name) or ("", ""))[1]

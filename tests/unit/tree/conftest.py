@@ -46,7 +46,7 @@ def make_cell(ruleset: Ruleset, division: str, benchmark: str, scenario: str) ->
         accuracy_log=AccuracyLog(reference(ACCURACY_LOG), truncate_log(ACCURACY_LOG, ruleset.accuracy_log)),
         accuracy_text="accuracy=76.1%, good=1, total=2\n",
         settings={"target_qps": "100", "min_duration": "600000", "odd|name": "a|b\nc"},
-        code="`harness/benchmarks/digits.py`" if division == "open" else "",
+        code="`harness.benchmarks.digits`" if division == "open" else "",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from harness.benchmark_catalog import BENCHMARKS
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read
-from reconciler.tree.assemble import Calibration, list_extras, render_calibration
+from reconciler.tree.assemble import Calibration, describe_code, list_extras, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
 from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files
@@ -246,3 +249,10 @@ def test_models_that_were_made_alike_share_a_section() -> None:
     assert text.count("# Calibration\n") == 1
     assert "comparison" not in text
     assert render_calibration([one, other, third]) == render_calibration([third, other, one])
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_named_code_exists(name: str) -> None:
+    named = re.findall(r"`(.+)`", describe_code(CellSettings({"benchmark.code": name})))
+    assert bool(named) is not BENCHMARKS[name].elsewhere
+    assert all(importlib.util.find_spec(module) for module in named)

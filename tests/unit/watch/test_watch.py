@@ -29,7 +29,7 @@ def test_watch_follows_edits_heals_files_and_keeps_the_last_good_result(recorded
         watching.in_sync()
         recorded.edit(SPEC, "spec:\n", "# a remark\nspec:\n")
         recorded.edit(SPEC, "category: edge", "category: edgy")
-        assert "last good result stays" in watching.wait("broken")["text"]
+        assert "nothing runs until it is valid" in watching.wait("broken")["text"]
         rendered.write_bytes(b"edited by hand")
         recorded.edit(SPEC, "category: edgy", "category: edge")
         watching.wait("valid")
@@ -50,7 +50,7 @@ def test_watch_when_commits_are_reverted_and_the_branch_is_reset_reads_the_world
         recorded.git("commit", "--quiet", "--all", "--message", "Revert")
         watching.wait("pass")
         recorded.git("reset", "--quiet", "--hard", "HEAD~2")
-        watching.wait("head", lambda event: "does not follow" in event["text"])
+        watching.wait("head", lambda event: "not a descendant" in event["text"])
         watching.in_sync()
         assert watching.stop() == 0
     assert recorded.look().plan.in_sync

@@ -25,14 +25,14 @@ ANSWER = 16  # tokens
 HELD_OUT = 192
 _WORDS = 1024
 _SHORTEST, _LONGEST = 12, 40  # tokens of a prompt
-_CHARACTERS = 330  # of a paragraph that has as many tokens as a prompt and what follows it
+_CHARACTERS = 330  # of a paragraph with enough tokens for a prompt and its continuation
 _STREAM, _TARGETS = "stream.npy", "targets.json"
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """The prompts, the texts that follow them (targets.json), the tokenizer, and what is learned from (stream.npy).
+    """Write the prompts, the texts that follow them (targets.json), the tokenizer, and the training data (stream.npy).
 
-    ``settings``: seed (of the split and of where prompts end).
+    ``settings``: seed (of the split and of the ends of prompts).
     """
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=HELD_OUT, shortest=_CHARACTERS)
@@ -47,7 +47,7 @@ def write_beginnings(
 ) -> None:
     """Write prompts, each the beginning of a text, the ``answer`` tokens that follow it as text, and the tokenizer.
 
-    ``lengths``: of prompts, in tokens: the shortest and the longest.
+    ``lengths``: the shortest and the longest prompt, in tokens.
     """
     rng = np.random.default_rng(seed)
     prompts, targets = [], []
@@ -86,7 +86,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 class Pydoc(TokenBenchmark):
-    # At least two: LoadGen cannot compute the time per token of an answer of one.
+    # At least two: LoadGen cannot compute the time per token of an answer with one.
     generation = {"min_new_tokens": 2, "max_new_tokens": ANSWER, "stop": (END,)}
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)

@@ -1,7 +1,7 @@
-"""A small transformer, trained in numpy: tokens and places in, a score for each next token out.
+"""A small transformer, trained in numpy: tokens and positions in, a score for each next token out.
 
-Layers are normalized before they compute (root mean square), attend to what came before, and have one rectified layer
-each. Training starts from how often two tokens follow each other.
+Layers are normalized first (root mean square), attend to earlier tokens, and have one rectified layer each. Training
+starts from the frequencies of token pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Floats = NDArray[np.float32]
 Tokens = NDArray[np.int64]
 Parameters = dict[str, Floats]
 EPSILON = 1e-5
-_BATCH, _PASSAGE = 8, 64  # passages of one step, and tokens of each
+_BATCH, _PASSAGE = 8, 64  # passages per step, and tokens of each
 _AWAY = np.float32(-1e9)
 
 
@@ -27,7 +27,7 @@ class TransformerShape:
     heads: int = 2
     layers: int = 2
     inner: int = 256
-    places: int = 192  # tokens of a prompt and its answer, at most
+    places: int = 192  # maximum tokens of a prompt and its answer
 
     @property
     def head(self) -> int:
@@ -46,8 +46,8 @@ def draw_parameters(shape: TransformerShape, rng: np.random.Generator) -> Parame
 
 
 def factor_pairs(stream: Tokens, shape: TransformerShape) -> Parameters:
-    """Matrices by which each token alone scores the next one as often as the two follow each other: where training
-    starts, so that the layers need only learn what more tokens say."""
+    """Compute matrices by which a token alone scores the next one by the frequency of the pair. Training starts there,
+    so that layers only learn the effect of more context."""
     pairs = np.full((shape.vocabulary, shape.vocabulary), 0.02, np.float32)
     np.add.at(pairs, (stream[:-1], stream[1:]), 1)
     likely = np.log(pairs / pairs.sum(axis=1, keepdims=True))
@@ -60,7 +60,7 @@ def factor_pairs(stream: Tokens, shape: TransformerShape) -> Parameters:
 def train(
     stream: Tokens, shape: TransformerShape, *, seed: int, steps: int, bump: Callable[[int], None] = lambda _: None
 ) -> Parameters:
-    """Adam over passages of the stream at random places, with a step size that falls to zero."""
+    """Train by Adam on passages at random positions of the stream, with a step size that falls to zero."""
     rng = np.random.default_rng(seed)
     parameters = draw_parameters(shape, rng) | factor_pairs(stream, shape)
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -79,7 +79,8 @@ def train(
 
 
 def differentiate(parameters: Parameters, shape: TransformerShape, passages: Tokens) -> tuple[float, Parameters]:
-    """Mean cross-entropy (nats) of each token after those before it, and its gradients. ``passages`` [batch, n + 1]."""
+    """Return the mean cross-entropy (nats) of each token given those before it, and its gradients. ``passages`` [batch,
+    n + 1]."""
     inputs, targets = passages[:, :-1], passages[:, 1:]
     scores, top, back_top, tapes = _score(parameters, shape, inputs)
     flat = top.reshape(-1, shape.width)
@@ -106,7 +107,7 @@ def differentiate(parameters: Parameters, shape: TransformerShape, passages: Tok
 def _score(
     parameters: Parameters, shape: TransformerShape, inputs: Tokens
 ) -> tuple[Floats, Floats, _BackNormal, list[_Back]]:
-    """Scores [tokens, vocabulary], what they are of, and the ways back."""
+    """Return scores [tokens, vocabulary], their inputs, and the backward functions."""
     hidden = parameters["tokens"][inputs] + parameters["places"][: inputs.shape[1]]
     tapes = []
     for layer in range(shape.layers):
@@ -121,7 +122,7 @@ _BackNormal = Callable[[Floats], tuple[Floats, Floats]]
 
 
 def _run_layer(parameters: Parameters, shape: TransformerShape, layer: int, hidden: Floats) -> tuple[Floats, _Back]:
-    """The layer's output, and the function that takes gradients back through it."""
+    """Return the layer's output, and the function that propagates gradients back through it."""
     own = {name: parameters[f"{layer}.{name}"] for name in _NAMES}
     batch, count, width = hidden.shape
     seen, back_seen = _normalize(hidden, own["scale"])
@@ -166,7 +167,7 @@ _NAMES = ("scale", "query", "key", "value", "out", "inner_scale", "up", "down")
 
 
 def _split(rows: Floats, shape: TransformerShape) -> Floats:
-    """[batch, n, width] -> [batch, heads, n, head]."""
+    """Split [batch, n, width] to [batch, heads, n, head]."""
     batch, count, _ = rows.shape
     return rows.reshape(batch, count, shape.heads, shape.head).swapaxes(1, 2)
 
@@ -177,7 +178,7 @@ def _outer(slopes: Floats, inputs: Floats) -> Floats:
 
 
 def _normalize(rows: Floats, scale: Floats) -> tuple[Floats, _BackNormal]:
-    """Rows divided by their root mean square, times ``scale``; and the way back."""
+    """Divide rows by their root mean square and multiply by ``scale``; also return the backward function."""
     inverse = (1 / np.sqrt((rows * rows).mean(axis=-1, keepdims=True) + EPSILON)).astype(rows.dtype)
     plain = rows * inverse
 

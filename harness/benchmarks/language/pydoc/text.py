@@ -1,6 +1,6 @@
 """The text of Python's own documentation (``pydoc``'s topics) as paragraphs, and a small tokenizer learned from it.
 
-Every Python brings it; another minor version brings another edition.
+Every Python installation includes it; minor versions have different editions.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from tokenizers.trainers import BpeTrainer
 TOKENIZER = "tokenizer.json"
 END = 0  # of a paragraph, and of an answer
 _END = "<end>"
-_PROSE = 0.85  # of its characters are letters and spaces, in a paragraph that is neither code nor grammar
+_PROSE = 0.85  # minimum share of letters and spaces in a paragraph that is neither code nor grammar
 
 
 class Passages(NamedTuple):
-    """Paragraphs to learn from, and those that are set apart."""
+    """Paragraphs for training, and those set apart."""
 
     learned: list[str]
     held_out: list[str]
 
 
 def read_passages(*, seed: int, held_out: int, shortest: int) -> Passages:
-    """Each paragraph of prose once, on one line; ``held_out`` of those with at least ``shortest`` characters are drawn
-    from the seed."""
+    """Read each paragraph of prose once, as one line; ``held_out`` of those with at least ``shortest`` characters are
+    drawn by the seed."""
     from pydoc_data.topics import topics
 
     joined = "\n\n".join(topics[name] for name in sorted(topics))
@@ -51,7 +51,7 @@ def is_prose(text: str) -> bool:
 
 
 def learn_tokenizer(texts: Sequence[str], size: int) -> Tokenizer:
-    """Byte pairs by how often they occur (BPE); token 0 ends a text."""
+    """Learn byte pairs by frequency (BPE); token 0 ends a text."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenizer.decoder = JoinBytes()

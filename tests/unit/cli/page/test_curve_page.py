@@ -55,7 +55,7 @@ def test_a_curve_is_plotted_next_to_itself_at_another_commit(
     assert "  Dedicated Offline run of 192 samples: " in capsys.readouterr().out
     assert main(["plot", CURVE, "-o", str(drawn)]) == 0
     assert f"{CURVE}: 7 points" in capsys.readouterr().out
-    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--beside", "HEAD"]) == 0
+    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--with", "HEAD"]) == 0
     said = capsys.readouterr().out
     now, then = said.partition(f"{CURVE}, now: ")[2].split(f". {CURVE}, HEAD: ")
     assert then.rstrip(".\n") == now
@@ -76,6 +76,6 @@ def test_a_point_is_neither_moved_nor_tried_by_itself(
 ) -> None:
     monkeypatch.chdir(root)
     assert main(["move", "c10", "--to", "open"]) == 1
-    assert "a curve is entered in one division as a whole" in capsys.readouterr().err
+    assert "all points of a curve are in one division" in capsys.readouterr().err
     assert main(["try", "c10", "min_query_count=400"]) == 1
     assert "a point of a curve, which has no settings to try by itself" in capsys.readouterr().err

@@ -190,7 +190,7 @@ def test_the_plan_and_what_a_merge_would_do(recorded: Path) -> None:
     page = Page(Site(open_page(recorded)).show_plan(Links(), "HEAD~1"))
     assert "to replace" in page.text
     assert "target_qps 1000 → 1100" in page.text
-    assert "Merging makes due: 1 x Run performance" in page.text
+    assert "Due after merging: 1 x Run performance" in page.text
     assert "specs/one.yaml:" in page.text
 
 
@@ -208,7 +208,8 @@ def test_another_run_of_a_cell_lies_over_the_one_that_counts(recorded: Path) -> 
     runs = site.source.read_cell(CELL)["runs"]
     record = next(run["record"] for run in runs if run["performance"])
     assert site.source.read_run(CELL, record)["series"] == site.source.read_cell(CELL)["performance"]["series"]
-    assert "Another run" not in Page(site.show_cell(CELL, Links(), record)).text, "there is no other"
+    alone = Page(site.show_cell(CELL, Links()))
+    assert not [a for a in alone.all("a") if "other=" in (a["href"] or "")], "there is no other"
     for other in (next(run["record"] for run in runs if not run["performance"]), "Run/none", "../../etc/passwd"):
         with pytest.raises(ReconcilerError, match="no performance run"):
             site.show_cell(CELL, Links(), other)
@@ -272,10 +273,25 @@ def test_an_export_needs_no_server(recorded: Path, reconcile: Reconcile) -> None
         for link in linked:
             assert link is not None
             assert not urlsplit(link).scheme
-            assert (path.parent / unquote(link.partition("#")[0] or path.name)).is_file(), f"{path}: {link}"
+            assert (path.parent / unquote(urlsplit(link).path or path.name)).is_file(), f"{path}: {link}"
         assert not page.all("form") or "data-filters" in page.all("form")[0], "nothing asks a server"
-    assert "Merging makes" in (out / "plan.html").read_text()
+    assert "Merging adds no work" in (out / "plan.html").read_text()
     assert "HEAD against HEAD" in (out / "history.html").read_text()
+
+
+def test_an_export_draws_another_run_over_the_one_that_counts(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert reconcile("--busy")[0] == 0
+    assert reconcile("page", "--export", "out")[0] == 0
+    shown = recorded / f"out/cell/{CELL}.html"
+    runs = [run["record"] for run in open_page(recorded).read_cell(CELL)["runs"] if run["performance"]]
+    (other,) = (a["href"] or "" for a in Page(shown.read_text()).all("a") if "title" in a)
+    assert runs[0].rpartition("/")[2] in other, "the older of two runs"
+    over = Page((shown.parent / other).read_text())
+    assert f"{shown.name}" in {(a["href"] or "").rpartition("/")[2] for a in over.all("a")}, "leads back"
+    if can_draw():
+        names = [json.loads(text)["usermeta"]["tones"] for text in re.findall(r"\{.*usermeta.*\}", over.text)]
+        assert max(map(len, names)) >= 4, "a line and points of each run"
 
 
 def test_an_export_goes_over_an_earlier_one_and_over_nothing_else(recorded: Path, reconcile: Reconcile) -> None:
@@ -285,7 +301,7 @@ def test_an_export_goes_over_an_earlier_one_and_over_nothing_else(recorded: Path
     assert "old" not in (recorded / "out/index.html").read_text()[:9]
     code, _, err = reconcile("page", "--export", "specs")
     assert code == 1
-    assert "holds something else" in err
+    assert "contains files that are not an export" in err
     assert reconcile("page", "--base", "HEAD")[0] == 1
 
 
@@ -433,8 +449,8 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
         "1,200 of 5,000",
         "left",
         "LoadGen's minimum: 10 min",
-        "GPU power watts",
-        "650",
+        "GPU power",
+        "650 W",
     ):
         assert said in shown
     counter.close()
@@ -447,7 +463,7 @@ def test_elsewhere_than_on_loopback_a_token_and_no_embargo_are_asked_for(recorde
     need("starlette")
     code, _, err = reconcile("page", "--host", "192.0.2.1", "--no-token")
     assert code == 1
-    assert "anybody who reaches 192.0.2.1" in err
+    assert "anyone who can reach 192.0.2.1" in err
     until = datetime.now(UTC).date() + timedelta(days=9)
     edit(recorded, "  submitter: Tester", f"  submitter: Tester\n  embargo: {{until: {until}}}")
     code, _, err = reconcile("page", "--host", "192.0.2.1")

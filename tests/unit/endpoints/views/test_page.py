@@ -35,6 +35,7 @@ def make_document() -> dict[str, Any]:
         "seconds": 600.0,
         "offline": 192,
         "ceiling": None,
+        "agentic": False,
         "points": [make_point(2, "80", "160.5", "30"), make_point(64, "10", "150", None)],
     }
     cells = [
@@ -71,6 +72,12 @@ def test_a_dedicated_offline_run_is_the_ceiling_of_its_curve() -> None:
     assert sum_up_curve(document["curves"][0], [])["metric"] == "at most 200 tokens/s"
 
 
+def test_the_axis_of_an_agentic_curve_counts_completed_turns() -> None:
+    curve = make_document()["curves"][0]
+    axes = [draw_curve({**curve, "agentic": agentic})[0].across for agentic in (False, True)]
+    assert axes == ["tokens/s per user", "tokens/s across completed turns"]
+
+
 def test_a_curve_without_a_measured_point_has_no_plots() -> None:
     curve = make_document()["curves"][0]
     assert [chart.name for chart in draw_curve(curve)] == ["pareto", "ttft", "scaling"]
@@ -78,7 +85,7 @@ def test_a_curve_without_a_measured_point_has_no_plots() -> None:
 
 
 def test_a_curve_is_ready_where_all_its_points_are() -> None:
-    states = ["ready", "stale", "stale", "never"]
+    states = ["ready", "stale", "stale", "unmeasured"]
     row = sum_up_curve(make_document()["curves"][0], [{"state": state, "steps": 1} for state in states])
     assert (row["state"], row["metric"], row["steps"]) == ("stale", "at most 160 tokens/s", 4)
     assert row["notes"] == "2 of 3 points; nothing measured in Medium"

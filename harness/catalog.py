@@ -78,7 +78,7 @@ class EngineSettings(BackendOptions):
     """Fields of a spec's ``engine``."""
 
     precision = Option("fp32", "numeric precision of the engine")
-    batch_size = Option(1, "most samples of a batch")
+    batch_size = Option(1, "maximum samples per batch")
 
 
 class CpuRunOptions(BackendOptions):
@@ -92,12 +92,12 @@ class NullRunOptions(BackendOptions):
 
 class CudaRunOptions(BackendOptions):
     streams = CpuRunOptions.streams
-    lanes = Option(2, "batches in flight on each stream: while one computes, the next is copied")
-    devices = Option(1, "GPUs that take part; hardware.count of the system unless it is set here", positive=True)
-    cuda_graphs = Option(True, "launch a batch as one captured graph, where the backend allows it")
-    spin = Option(False, "completion threads use a processor while they wait, and wake sooner")
-    start_from_device = Option(False, "samples live in GPU memory before the clock starts; needs evidence")
-    start_from_device_evidence = Option("", "the document that shows how samples reach GPU memory, and at what rate")
+    lanes = Option(2, "batches in flight per stream; the next is copied while one computes")
+    devices = Option(1, "GPUs to use; default: hardware.count of the system", positive=True)
+    cuda_graphs = Option(True, "launch each batch as one captured graph, if the backend supports it")
+    spin = Option(False, "completion threads spin while waiting, for lower latency")
+    start_from_device = Option(False, "samples start in GPU memory; needs evidence")
+    start_from_device_evidence = Option("", "document of the path and rate at which samples reach GPU memory")
 
 
 class OnnxruntimeEngineOptions(BackendOptions):
@@ -107,7 +107,7 @@ class OnnxruntimeEngineOptions(BackendOptions):
 
 
 class OpenvinoEngineOptions(BackendOptions):
-    performance_hint = Option("throughput", "what the plug-in tunes for", ("throughput", "latency"))
+    performance_hint = Option("throughput", "performance hint for the plug-in", ("throughput", "latency"))
     shape = Option(
         "bounded",
         "bounded: compute any batch up to batch_size; fixed: pad partial batches",
@@ -116,18 +116,18 @@ class OpenvinoEngineOptions(BackendOptions):
 
 
 class TensorrtEngineOptions(BackendOptions):
-    optimization_level = Option(3, "how long the builder searches, 0 to 5")
-    workspace_mib = Option(0, "most GPU memory of one layer's kernel; 0 for all there is", unit="MiB")
+    optimization_level = Option(3, "optimization level of the builder, 0 to 5")
+    workspace_mib = Option(0, "maximum GPU memory per layer; 0: all", unit="MiB")
     profiles = Option("", "batch sizes to tune for, such as 1,16,256; the last is batch_size")
-    sequence_lengths = Option("", "lengths of further free axes to tune for, such as 128,384")
-    half_inputs = Option(False, "float inputs are fp16; the dataset's arrays must be so too")
+    sequence_lengths = Option("", "lengths of other dynamic axes to tune for, such as 128,384")
+    half_inputs = Option(False, "float inputs are fp16; the dataset's arrays must be fp16, too")
     tf32 = Option(False, "fp32 layers may compute in TF32")
-    sparse_weights = Option(False, "use kernels for weights that are structured sparse")
+    sparse_weights = Option(False, "use kernels for structured sparse weights")
     version_compatible = Option(False, "later versions of the same major version may run the engine")
     hardware_compatibility = Option(
         "none", "devices that may run the engine", ("none", "ampere_plus", "same_compute_capability")
     )
-    plugins = Option("", "plug-in libraries to load, absolute paths with colons between them")
+    plugins = Option("", "plug-in libraries to load: absolute paths, separated by colons")
 
 
 class OnnxruntimeCudaEngineOptions(BackendOptions):
@@ -136,108 +136,104 @@ class OnnxruntimeCudaEngineOptions(BackendOptions):
 
 class OnnxruntimeCudaRunOptions(BackendOptions):
     prefer_nhwc = Option(True, "convolutions compute channels last")
-    capture = Option(False, "cuda_graphs captures batches; no part of the model may be on the host")
-    fused_bias = Option(False, "convolutions add their bias, by kernels made while loading")
+    capture = Option(False, "cuda_graphs captures batches; the complete model must run on the GPU")
+    fused_bias = Option(False, "fuse bias into convolutions, with kernels created at load time")
     tf32 = TensorrtEngineOptions.tf32
     convolution_search = Option(
-        "exhaustive", "how kernels of convolutions are chosen", ("exhaustive", "heuristic", "default")
+        "exhaustive", "selection of convolution kernels", ("exhaustive", "heuristic", "default")
     )
 
 
 class PytorchEngineOptions(BackendOptions):
-    batch_sizes = Option("", "compile one program for each of these, such as 1,16,256; else one that computes any size")
-    freeze_weights = Option(True, "the compiler may fold weights and lay them out anew")
+    batch_sizes = Option("", "compile one program per batch size, such as 1,16,256; default: one for any size")
+    freeze_weights = Option(True, "the compiler may fold weights and change their layout")
 
 
 class PytorchCudaEngineOptions(BackendOptions):
-    max_autotune = Option(False, "time more kernels while compiling, which takes minutes")
+    max_autotune = Option(False, "benchmark more kernels while compiling (takes minutes)")
     half_inputs = TensorrtEngineOptions.half_inputs
     tf32 = TensorrtEngineOptions.tf32
 
 
 class PytorchRunOptions(BackendOptions):
-    tokens = Option(0, "of samples without padding: most tokens of a batch; 0 for batch_size samples of the longest")
+    tokens = Option(0, "for unpadded samples: maximum tokens per batch; 0: batch_size samples of maximum length")
 
 
 class DiffusersEngineOptions(BackendOptions):
-    steps = Option(0, "steps in which noise is taken away; 0 for what the benchmark says")
+    steps = Option(0, "denoising steps; 0: the benchmark's")
 
 
 class WeightOptions(BackendOptions):
-    random_weights = Option(False, "weights are drawn, not read; every record says synthetic")
+    random_weights = Option(False, "use random weights; every record is marked synthetic")
 
 
 class DiffusersRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     streams = Option(1, "batches in flight at once on each device")
-    device = Option("auto", "what computes; auto: GPUs, where PyTorch finds any", ("auto", "cpu", "cuda"))
+    device = Option("auto", "device; auto: GPUs if PyTorch finds any", ("auto", "cpu", "cuda"))
     devices = CudaRunOptions.devices
     compile = Option(
         "none",
-        "compile the network and the decoder with torch.compile, in this mode; batches are then filled up",
+        "torch.compile mode for the network and the decoder; batches are then padded",
         ("none", "default", "reduce-overhead", "max-autotune"),
     )
     channels_last = Option(False, "convolutions compute channels last")
 
 
 class TokenOptions(BackendOptions):
-    min_new_tokens = Option(0, "fewest tokens of an answer; 0 for what the round, else the benchmark says")
-    max_new_tokens = Option(0, "most tokens of an answer; 0 for what the round, else the benchmark says")
+    min_new_tokens = Option(0, "minimum tokens per answer; 0: the round's or else the benchmark's")
+    max_new_tokens = Option(0, "maximum tokens per answer; 0: the round's or else the benchmark's")
 
 
 class OpenvinoGenaiRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
     device = Option("CPU", "what computes", ("CPU", "GPU"))
-    cache_gib = Option(1, "memory of the cache of keys and values", unit="GiB")
-    batched_tokens = Option(256, "most tokens that one step computes")
-    sequences = Option(256, "most answers under way at once")
-    pipelines = Option(1, "of speech: utterances under way at once", positive=True)
-    split_prompts = Option(True, "a step may compute a part of a long prompt")
+    cache_gib = Option(1, "KV cache memory", unit="GiB")
+    batched_tokens = Option(256, "maximum tokens per step")
+    sequences = Option(256, "maximum concurrent answers")
+    pipelines = Option(1, "for speech: concurrent utterances", positive=True)
+    split_prompts = Option(True, "split long prompts across steps")
 
 
 class VllmEngineOptions(BackendOptions):
-    quantization = Option("", "what quantizes the weights, such as fp8; default: the checkpoint's own")
-    kv_cache = Option("", "data type of keys and values, such as fp8; default: that of the weights")
-    tensor_parallel = Option(1, "devices that share each layer", positive=True)
-    pipeline_parallel = Option(1, "devices that share the layers", positive=True)
-    expert_parallel = Option(False, "experts are shared by devices as wholes")
-    context = Option(0, "most tokens of a prompt and its answer; 0 for what the model allows")
+    quantization = Option("", "weight quantization, such as fp8; default: the checkpoint's")
+    kv_cache = Option("", "data type of the KV cache, such as fp8; default: the weights' type")
+    tensor_parallel = Option(1, "devices per layer (tensor parallel)", positive=True)
+    pipeline_parallel = Option(1, "devices across layers (pipeline parallel)", positive=True)
+    expert_parallel = Option(False, "distribute complete experts across devices (expert parallel)")
+    context = Option(0, "maximum tokens of a prompt and its answer; 0: the model's maximum")
 
 
 class VllmRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
-    replicas = Option(1, "copies of the model, each on devices of its own", positive=True)
-    sequences = Option(0, "most answers under way at once; 0 lets vLLM decide")
-    batched_tokens = Option(0, "most tokens that one step computes; 0 lets vLLM decide")
+    replicas = Option(1, "copies of the model, each on separate devices", positive=True)
+    sequences = Option(0, "maximum concurrent answers; 0: vLLM's default")
+    batched_tokens = Option(0, "maximum tokens per step; 0: vLLM's default")
     split_prompts = OpenvinoGenaiRunOptions.split_prompts
-    prefix_caching = Option(False, "prompts that begin alike share what was computed of it")
+    prefix_caching = Option(False, "reuse computation for common prompt prefixes")
     graphs = Option(True, "compile the model and launch captured graphs")
-    block_size = Option(0, "tokens of a block of the cache; 0 lets vLLM decide")
-    stream_interval = Option(0, "tokens between two pieces of an answer; 0 lets vLLM decide")
-    memory_percent = Option(0, "share of GPU memory for weights and cache; 0 lets vLLM decide", unit="percent")
-    cache_gib = Option(1, "memory of the cache of keys and values on a CPU", unit="GiB", positive=True)
-    extra = Option("", "more arguments of vLLM's engine, as a JSON object")
+    block_size = Option(0, "tokens per KV cache block; 0: vLLM's default")
+    stream_interval = Option(0, "tokens per streamed chunk; 0: vLLM's default")
+    memory_percent = Option(0, "fraction of GPU memory for weights and cache; 0: vLLM's default", unit="percent")
+    cache_gib = Option(1, "KV cache memory on a CPU", unit="GiB", positive=True)
+    extra = Option("", "more vLLM engine arguments, as a JSON object")
 
 
 class OpenaiRunOptions(BackendOptions):
-    url = Option("", "addresses of replicas, comma between them; default: what harness.service starts", identity=False)
-    model = Option("", "the model as the server names it; needed with url; default: the only one that it serves")
-    protocol = Option("completions", "what the server is asked with; chat adds its template", ("completions", "chat"))
+    url = Option("", "comma-separated addresses of replicas; default: harness.service", identity=False)
+    model = Option("", "the server's name for the model; required with url; default: its only model")
+    protocol = Option("completions", "API of requests; chat adds the server's template", ("completions", "chat"))
     token_ids = Option(
-        True, "prompts and answers are token ids; false: text, with the tokenizer here; not set: what the server can"
+        True, "send and receive token ids; false: text, tokenized here; not set: whatever the server supports"
     )
-    prompt_ids = Option(False, "prompts are token ids even where answers are text (token_ids: false)")
-    api_key_env = Option("", "the environment variable that holds the API key", identity=False)
-    concurrency = Option(512, "requests under way at each replica; the others wait here", positive=True)
-    client_processes = Option(
-        0, "processes that read streams; 0: one for each 1,024 under way, of a quarter of the cores"
-    )
-    prefix_caching = Option(
-        False, "the server may share what it computed of prompts that begin alike; false: it must not"
-    )
-    timeout_s = Option(1800, "longest that an answer may take", unit="seconds", positive=True, identity=False)
+    prompt_ids = Option(False, "send token ids even if answers are text (token_ids: false)")
+    api_key_env = Option("", "environment variable with the API key", identity=False)
+    concurrency = Option(512, "concurrent requests per replica; others wait here", positive=True)
+    client_processes = Option(0, "processes that read streams; 0: one per 1,024 requests, up to a quarter of the cores")
+    prefix_caching = Option(False, "allow prefix caching on the server; false: forbid it")
+    timeout_s = Option(1800, "timeout of an answer", unit="seconds", positive=True, identity=False)
     idle_timeout_s = Option(
-        120, "longest between two pieces of a streamed answer", unit="seconds", positive=True, identity=False
+        120, "timeout between chunks of a streamed answer", unit="seconds", positive=True, identity=False
     )
     extra = Option("", "more fields of each request, as a JSON object")
 
@@ -245,7 +241,7 @@ class OpenaiRunOptions(BackendOptions):
 class TritonEngineOptions(BackendOptions):
     made_by = Option(
         "onnxruntime",
-        "the backend of this project that builds what the server computes with",
+        "backend of this project that builds the server's engine",
         ("onnxruntime", "openvino", "onnxruntime-cuda", "tensorrt"),
     )
     served_by = Option(
@@ -257,26 +253,24 @@ class TritonEngineOptions(BackendOptions):
 
 class TritonRunOptions(BackendOptions):
     threads = CpuRunOptions.threads
-    streams = Option(1, "requests under way at once")
+    streams = Option(1, "concurrent requests")
     devices = CudaRunOptions.devices
-    instances = Option(1, "copies of the model that compute at once, on each GPU")
-    dynamic_batching = Option(False, "the server puts waiting requests together into a batch")
-    preferred_batch_sizes = Option(
-        "", "sizes of such a batch that need not wait to grow, such as 4,8; default: batch_size"
-    )
-    batch_delay_us = Option(0, "longest that a request waits for others", unit="microseconds")
-    protocol = Option("http", "how batches travel to the server", ("http", "grpc"))
-    grpc_port = Option(8001, "port of gRPC of a server at an address", positive=True, identity=False)
-    shared_memory = Option(True, "a server that the run starts reads inputs from shared memory")
-    pinned_memory = Option(True, "batches for GPUs are put together in pinned memory")
+    instances = Option(1, "model instances per GPU")
+    dynamic_batching = Option(False, "the server batches waiting requests")
+    preferred_batch_sizes = Option("", "preferred sizes of dynamic batches, such as 4,8; default: batch_size")
+    batch_delay_us = Option(0, "maximum delay of a request for batching", unit="microseconds")
+    protocol = Option("http", "protocol for batches", ("http", "grpc"))
+    grpc_port = Option(8001, "gRPC port of the server at url", positive=True, identity=False)
+    shared_memory = Option(True, "a server started by the run reads inputs from shared memory")
+    pinned_memory = Option(True, "assemble GPU batches in pinned memory")
     url = Option(
         "",
-        "address of a server; default: what harness.service starts, else one that each run starts",
+        "address of a server; default: harness.service, else each run starts one",
         identity=False,
     )
-    model = Option("", "the model as that server names it; needed with url or harness.service")
-    server = Option("", "path of tritonserver; default: that of nvidia-pytriton, else of PATH", identity=False)
-    ready_timeout_s = Option(600, "longest until the server is ready", unit="seconds", positive=True, identity=False)
+    model = Option("", "the server's name for the model; required with url or harness.service")
+    server = Option("", "path of tritonserver; default: from nvidia-pytriton, else from PATH", identity=False)
+    ready_timeout_s = Option(600, "timeout for the server to be ready", unit="seconds", positive=True, identity=False)
     timeout_s = Option(600, OpenaiRunOptions.timeout_s.text, unit="seconds", positive=True, identity=False)
 
 

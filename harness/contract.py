@@ -359,9 +359,7 @@ class Busy:
     def __str__(self) -> str:
         where = f"{self.host}: " if self.host else ""
         if not self.pid:
-            return (
-                f"{where}{self.what} a process that cannot be seen from here (of another container or virtual machine)"
-            )
+            return f"{where}{self.what} a process outside this container or virtual machine"
         who = ", ".join(part for part in (self.user, self.command, self.since and f"since {self.since}") if part)
         return f"{where}{self.what} process {self.pid}{f' ({who})' if who else ''}"
 

@@ -83,17 +83,17 @@ def _system(error: OSError) -> HarnessError:
     if isinstance(error, FileNotFoundError):
         return HarnessError(f"no such file: {error.filename or error}", "missing", "check the path in the spec")
     if isinstance(error, PermissionError):
-        return HarnessError(f"may not access {error.filename or error}", "input", "check the permissions of the file")
+        return HarnessError(f"cannot access {error.filename or error}", "input", "check the permissions of the file")
     return _crash(error)
 
 
 def _crash(error: BaseException) -> HarnessError:
     problem = f"{type(error).__name__}: {error}"
-    return HarnessError(problem, "crash", "the traceback is in the log of this child process")
+    return HarnessError(problem, "crash", "see the traceback in the log of this child process")
 
 
 def require(path: Path, what: str) -> Path:
     """Return the path, or raise a HarnessError saying that ``what`` does not exist."""
     if not path.exists():
-        raise HarnessError(f"{what} is not there: {path}", "missing", f"build {what} first")
+        raise HarnessError(f"{what} does not exist: {path}", "missing", f"build {what} first")
     return path

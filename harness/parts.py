@@ -56,6 +56,8 @@ class Slices(Protocol):
 def load_mig() -> Slices:
     """Load the part. Raise HarnessError if it was removed."""
     if "mig" not in PARTS:
-        raise HarnessError("this installation has no mig", "missing", "leave slices out, or install the whole project")
+        raise HarnessError(
+            "this installation does not include mig", "missing", "remove slices, or install the complete project"
+        )
     slices: Slices = import_module(f"{PARTS['mig']}.slices")
     return slices

@@ -93,7 +93,7 @@ class BackendEngine:
             raise HarnessError(problem, "input", "build the engine again") from error
 
 
-FREE_BATCH = "export the model with a free batch axis, or set batch_size to the model's"
+FREE_BATCH = "export the model with a dynamic batch axis, or set batch_size to the model's"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,7 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
         missing = [tensor.name for tensor in inputs if tensor.name not in samples]
         if missing:
             problem = f"the dataset has no array for input {missing[0]}; it has {', '.join(samples)}"
-            raise HarnessError(problem, "input", "name the arrays of load_samples() like the model's inputs")
+            raise HarnessError(problem, "input", "give the arrays of load_samples() the names of the model's inputs")
         arrays = [samples[tensor.name] for tensor in inputs]
     for array, tensor in zip(arrays, inputs, strict=True):
         shape = array.shape[1:]
@@ -291,6 +291,6 @@ def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]
                 f"input {tensor.name} of the engine takes {tensor.dtype} {list(tensor.shape)} per sample, "
                 f"the dataset has {array.dtype.name} {list(shape)}",
                 "input",
-                "make preprocessing and model agree",
+                "match preprocessing to the model",
             )
     return arrays

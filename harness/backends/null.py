@@ -19,7 +19,7 @@ def facts() -> dict[str, Fact]:
 
 
 def build(plan: BuildPlan) -> NoReturn:
-    raise HarnessError(f"the null backend builds no engine in {plan.output}", "input", "leave the engine out")
+    raise HarnessError(f"the null backend builds no engine in {plan.output}", "input", "remove the engine")
 
 
 def load(plan: LoadPlan) -> NullSession:

@@ -121,7 +121,7 @@ def _open(path: Path, options: Any) -> Any:
     try:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
-        fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
+        fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
         raise HarnessError(f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend", fix) from error
 
 

@@ -61,7 +61,7 @@ def load(plan: LoadPlan) -> CudaSession:
         raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
     engine = BackendEngine.read(folder, NAME)
     if plan.batch_size > engine.batch_size:
-        problem = f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}"
+        problem = f"the run needs batches of {plan.batch_size}, but the engine supports {engine.batch_size}"
         raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
     return CudaSession(plan, partial(LoadedModel, engine, plan))
 
@@ -130,7 +130,7 @@ class LoadedModel:
         except Exception as error:  # its exceptions share no base class
             raise _problem(error, f"ONNX Runtime {_version()} cannot load {self._path.name}") from error
         if session.get_providers()[0] != _PROVIDER:
-            fix = "install the CUDA and cuDNN libraries that it names in the child's log"
+            fix = "install the CUDA and cuDNN libraries listed in the child's log"
             raise HarnessError("ONNX Runtime fell back to the CPU: its CUDA provider does not load", "missing", fix)
         return session
 
@@ -164,7 +164,7 @@ class BoundModel:
             try:
                 run(binding, options)
             except Exception as error:  # its exceptions share no base class
-                raise _problem(error, "ONNX Runtime refuses a batch") from error
+                raise _problem(error, "ONNX Runtime rejected a batch") from error
 
         for _ in range(self._warm_up):
             enqueue()
@@ -180,7 +180,7 @@ def _problem(error: Exception, what: str) -> Exception:
     return HarnessError(
         f"{what}: {text}",
         "backend",
-        "check the model with onnx.checker; an operator that is not supported may need another opset or backend",
+        "check the model with onnx.checker; unsupported operators may need another opset or backend",
     )
 
 

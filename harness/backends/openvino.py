@@ -45,7 +45,7 @@ def build(plan: BuildPlan) -> BackendEngine:
         compiled = ov.Core().compile_model(model, _DEVICE, _build_properties(plan))
         content = compiled.export_model()
     except RuntimeError as error:
-        fix = "check the model with onnx.checker; an operator that is not supported may need another opset or backend"
+        fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
         raise HarnessError(f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend", fix) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
     inputs, outputs = _tensors(compiled.inputs), _tensors(compiled.outputs)
@@ -148,11 +148,11 @@ def _import(path: Path, properties: dict[str, Any]) -> Any:
         compiled = ov.Core().import_model(path.read_bytes(), _DEVICE, properties)
         used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     except RuntimeError as error:
-        fix = "the engine is made for another processor or version: build it again"
+        fix = "rebuild the engine: it was built for another processor or version"
         raise HarnessError(f"OpenVINO {_version()} cannot load {path.name}: {error}", "backend", fix) from error
     if used != properties["INFERENCE_PRECISION_HINT"]:
-        problem = f"OpenVINO would compute in {used}, the engine declares {properties['INFERENCE_PRECISION_HINT']}"
-        raise HarnessError(problem, "backend", "choose a precision that this processor has")
+        problem = f"OpenVINO would compute in {used}, but the engine declares {properties['INFERENCE_PRECISION_HINT']}"
+        raise HarnessError(problem, "backend", "use a precision that this processor supports")
     return compiled
 
 

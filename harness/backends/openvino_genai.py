@@ -51,7 +51,7 @@ def find_model(plan: GenerationPlan) -> Path:
     for folder in (plan.model, plan.source):
         if folder is not None and any((folder / name).is_file() for name in (MODEL, ENCODER)):
             return folder
-    fix = "export the checkpoint to OpenVINO's format (optimum-cli export openvino), and name that folder as model.path"
+    fix = "export the checkpoint to OpenVINO's format (optimum-cli export openvino), and set model.path to that folder"
     raise HarnessError(f"{plan.source or plan.model} has no {MODEL}", "missing", fix)
 
 
@@ -169,8 +169,8 @@ class Pipeline:
             found = request.tokens
             self._plan.completed(request.identity, request.stop.cut(found) if request.stop else found)
         else:
-            problem = f"a prompt was given up by the pipeline ({status.name})"
-            fix = "raise run.options.cache_gib: the cache has no room for it"
+            problem = f"the pipeline aborted a prompt ({status.name})"
+            fix = "raise run.options.cache_gib: the cache is too small"
             self._plan.failed(request.identity, HarnessError(problem, "resources", fix))
         return True
 

@@ -228,12 +228,12 @@ def load_benchmark(benchmark: Benchmark) -> BenchmarkCode:
         offered = [name for name, facts in BENCHMARKS.items() if not facts.elsewhere]
         if benchmark.name not in offered:
             problem = f"no built-in benchmark {benchmark.name!r}"
-            raise HarnessError(problem, "input", f"use one of {', '.join(offered)}, or name a file")
+            raise HarnessError(problem, "input", f"use one of {', '.join(offered)}, or pass a file")
         module = importlib.import_module(f"harness.benchmarks.{BENCHMARKS[benchmark.name].module}")
         found = vars(module).get("BENCHMARK") or module.BENCHMARKS[benchmark.name]
     if not isinstance(found, BenchmarkCode):
-        problem = f"BENCHMARK of {module.__file__} is no benchmark"
-        raise HarnessError(problem, "input", "make it an instance of a class of one")
+        problem = f"BENCHMARK of {module.__file__} is not a benchmark"
+        raise HarnessError(problem, "input", "set it to an instance of a benchmark class")
     found.name, found.digest = benchmark.name, digest
     return found
 
@@ -282,7 +282,9 @@ def load_rehearsal(name: str) -> Callable[..., None]:
 def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("reconcile_benchmark", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise HarnessError(f"no benchmark file {path}", "missing", "check the path in the spec; it must end in .py")
+        raise HarnessError(
+            f"benchmark file not found: {path}", "missing", "check the path in the spec; it must end in .py"
+        )
     module = importlib.util.module_from_spec(spec)
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # leave no trace in the user's folder
     sys.modules[spec.name] = module
@@ -308,9 +310,9 @@ def copy_model(
     """Copy the spec's model, an ONNX file or a torch.export program."""
     if source is None or source.suffix not in (".onnx", ".pt2"):
         raise HarnessError(
-            f"the model must be an ONNX file or a .pt2 program, not {source}" if source else "no model is declared",
+            f"the model must be an ONNX file or a .pt2 program, not {source}" if source else "model.path is not set",
             "input",
-            "name such a file as model.path in the spec, or write build_model() in the benchmark's file",
+            "set model.path to such a file, or write build_model() in the benchmark's file",
         )
     shutil.copyfile(source, output / f"model{source.suffix}")
 

@@ -29,7 +29,7 @@ class AnswerLog:
     def array(self, dtype: DTypeLike) -> np.ndarray:
         """Return [samples, values]. Raises HarnessError if the answers differ in size."""
         if len({len(item) for item in self.data}) != 1 or len(self.data[0]) % np.dtype(dtype).itemsize:
-            problem = "the responses in the accuracy log are not all of one size, or not of the benchmark's dtype"
+            problem = "the responses in the accuracy log are not all the same size, or not of the benchmark's dtype"
             fix = "run accuracy again; check postprocess() and RESPONSE_DTYPE of the benchmark"
             raise HarnessError(problem, "input", fix)
         return np.frombuffer(b"".join(self.data), dtype).reshape(len(self.data), -1)
@@ -42,10 +42,12 @@ def read_accuracy_log(path: Path) -> AnswerLog:
         answers = [(int(entry["qsl_idx"]), bytes.fromhex(entry["data"])) for entry in entries]
         np.array([index for index, _ in answers], np.intp)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
-        problem = f"{path.name} is not a whole accuracy log: {error}"
+        problem = f"{path.name} is not a complete accuracy log: {error}"
         raise HarnessError(problem, "input", "run accuracy again") from error
     if not answers:
-        raise HarnessError(f"{path.name} holds no answers", "input", "was it a performance run? run accuracy again")
+        raise HarnessError(
+            f"{path.name} contains no answers", "input", "run accuracy again, if it was a performance run"
+        )
     first: dict[int, bytes] = {}
     contradictions = 0
     for index, data in answers:

@@ -28,7 +28,7 @@ def make_jpeg_rule(name: str) -> FileRule:
 def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
     """Decode to [height, width, 3], blue first, whatever the file's format. Raises HarnessError."""
     if prod(size := read_picture_size(path)) > _MOST_PIXELS:
-        raise HarnessError(f"{path} says that it is {size[0]:,} x {size[1]:,} pixels", "input", fix)
+        raise HarnessError(f"{path} claims to be {size[0]:,} x {size[1]:,} pixels", "input", fix)
     try:
         image: NDArray[np.uint8] | None = cv2.imread(str(path), cv2.IMREAD_COLOR)
     except cv2.error:

@@ -34,11 +34,11 @@ def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
     except OSError as error:
         raise HarnessError(f"{shown}: {error.strerror}", "missing", fix) from error
     except (ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError, RecursionError) as error:
-        raise HarnessError(f"{shown} is not a whole npy file: {error}", "input", fix) from error
+        raise HarnessError(f"{shown} is not a complete npy file: {error}", "input", fix) from error
     except tokenize.TokenError as error:
-        raise HarnessError(f"{shown} is not a whole npy file: {error.args[0]}", "input", fix) from error
+        raise HarnessError(f"{shown} is not a complete npy file: {error.args[0]}", "input", fix) from error
     if found.start + prod(found.shape) * found.dtype.itemsize > path.stat().st_size:
-        raise HarnessError(f"{shown} is cut off", "input", fix)
+        raise HarnessError(f"{shown} is truncated", "input", fix)
     return found
 
 
@@ -71,7 +71,7 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
         described = f"{' or '.join(dtypes)} {'[rows, ' + str(width) + ']' if width else '[rows]'}"
         raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {described}", "input", fix)
     if not shape[0]:
-        raise HarnessError(f"{shown} holds no rows", "input", fix)
+        raise HarnessError(f"{shown} has no rows", "input", fix)
     if not name and start + prod(shape) * found.itemsize < path.stat().st_size:
         raise HarnessError(f"{shown} is longer than its header says", "input", fix)
     array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
@@ -84,7 +84,7 @@ def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
     row = kind.itemsize * max(width, 1)
     size = path.stat().st_size
     if not size or size % row:
-        raise HarnessError(f"{path} is cut off: {size:,} bytes are no whole rows of {row:,}", "input", fix)
+        raise HarnessError(f"{path} is truncated: {size:,} bytes are not complete rows of {row:,}", "input", fix)
     shape = (size // row, width) if width else (size // row,)
     return np.memmap(path, kind, "r", 0, shape).view(np.ndarray)
 

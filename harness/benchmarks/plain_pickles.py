@@ -149,7 +149,7 @@ def _refuse_large_memo(stream: IO[bytes]) -> None:
     try:
         for code, number, _ in pickletools.genops(stream):
             if code.name in _REMEMBERING and number is not None and number > size:
-                raise pickle.UnpicklingError(f"it remembers a value as number {number}, and has {size} bytes")
+                raise pickle.UnpicklingError(f"it stores a value as number {number}, and has {size} bytes")
     except ValueError as error:
         if stream.read(1):
             raise pickle.UnpicklingError(str(error)) from error
@@ -185,7 +185,7 @@ def refuse_repeated(value: Any, size: int) -> None:
         opened.discard(here)
         counts[here] = count + sum(counts[id(item)] for item in collected)
         if counts[here] > most:
-            raise ValueError("it holds more values than it has bytes")
+            raise ValueError("it claims more values than it has bytes")
         waiting.pop()
 
 

@@ -42,7 +42,7 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
     """Return it as float32. Raises HarnessError also for anything but a tensor."""
     found = load_saved(path, fix)
     if not isinstance(found, torch.Tensor):
-        raise HarnessError(f"{path} holds a {type(found).__name__}, and no tensor", "input", fix)
+        raise HarnessError(f"{path} contains a {type(found).__name__}, not a tensor", "input", fix)
     array: np.ndarray = found.float().numpy()
     return array
 
@@ -57,8 +57,8 @@ def _explain(path: Path, error: Exception) -> str:
         return "is empty"
     cut = isinstance(error, EOFError) or "EOF" in str(error)
     if cut or (begins == _ZIPPED and not zipfile.is_zipfile(path)):
-        return "is cut off"
+        return "is truncated"
     if begins != _ZIPPED and not begins.startswith(_PICKLED):
-        return "is not a file that PyTorch saved"
+        return "is not a file saved by PyTorch"
     message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return f"holds what is not loaded as weights: {message}"
+    return f"contains something other than weights: {message}"

@@ -53,7 +53,7 @@ def build_model(
     """Write a folder with the unchanged weights and the tokenizer."""
     weights = _find_weights(source)
     if source is None and (found := hash_file(weights)) != _SHA256:
-        raise HarnessError(f"{weights} has the digest {found}, the published file {_SHA256}", "input", _FIX)
+        raise HarnessError(f"{weights} has the digest {found}, expected {_SHA256}", "input", _FIX)
     shutil.copyfile(weights, output / GGUF)
     shutil.copyfile(inputs["dataset"] / TOKENIZER, output / TOKENIZER)
 
@@ -75,7 +75,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
         with path.open("rb") as file:
             facts = _read_facts(file)
     except (struct.error, UnicodeDecodeError, KeyError, MemoryError, OverflowError) as error:
-        raise HarnessError(f"{path} is cut off or not a GGUF file", "input", _FIX) from error
+        raise HarnessError(f"{path} is truncated or not a GGUF file", "input", _FIX) from error
     if (kind := facts.get("tokenizer.ggml.pre")) != "smollm":
         raise HarnessError(f"{path} has the tokenizer {kind!r}, not 'smollm'", "input", _FIX)
     words, kinds = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]

@@ -27,7 +27,7 @@ def is_rehearsal(source: Path | None) -> bool:
 def require_source(source: Path | None, what: str) -> Path:
     """Return the source's folder. ``what``: description of the folder that a spec should name."""
     if source is None:
-        raise HarnessError("no dataset is declared", "input", f"name the folder with {what} as dataset.path")
+        raise HarnessError("dataset.path is not set", "input", f"set dataset.path to the folder with {what}")
     return source
 
 
@@ -45,7 +45,7 @@ def choose_count(settings: Mapping[str, Any], there: int) -> int:
     count = int(settings.get("count", 0)) or there
     if count > there:
         fix = "complete the dataset, or lower dataset.settings.count"
-        raise HarnessError(f"count asks for {count:,} samples, and there are {there:,}", "input", fix)
+        raise HarnessError(f"count asks for {count:,} samples, but the dataset has {there:,}", "input", fix)
     return count
 
 
@@ -58,7 +58,7 @@ def read_case_names(benchmark: str, count: int) -> list[str]:
     """Return the first of a benchmark's cases. Raises HarnessError if it has fewer."""
     names = read_list(benchmark, "cases.txt")[:count]
     if count > len(names):
-        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "ask for fewer samples")
+        raise HarnessError(f"the benchmark has {len(names)} cases, not {count}", "input", "use fewer samples")
     return names
 
 
@@ -69,7 +69,7 @@ def read_json(path: Path, fix: str) -> Any:
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{path} is cut off or not JSON: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or not JSON: {error}", "input", fix) from error
 
 
 # Checks of a dataset's entire folder, before the first sample is prepared.
@@ -95,7 +95,7 @@ _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
 # Names of duplicates made by browsers, file managers and wget, and of incomplete files.
 _COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
 _PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
-_DIGEST = FileProblem("has another digest than it should", "have another digest than they should")
+_DIGEST = FileProblem("has the wrong digest", "have the wrong digest")
 _EXTRA = FileProblem("belongs to nothing", "belong to nothing")
 
 
@@ -139,13 +139,13 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
         extra.update(find_extra(folder, names, pattern) if pattern else ())
     if extra:
         problems[_EXTRA] = sorted(extra)
-        fix = f"{fix}; remove what belongs to nothing"
+        fix = f"{fix}; remove unneeded files"
     if problems:
         raise HarnessError(f"{folder}: {_describe(problems, len(rules))}", "input", fix)
 
 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
-    """Describe problems, as in "of 2 files 1 is cut off: a.npy"."""
+    """Describe problems, as in "of 2 files 1 is truncated: a.npy"."""
     return _describe({_be(state): names}, total)
 
 
@@ -184,7 +184,7 @@ def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
 def is_there(path: Path) -> bool:
     """Return True if an optional file exists. Raises HarnessError for a dangling link, since a file was intended."""
     if path.is_symlink() and not path.exists():
-        fix = "bring the file that it names, or remove the link"
+        fix = "restore its target, or remove the link"
         raise HarnessError(f"{path} is a link to {path.readlink()}, which is missing", "missing", fix)
     return path.is_file()
 
@@ -226,9 +226,9 @@ def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> File
             else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
         )
     if rule.end not in tail or (rule.size and size < rule.size):
-        return _be("cut off")
+        return _be("truncated")
     if rule.size and size > rule.size:
-        return FileProblem("is longer than it should be", "are longer than they should be")
+        return FileProblem("is too long", "are too long")
     digest = rule.digest or sums.get(rule.name, "")
     return _DIGEST if digest and hash_like(path, digest) != digest else None
 

@@ -68,15 +68,15 @@ def _check_sound(path: Path, info: Any, fix: str) -> None:
         what = f"{info.channels} channel{'' if info.channels == 1 else 's'} of {info.samplerate} Hz"
         raise HarnessError(f"{path} has {what}, not 1 of {RATE}", "input", fix)
     if info.frames > _MOST_SAMPLES:
-        raise HarnessError(f"{path} claims {info.frames:,} samples: more than an hour is no utterance", "input", fix)
+        raise HarnessError(f"{path} claims {info.frames:,} samples: longer than an hour", "input", fix)
     if info.frames:
         try:
             info.seek(info.frames - 1)
             found = len(info.read(1))
         except RuntimeError as error:  # soundfile's own errors are a subclass
-            raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
+            raise HarnessError(f"{path} is truncated or damaged: {error}", "input", fix) from error
         if not found:
-            what = f"is cut off: it has not the {info.frames:,} samples of its header"
+            what = f"is truncated: it does not have the {info.frames:,} samples of its header"
             raise HarnessError(f"{path} {what}", "input", fix)
 
 
@@ -88,9 +88,9 @@ def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
         # One more than expected: a header may claim any number.
         waveform: np.ndarray = soundfile.read(path, frames=samples + 1, dtype="float32")[0]
     except soundfile.LibsndfileError as error:
-        raise HarnessError(f"{path} is cut off or damaged: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or damaged: {error}", "input", fix) from error
     if len(waveform) != samples:
-        what = f"is cut off: {len(waveform)} of" if len(waveform) < samples else "is longer than its"
+        what = f"is truncated: {len(waveform)} of" if len(waveform) < samples else "is longer than its"
         raise HarnessError(f"{path} {what} {samples} samples", "input", fix)
     return waveform
 
@@ -122,7 +122,7 @@ def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, floa
     """Write wer and accuracy, in percent of all words, in the official scripts' format; accuracy is below 0 if more
     words are wrong than were spoken."""
     if not said:
-        raise HarnessError("nothing was said in the utterances that were answered", "input", "score more samples")
+        raise HarnessError("the answered utterances contain no words", "input", "score more samples")
     rate = wrong / said
     metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
     text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"

@@ -110,7 +110,7 @@ def run_group(
         output.close()
     status, _, rest = answer.partition(" ")
     if not status.lstrip("-").isdigit():
-        problem = f"{command.arguments[0]} does not start: {rest}" if rest else "the command's keeper was killed"
+        problem = f"{command.arguments[0]} failed to start: {rest}" if rest else "the command's supervisor was killed"
         raise HarnessError(problem, "missing" if rest else "resources", "check the command, its folder and its PATH")
     return GroupEnd(int(status), rest == "timeout")
 

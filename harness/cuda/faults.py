@@ -7,25 +7,25 @@ from harness.errors import HarnessError
 
 # By CUDA's error name. Errors not caused by the program are worth another try on a healthy device.
 _HARDWARE = {
-    "CUDA_ERROR_ECC_UNCORRECTABLE": "the device found memory that it cannot correct (ECC)",
+    "CUDA_ERROR_ECC_UNCORRECTABLE": "the device has an uncorrectable memory error (ECC)",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "the device reported a hardware stack error",
     "CUDA_ERROR_DEVICE_UNAVAILABLE": "the device is not available",
     "CUDA_ERROR_SYSTEM_NOT_READY": "the device's system services are not ready (fabric manager)",
-    "CUDA_ERROR_NO_DEVICE": "there is no CUDA device",
+    "CUDA_ERROR_NO_DEVICE": "no CUDA device",
     "CUDA_ERROR_EXTERNAL_DEVICE": "the device was lost",
-    "CUDA_ERROR_NVLINK_UNCORRECTABLE": "NVLink met an error that it cannot correct",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE": "uncorrectable NVLink error",
     "CUDA_ERROR_UNKNOWN": "the device was lost, or the driver failed",
 }
-_HARDWARE_FIX = "see nvidia-smi -q and the kernel's log for an Xid; reset or replace the device, then run again"
+_HARDWARE_FIX = "check nvidia-smi -q and the kernel log for an Xid; reset or replace the device, then run again"
 _SOFTWARE = {
-    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel touched memory that is not its own",
-    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel ran an instruction that the device does not have",
-    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel touched a misaligned address",
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "a kernel accessed illegal memory",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "a kernel ran an illegal instruction",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "a kernel accessed a misaligned address",
     "CUDA_ERROR_LAUNCH_FAILED": "a kernel failed",
     "CUDA_ERROR_LAUNCH_TIMEOUT": "a kernel ran too long",
     "CUDA_ERROR_ASSERT": "an assertion failed in a kernel",
 }
-_SOFTWARE_FIX = "build the engine again; if it stays, compute-sanitizer names the kernel"
+_SOFTWARE_FIX = "rebuild the engine; if the error persists, find the kernel with compute-sanitizer"
 
 
 def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
@@ -36,7 +36,7 @@ def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
         return HarnessError(f"{device}: {_HARDWARE[error.name]} ({error})", "resources", _HARDWARE_FIX)
     if error.name in _SOFTWARE:
         return HarnessError(f"{device}: {_SOFTWARE[error.name]} ({error})", "backend", _SOFTWARE_FIX)
-    return HarnessError(f"{device}: {error}", "backend", "the traceback is in the log of this run")
+    return HarnessError(f"{device}: {error}", "backend", "see the traceback in the log of this run")
 
 
 def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:
@@ -48,7 +48,7 @@ def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, 
         f"{device} is out of memory: batches of {batch_size} need {wanted / 2**30:.2f} GiB and {free / 2**30:.2f} GiB "
         f"are free ({detail})",
         "resources",
-        f"{advice}, lower streams, or end what else uses the device",
+        f"{advice}, lower streams, or stop other users of the device",
     )
 
 
@@ -57,7 +57,7 @@ def explain_too_many_samples(device: str, size: int, error: CudaError) -> Harnes
     return HarnessError(
         f"{device} is out of memory for the samples of the run, {size / 2**30:.2f} GiB: {error}",
         "resources",
-        "lower performance_sample_count, leave start_from_device out, or let more memory be locked (ulimit -l)",
+        "lower performance_sample_count, remove start_from_device, or raise the locked memory limit (ulimit -l)",
     )
 
 

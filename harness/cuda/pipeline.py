@@ -242,7 +242,7 @@ def starts_from_device(options: CudaRunOptions) -> bool:
         raise HarnessError(
             "start_from_device is set without evidence",
             "input",
-            "name the document that shows the path from network or storage to the device's memory and its rate: "
+            "document the path and rate from network or storage to device memory, and set "
             "run.options.start_from_device_evidence",
         )
     return True

@@ -43,7 +43,7 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
     for number in itertools.count():
         first = number * size % (count - size + 1)
         session.submit(slice(first, first + size), list(range(number * size, (number + 1) * size)))
-    raise AssertionError("the loop above has no end")
+    raise AssertionError("unreachable")
 
 
 class CompletionCounter:

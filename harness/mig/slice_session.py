@@ -26,7 +26,7 @@ from harness.run.shared_samples import SharedSamples
 
 _ENDS = 60.0  # seconds for a process to free its slice
 _LOST = "the process on slice {} ended"
-_SEE = "its last words are in the log of this run"
+_SEE = "see its last output in the log of this run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def _explain(error: BaseException) -> tuple[str, str, str]:
     """Explain an error for the other side to raise; the log has the traceback of an unexpected one."""
     if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
         traceback.print_exception(error)
-        return f"{type(error).__name__}: {error}", "backend", "the traceback is in the log of this run"
+        return f"{type(error).__name__}: {error}", "backend", "see the traceback in the log of this run"
     known = explain(error)
     return known.problem, known.problem_class, known.fix
 

@@ -35,8 +35,8 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     if len(found) == len(wanted):
         return found
     have = write_slices(str(part["profile"]) for part in usable)
-    problem = f"the run needs {write_slices(wanted)} of MIG, and {have or 'no slice'} can be used here"
-    fix = f"make them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system"
+    problem = f"the run needs {write_slices(wanted)} MIG slices, but {have or 'none'} can be used here"
+    fix = f"create them: `reconcile mig create`; check {VISIBLE} and hardware.mig of the system"
     raise HarnessError(problem, "missing", fix)
 
 
@@ -145,7 +145,7 @@ class Background:
                     raise self._explain(number)
             if time.monotonic() > give_up:
                 name = self._loads[stuck[0]].benchmark.name
-                problem = f"{name} in the background does not compute within {longest:g} s"
+                problem = f"{name} in the background did not start computing within {longest:g} s"
                 raise HarnessError(problem, "backend", self._where(stuck[0]))
             time.sleep(_LOOK)
 
@@ -160,7 +160,7 @@ class Background:
         return HarnessError(f"{name} in the background ended", "crash", self._where(number))
 
     def _where(self, number: int) -> str:
-        return f"see what it printed in the log of this run: {self._loads[number].benchmark.name}"
+        return f"see its output in the log of this run: {self._loads[number].benchmark.name}"
 
     def _end(self) -> None:
         for number in range(len(self._children)):

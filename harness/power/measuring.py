@@ -27,7 +27,7 @@ _LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl
 # A line of the analyzer's samples: the time, then name and value of each quantity.
 _WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d{1,12}(?:\.\d{1,12})?),")
 _LARGEST = 64 << 20  # bytes of a log of a session: a day of samples has ten million
-_NEVER = "see what the client and the director say; nothing of a session that failed can be submitted"
+_NEVER = "see the output of client and director; a failed session cannot be submitted"
 
 
 def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) -> Result:
@@ -37,7 +37,7 @@ def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) ->
     Counter(request.counter).close()
     kit, session, place = Path(request.kit), Path(request.session), Path(request.counter).parent
     if not (kit / _CLIENT).is_file():
-        raise HarnessError(f"{kit} has no {_CLIENT}", "missing", "let `kit` name a folder of mlcommons/power-dev")
+        raise HarnessError(f"{kit} has no {_CLIENT}", "missing", "set `kit` to a checkout of mlcommons/power-dev")
     answer = place / "measured.json"
     workload = _write_workload(request, place, answer)
     host, _, port = request.director.partition(":")
@@ -84,7 +84,7 @@ def _describe(session: Path) -> Mapping[str, Any]:
     watts = [float(found["watts"]) for line in lines if (found := _WATTS.match(line))]
     watts = [each for each in watts if each > 0]  # an analyzer that was not ready reports -1
     if not watts:
-        raise HarnessError("the analyzer's samples of the measured run hold no power", "backend", _NEVER)
+        raise HarnessError("the analyzer's samples of the measured run contain no power", "backend", _NEVER)
     mean = sum(watts) / len(watts)
     return {"session": _read_name(session / "power/client.json"), "watts": f"{mean:.6g}", "samples": len(watts)}
 

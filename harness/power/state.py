@@ -51,8 +51,8 @@ def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) ->
     finally:
         end()
     if journal.exists():
-        fix = f"put it back by hand: {' '.join(request.restore)}; then remove {journal}"
-        raise HarnessError(f"the power state was not put back: it was {before!r} before", "resources", fix)
+        fix = f"restore it by hand: {' '.join(request.restore)}; then remove {journal}"
+        raise HarnessError(f"the power state was not restored: it was {before!r} before", "resources", fix)
     result = Result.read(answer)
     if not result.done:
         return result
@@ -70,7 +70,7 @@ def put_back(journal: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         return
     with contextlib.suppress(HarnessError):
-        _run(restore, cwd, "put back")
+        _run(restore, cwd, "restored")
         if _run(read, cwd, "read") == before:
             journal.unlink(missing_ok=True)
 
@@ -84,7 +84,7 @@ def _carry_out(request: StateRequest, place: Path, end: Callable[[], None]) -> P
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
     ended = run_group(Command(words, place, environment), output, end)
     if not answer.exists():
-        problem = f"the run in its power state ended with status {ended.status} and left no result"
+        problem = f"the run in its power state ended with status {ended.status} without a result"
         raise HarnessError(problem, "crash", "see the child's log")
     return answer
 
@@ -108,7 +108,7 @@ def _expect(request: StateRequest, found: str, when: str) -> None:
     """Check the state; several devices print one line each, which must be equal."""
     if found != request.expect:
         problem = f"the power state reads {found!r} when it {when}, not {request.expect!r}"
-        raise HarnessError(problem, "resources", "correct power_state of the system, or what its commands may do")
+        raise HarnessError(problem, "resources", "fix power_state of the system, or the permissions of its commands")
 
 
 def _run(words: Sequence[str], cwd: str, verb: str) -> str:
@@ -122,6 +122,6 @@ def _run(words: Sequence[str], cwd: str, verb: str) -> str:
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip()[-200:]
         problem = f"the power state cannot be {verb}: {words[0]} ended with {ended.returncode} {said}".rstrip()
-        raise HarnessError(problem, "resources", "see power_state of the system; its commands may need privileges")
+        raise HarnessError(problem, "resources", "check power_state of the system; its commands may need privileges")
     lines = (line.strip() for line in ended.stdout.decode(errors="replace").splitlines())
     return ", ".join(dict.fromkeys(line for line in lines if line))

@@ -106,10 +106,10 @@ def change_precision(
         save(lower_precision(load(model), bfloat=precision == "bf16", half_inputs=half), model)
         return {"precision": precision}
     if precision not in _TYPES:
-        raise HarnessError(f"no model precision {precision!r}", "input", "use one of fp16, bf16, int8, fp8")
+        raise HarnessError(f"no model precision {precision!r}", "input", "use fp16, bf16, int8 or fp8")
     wanted = WantedPrecision.read(settings)
     if not samples:
-        problem = "the dataset holds no calibration samples"
+        problem = "the dataset has no calibration samples"
         raise HarnessError(problem, "missing", "write calibration.npy in build_dataset()")
     arrays = load_calibration_arrays(model, samples, wanted.count)
     counter.stage("building", len(next(iter(arrays.values()))))
@@ -123,14 +123,16 @@ def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[st
         samples = {names[0]: next(iter(samples.values()))}
     missing = [name for name in names if name not in samples]
     if missing:
-        raise HarnessError(f"no calibration array for input {missing[0]}", "input", "name the arrays like the inputs")
+        raise HarnessError(
+            f"no calibration array for input {missing[0]}", "input", "give the arrays the names of the inputs"
+        )
     available = min(len(samples[name]) for name in names)
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
     wanted, size = count or available, find_batch(model, 1)
     if wanted % size:
-        problem = f"{wanted} calibration samples make no full batches of {size}, the fixed batch of the model"
-        fix = f"set calibration_count to a multiple of {size}, or export the model with a free batch axis"
+        problem = f"{wanted} calibration samples are not a multiple of {size}, the model's fixed batch"
+        fix = f"set calibration_count to a multiple of {size}, or export the model with a dynamic batch axis"
         raise HarnessError(problem, "input", fix)
     return {name: samples[name][:wanted] for name in names}
 
@@ -197,7 +199,7 @@ def _keep(ranges: Path, kept: Path) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink()
-        sys.stdout.write(f"the ranges of this calibration are not kept: {error}\n")
+        sys.stdout.write(f"the calibration ranges were not saved: {error}\n")
 
 
 def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:

@@ -83,15 +83,15 @@ def require_precision(model: Any, precision: str) -> None:
     quantized = find_quantized_type(model)
     if quantized == "int4":
         able = " or ".join(name for name, facts in BACKENDS.items() if quantized in facts.weights)
-        raise HarnessError("the model has weights of four bits, which are not read here", "input", f"choose {able}")
+        raise HarnessError("the model has 4-bit weights, which are not supported", "input", f"choose {able}")
     if precision in _LOW and not quantized:
         fix = f"set model.settings.precision: {precision}, or use a model that is already quantized"
-        raise HarnessError(f"the model holds no Q/DQ pairs, so no {precision} engine can be made of it", "input", fix)
+        raise HarnessError(f"the model has no Q/DQ pairs for an engine in {precision}", "input", fix)
     own = {TensorProto.FLOAT, _HALVES.get(precision, TensorProto.FLOAT)}
     halves = {name for name, kind in _HALVES.items() if kind in list_float_types(model) - own}
     found = quantized or ("" if precision in _LOW else min(halves, default=""))
     if found not in ("", precision):
-        problem = f"the model is {found} already, so no {precision} engine can be made of it"
+        problem = f"the model is already {found}; cannot build an engine in {precision}"
         raise HarnessError(problem, "input", f"set engine.precision: {found}, or use a float32 model")
 
 
@@ -129,7 +129,7 @@ def find_batch(model: Path, free: int) -> int:
 def _described(value: Any) -> tuple[int, Tensor]:
     kind = value.type.tensor_type
     if not kind.shape.dim:
-        fix = "export the model with a batch axis first in every input and output (onnx.shape_inference finds shapes)"
+        fix = "export the model with a batch axis first in every input and output (onnx.shape_inference infers shapes)"
         raise HarnessError(f"{value.name} of the model has no batch axis, or no shape at all", "input", fix)
     sizes = [axis.dim_value if axis.HasField("dim_value") else -1 for axis in kind.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name

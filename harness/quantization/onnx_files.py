@@ -71,17 +71,17 @@ def _content(tensor: Any, model: Path) -> bytes:
     place = _place(tensor)
     path, length = model.parent / place["location"], int(place.get("length", -1))
     if not path.resolve().is_relative_to(model.parent.resolve()):
-        problem = f"{model.name} keeps weights in {place['location']}, outside of its folder"
+        problem = f"{model.name} keeps weights in {place['location']}, outside its folder"
         raise HarnessError(problem, "input", "keep all files of a model in one folder")
     if not path.is_file():
-        problem = f"{model.name} keeps weights in {place['location']}, which is not there"
+        problem = f"{model.name} keeps weights in {place['location']}, which does not exist"
         raise HarnessError(problem, "missing", "build_model() must write that file next to the model")
     with path.open("rb") as stream:
         stream.seek(int(place.get("offset", 0)))
         content = stream.read(length)
     if len(content) < length:
         fix = "export or download it again"
-        raise HarnessError(f"{place['location']} ends before the weights {tensor.name}", "input", fix)
+        raise HarnessError(f"{place['location']} is too short for the weights {tensor.name}", "input", fix)
     return content
 
 

@@ -36,8 +36,8 @@ def quantize_program(
     of the benchmark's list. ``compare``: number of samples computed by both programs."""
     program = torch.export.load(path)
     if packing is None or not is_packed(program):
-        problem = f"{path.name} takes padded samples, and model.settings.precision changes programs of packed ones only"
-        raise HarnessError(problem, "input", "leave it out, and set engine.precision")
+        problem = f"{path.name} takes padded samples, but model.settings.precision supports only packed samples"
+        raise HarnessError(problem, "input", "remove it, and set engine.precision")
     samples = choose_samples(settings, samples)
     count = len(next(iter(samples.values())))
     counter.stage("building", count)
@@ -68,10 +68,10 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
     asked = str(settings.get("precision", "fp32"))
     method = str(settings.get("calibration_method", METHOD))
     if asked != PRECISION or method != METHOD:
-        problem = f"a program is not quantized to {asked} by {method}"
+        problem = f"programs cannot be quantized to {asked} by {method}"
         raise HarnessError(problem, "input", f"use precision {PRECISION} and {METHOD}")
     if not samples:
-        raise HarnessError("the dataset holds no calibration samples", "missing", "write load_calibration()")
+        raise HarnessError("the dataset has no calibration samples", "missing", "write load_calibration()")
     available = len(next(iter(samples.values())))
     count = count_of(settings, "calibration_count") or available
     if count > available:

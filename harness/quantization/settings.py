@@ -17,7 +17,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
         count = -1
     if count < 0:
         problem = f"model.settings.{name} {value!r} is not a number of 0 or more"
-        raise HarnessError(problem, "input", "write one, such as 64")
+        raise HarnessError(problem, "input", "use a number such as 64")
     return count
 
 
@@ -25,7 +25,7 @@ def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool
     """Read a flag. Quoted text is refused: "false" would be true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
-        raise HarnessError(f"model.settings.{name} {value!r} is neither true nor false", "input", "write true or false")
+        raise HarnessError(f"model.settings.{name} {value!r} is not true or false", "input", "write true or false")
     return value
 
 

@@ -52,8 +52,8 @@ def read_changes(settings: Mapping[str, Any]) -> dict[str, str]:
                 raise HarnessError(f"no model.settings.{name} {settings[name]!r}", "input", f'write "{known}"')
             found[name] = known
     if BITS in found and str(settings.get("precision", "fp32")) != "fp32":
-        problem = f"model.settings.{BITS} {INT4} leaves the arithmetic as it is, and precision changes it"
-        raise HarnessError(problem, "input", "leave one of them out")
+        problem = f"model.settings.{BITS} {INT4} does not change the arithmetic, but precision does"
+        raise HarnessError(problem, "input", "remove one of them")
     return found
 
 
@@ -118,8 +118,8 @@ def require_pattern(weights: Weights, axis: int, name: str) -> None:
     """Raise HarnessError if more than two of four along the axis are not zero."""
     full = int(((_cut(weights, axis) != 0).sum(axis=-1) > _KEPT).sum())
     if full:
-        problem = f"{full} groups of {_GROUP} in {name} have more than {_KEPT} weights that are not zero"
-        raise HarnessError(problem, "input", f"set model.settings.{SPARSITY}, or train the model so")
+        problem = f"{full} groups of {_GROUP} in {name} have more than {_KEPT} non-zero weights"
+        raise HarnessError(problem, "input", f"set model.settings.{SPARSITY}, or train the model with this sparsity")
 
 
 def _cut(weights: Weights, axis: int) -> Weights:
@@ -135,7 +135,9 @@ def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
     model.ir_version = max(model.ir_version, _IR)
     found = list(list_weights(model))
     if not found:
-        raise HarnessError("the model has no weights of products", "input", f"leave model.settings.{BITS} out")
+        raise HarnessError(
+            "the model has no matrix multiplication weights", "input", f"leave model.settings.{BITS} out"
+        )
     before = after = 0
     for weight in found:
         given = weight.read()

@@ -31,8 +31,8 @@ def _find_file(model: Path) -> Path:
         return model
     found = sorted(model.glob("*.gguf"))
     if len(found) != 1:
-        problem = f"{model} has {len(found)} GGUF files, not one" if model.is_dir() else f"{model} is not there"
-        raise HarnessError(problem, "input", "name a GGUF file, or a folder with one")
+        problem = f"{model} has {len(found)} GGUF files, not one" if model.is_dir() else f"{model} does not exist"
+        raise HarnessError(problem, "input", "pass a GGUF file, or a folder with one")
     return found[0]
 
 
@@ -40,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -P -m harness.run.llama_server", description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("port", type=int)
-    parser.add_argument("--slots", type=int, default=4, help="answers that are computed at a time")
-    parser.add_argument("--context", type=int, default=256, help="tokens of a prompt and its answer, at most")
+    parser.add_argument("--slots", type=int, default=4, help="concurrent answers")
+    parser.add_argument("--context", type=int, default=256, help="maximum tokens of a prompt and its answer")
     # Threads spin while waiting for each other, so none may use a core that LoadGen and its client need.
     half = max(1, len(os.sched_getaffinity(0)) // 2)
     parser.add_argument("--threads", type=int, default=half, help="default: half of the cores")

@@ -117,7 +117,7 @@ def prepare(test: Test) -> Prepared:
     new rate.
     """
     if not test.log_dir.is_dir():
-        raise HarnessError(f"the log folder is not there: {test.log_dir}", "input", "create it before the run")
+        raise HarnessError(f"the log folder does not exist: {test.log_dir}", "input", "create it before the run")
     settings = lg.TestSettings()
     if _locate_conf() is not None:
         _apply(settings, "", test.model_key, test.scenario, _BUILT_IN)
@@ -149,7 +149,7 @@ def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -
     if code:
         fix = "render the file again" if path else "install the round's LoadGen with it: reconcile doctor"
         why = _REFUSALS.get(code, f"code {code}")
-        raise HarnessError(f"LoadGen refuses {path or 'the mlperf.conf next to it'}: {why}", "input", fix)
+        raise HarnessError(f"LoadGen rejected {path or 'the mlperf.conf next to it'}: {why}", "input", fix)
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:

@@ -35,13 +35,15 @@ class PackedSamples:
     def __init__(self, packing: Packing, samples: Arrays) -> None:
         missing = [name for name in (packing.mask, *packing.inputs) if name not in samples]
         if missing:
-            raise HarnessError(f"the dataset has no array {missing[0]}", "input", "name it as the benchmark packs it")
+            raise HarnessError(
+                f"the dataset has no array {missing[0]}", "input", "use the name from the benchmark's packing"
+            )
         mask = np.asarray(samples[packing.mask])
         self.lengths: NDArray[np.int64] = np.count_nonzero(mask, axis=1)
         inside = np.arange(mask.shape[1]) < self.lengths[:, None]
         if mask.shape[1] > packing.longest or not self.lengths.all() or not np.array_equal(mask != 0, inside):
             raise HarnessError(
-                f"{packing.mask} is not 1 for the first elements of each sample, up to {packing.longest}, and 0 behind",
+                f"{packing.mask} is not 1 for the first elements of each sample, up to {packing.longest}, and 0 after",
                 "input",
                 "pad samples at their end only, or use an engine that computes them padded",
             )

@@ -86,7 +86,7 @@ class SampleLibrary:
     ) -> None:
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1 or 0 in counts:
-            problem = f"the dataset's arrays hold {sorted(counts) or 'no'} samples"
+            problem = f"the dataset's arrays have {sorted(counts) or 'no'} samples"
             raise HarnessError(problem, "input", "every input needs as many samples")
         self._arrays, self._place, self._failed = arrays, place, failed
         available = counts.pop()
@@ -122,8 +122,8 @@ class IssueOrder:
     def __init__(self, library: SampleLibrary, order: Iterator[int]) -> None:
         if library.performance_count != library.total_count:
             loaded = f"{library.performance_count} of {library.total_count} samples"
-            problem = f"{loaded} would be loaded, and they are asked for in an order that needs all"
-            raise HarnessError(problem, "input", "leave performance_sample_count to the round")
+            problem = f"{loaded} would be loaded, but the order of queries needs all"
+            raise HarnessError(problem, "input", "remove performance_sample_count to use the round's")
         self._library, self._order = library, order
 
     def rows(self, indices: list[int]) -> Rows:

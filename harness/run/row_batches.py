@@ -174,7 +174,7 @@ def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:
         engine, inputs = _find_engine(engines, asked)
         rows = {len(array) for array in inputs.values()}
         if len(rows) != 1 or 0 in rows:
-            raise HarnessError(f"a loop asked for inputs of {sorted(rows)} rows", "input", "correct loop()")
+            raise HarnessError(f"a loop requested inputs of {sorted(rows)} rows", "input", "correct loop()")
     except Exception as error:
         return LoopEnd(error=error)
     running.ask(inputs, rows.pop())
@@ -184,6 +184,6 @@ def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:
 def _find_engine(engines: Engines, asked: Asked) -> tuple[RowBatches, Arrays]:
     part, inputs = asked if isinstance(asked, tuple) else ("", asked)
     if part not in engines:
-        known = ", ".join(name for name in engines if name) or "its only one, which has no name"
-        raise HarnessError(f"a loop asked for the part {part!r} of its model", "input", f"ask for {known}")
+        known = ", ".join(name for name in engines if name) or "its only part, which is unnamed"
+        raise HarnessError(f"a loop requested the part {part!r} of its model", "input", f"ask for {known}")
     return engines[part], inputs

@@ -74,7 +74,7 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.min_new_tokens < 1 or 0 != self.max_new_tokens < self.min_new_tokens:
             problem = f"an answer cannot have from {self.min_new_tokens} to {self.max_new_tokens} tokens"
-            raise HarnessError(problem, "input", "correct run.options.min_new_tokens and max_new_tokens")
+            raise HarnessError(problem, "input", "fix run.options.min_new_tokens and max_new_tokens")
 
     def find_stop_sequence(self, number: int) -> StopSequence | None:
         """Return the sequence with this number in ``STOP_SEQUENCE``."""
@@ -238,7 +238,7 @@ class TokenCompleter:
     def first(self, identity: int, tokens: Sequence[int]) -> None:
         """Report the first tokens of an answer."""
         if self._waiting.get(identity) is not False:
-            problem = "gave the first token of an answer twice" if identity in self._waiting else _STRAY
+            problem = "returned the first token of an answer twice" if identity in self._waiting else _STRAY
             self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
             return
         self._waiting[identity] = True
@@ -274,8 +274,8 @@ class TokenCompleter:
     def _make_response(self, tokens: Answer, *, seen: bool) -> np.ndarray:
         if isinstance(tokens, Spoken):
             if self._write_text is None:
-                problem = "the backend answers with a text, and the benchmark takes tokens"
-                raise HarnessError(problem, "input", "choose another backend, or write write_text() in the benchmark")
+                problem = "the backend returns text, but the benchmark needs tokens"
+                raise HarnessError(problem, "input", "use another backend, or write write_text() in the benchmark")
             return self._write_text(tokens.text)
         if not isinstance(tokens, int):
             return np.array(tokens.ids if isinstance(tokens, Tokenized) else tokens, self._dtype)
@@ -307,7 +307,7 @@ class TokenCompleter:
         few = count < sampling.min_new_tokens
         problem = f"an answer has {count} tokens, and must have at {'least' if few else 'most'} "
         bound = sampling.min_new_tokens if few else sampling.max_new_tokens
-        fix = "see whether the server obeys min_tokens, max_tokens and stop_token_ids, and that it loaded the model"
+        fix = "check that the server obeys min_tokens, max_tokens and stop_token_ids, and loaded the model"
         raise HarnessError(f"{problem}{bound}", "backend", fix)
 
 
@@ -317,7 +317,7 @@ def count_tokens(answer: Answer) -> int:
     return answer if isinstance(answer, int) else len(answer)
 
 
-_STRAY = "completed a prompt that was not in flight: it was never asked, or is answered already"
+_STRAY = "completed a prompt that was not in flight: never sent, or already answered"
 
 
 class Located(Protocol):
@@ -361,7 +361,7 @@ def name_samples(samples: Arrays) -> str:
     found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"
-        fix = f"give load_samples() of the benchmark an entry {PROMPTS!r}: a row of token ids for each prompt"
+        fix = f"add {PROMPTS!r} to the benchmark's load_samples(): one row of token ids per prompt"
         raise HarnessError(f"the dataset has no {PROMPTS}, but {known}", "input", fix)
     return found
 

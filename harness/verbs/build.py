@@ -54,7 +54,7 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     arrays = benchmark.load_samples(output)
     counts = {len(array) for array in arrays.values()}
     if len(counts) != 1 or 0 in counts:
-        raise HarnessError(f"the dataset's arrays hold {sorted(counts)} samples", "input", "correct build_dataset()")
+        raise HarnessError(f"the dataset's arrays have {sorted(counts)} samples", "input", "correct build_dataset()")
     values = {
         "count": counts.pop(),
         "arrays": {name: [list(array.shape[1:]), array.dtype.name] for name, array in arrays.items()},
@@ -80,17 +80,17 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
         if not found and not own:
             names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
             problem = f"build_model() of the benchmark wrote neither {names}"
-            raise HarnessError(problem, "input", "write one of them into the folder output")
+            raise HarnessError(problem, "input", "write one of them into the output folder")
         written += found
     asked = _list_changes(request.settings)
     if asked and parts:
-        problem = f"the model has parts, and model.settings.{asked[0]} changes models of one network only"
-        raise HarnessError(problem, "input", "leave it out, and set engine.precision")
+        problem = f"the model has parts, but model.settings.{asked[0]} supports only models with one network"
+        raise HarnessError(problem, "input", "remove it, and set engine.precision")
     if asked and not written:
         raise HarnessError(
-            f"the model is a checkpoint, and model.settings.{asked[0]} changes ONNX models and programs only",
+            f"the model is a checkpoint, but model.settings.{asked[0]} supports only ONNX models and programs",
             "input",
-            "leave it out, and set engine.precision",
+            "remove it, and set engine.precision",
         )
     made = _change_model(request, benchmark, counter) if asked else {}
     return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
@@ -148,7 +148,7 @@ def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
 def _build_engine(request: BuildRequest, counter: Counter) -> Made:
     """values: engine (description as in engine.json; by part if the model has several), files (name -> sha256)."""
     if request.backend is None:
-        raise HarnessError("an engine needs a backend", "input", "name one in the spec")
+        raise HarnessError("an engine needs a backend", "input", "set engine.backend in the spec")
     backend = load_backend(request.backend)
     precision = EngineSettings(request.settings).precision
     offered = BACKENDS[request.backend].precisions
@@ -197,7 +197,7 @@ def _find_model(backend: str, folder: Path) -> Path:
     other = next((name for name in MODEL_FILES if name != wanted and (folder / name).is_file()), None)
     if other and not (folder / wanted).is_file():
         raise HarnessError(
-            f"{backend} builds engines from {wanted}, and the model is {other}",
+            f"{backend} builds engines from {wanted}, but the model is {other}",
             "input",
             f"name a {Path(wanted).suffix} file as model.path, or where its benchmark writes either set "
             f"model.settings.format to {Path(wanted).suffix.removeprefix('.')}, or use a backend that takes "
@@ -213,7 +213,7 @@ def _source(request: BuildRequest) -> Path | None:
     if source.is_file():
         with source.open("rb") as file:
             if file.read(len(_POINTER)) == _POINTER:
-                raise HarnessError(f"{source} is a pointer of Git LFS", "missing", "run `git lfs pull` there")
+                raise HarnessError(f"{source} is a Git LFS pointer", "missing", "run `git lfs pull` there")
     return source
 
 

@@ -82,7 +82,7 @@ def collect_run(request: CommandRequest, _clock: int, before: Stamps) -> Collect
         return found
     if request.user_conf_sha256:
         there = Path(request.user_conf).is_file()
-        return found if there else replace(found, problem="user.conf: the command removed the file that it was given")
+        return found if there else replace(found, problem="user.conf: the command removed the provided file")
     return replace(found, problem=_harvest_user_conf(request, found.folder))
 
 
@@ -92,7 +92,7 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
     candidates = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
     conf = next((path for path in candidates if path.is_file()), None)
     if conf is None:
-        return "user.conf: the command left none where it was to be harvested from"
+        return "user.conf: the command left none at the harvest path"
     Path(request.user_conf).write_bytes(conf.read_bytes())
     return ""
 

@@ -87,7 +87,7 @@ def collect_results(logs: Path, since: datetime, clock: int, run_dir: Path, outp
     if sets:
         asked, written = f"{since:%Y-%m-%d %H:%M:%S}", f"{sets[0].written:%Y-%m-%d %H:%M:%S}"
         return Collected(None, f"start: expected a run at or after {asked} UTC, its results are of {written}")
-    wanted = f"there is no {CONFIGS[0]} with {' or '.join(PARTS)}"
+    wanted = f"no {CONFIGS[0]} with {' or '.join(PARTS)}"
     return Collected(None, f"result sets: expected one, the command left none: {wanted}")
 
 

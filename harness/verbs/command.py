@@ -50,7 +50,9 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     environment = build_command_environment(request)
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(f"the command's folder is not there: {cwd}", "missing", "check harness.cwd and harness.code")
+        raise HarnessError(
+            f"the command's folder does not exist: {cwd}", "missing", "check harness.cwd and harness.code"
+        )
     if request.results == "points":
         from harness.verbs.served_model import refuse_other_model  # imports HTTP and TLS
 
@@ -219,7 +221,7 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
     with _lock_folder(lock):
         digest = hash_file(Path(settings)) if settings else ""
         if target.exists() and not (digest and hash_file(target) == digest):
-            problem = f"audit: {target} is there already, and would turn the run into a test"
+            problem = f"audit: {target} already exists, and would turn the run into a test"
             raise HarnessError(problem, "input", "remove it, or let the process that placed it finish")
 
         def clear() -> None:
@@ -276,9 +278,9 @@ def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> 
             return f"outputs: the build left no {_shown(pattern, run_dir)}"
         for path in found:
             if old := next((file for file in _files(path) if before.get(file) == now.get(file)), None):
-                return f"outputs: {_shown(str(old), run_dir)} was there before the build, and not written by it"
+                return f"outputs: {_shown(str(old), run_dir)} existed before the build, which did not write it"
             if taken.setdefault(path.name, path) != path:
-                return f"outputs: {taken[path.name]} and {path} have one name"
+                return f"outputs: {taken[path.name]} and {path} have the same name"
     _bring(taken.values(), output, run_dir)
     if not any(path.is_file() for path in output.rglob("*")):
         return "outputs: the build left no file"

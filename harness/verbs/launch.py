@@ -52,10 +52,10 @@ def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> H
     how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
     said = output.last_lines(5)
     return HarnessError(
-        f"the launcher {request.command[0]} {how} and its child left no result{': ' if said else ''}{said}",
+        f"the launcher {request.command[0]} {how} without a result of its child{': ' if said else ''}{said}",
         "resources" if ended.status < 0 else "missing",
-        f"what it starts must see {Path(request.answer).parent}, and have this mlperf-reconciler in the interpreter of "
-        "Python that the system's `python` names",
+        f"it must have access to {Path(request.answer).parent} and this mlperf-reconciler in the "
+        "interpreter set as the system's `python`",
     )
 
 

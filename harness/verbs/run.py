@@ -170,7 +170,7 @@ def _require_different(audit_config: str, loaded: int) -> None:
     asked = int(settings.get("min_query_count", 0))
     if settings.get("performance_issue_unique") == "1" and loaded < asked:
         fix = "check the dataset of the test, and performance_sample_count"
-        raise HarnessError(f"the test issues {asked} different samples, and {loaded} are in memory", "input", fix)
+        raise HarnessError(f"the test issues {asked} different samples, but only {loaded} are in memory", "input", fix)
 
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
@@ -244,7 +244,7 @@ def _as_backend_error(backend: str, failure: BaseException, addition: str) -> Ba
     error = HarnessError(
         f"the run on {backend} failed: {type(failure).__name__}: {failure}{addition}",
         "backend",
-        "the traceback is in the log of this run",
+        "see the traceback in the log of this run",
     )
     error.__cause__ = failure
     return error
@@ -303,15 +303,15 @@ def load_generator(
 ) -> LoadedSut:
     """Load and warm up a generator, and create the SUT that LoadGen calls."""
     if not isinstance(benchmark, TokenBenchmark):
-        fix = "choose another backend, or another benchmark"
+        fix = "use another backend or benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
     if len(taken := list_taken()) > 1:
-        fix = "start a server on each slice as `harness.service`, asked by the backend openai; or declare one slice"
-        raise HarnessError(f"{request.backend} computes on one slice of a GPU, not on {len(taken)}", "input", fix)
+        fix = "start a server per slice as `harness.service` with the backend openai, or declare one slice"
+        raise HarnessError(f"{request.backend} supports one GPU slice, not {len(taken)}", "input", fix)
     asked = name_samples(arrays)
     if asked not in BACKENDS[request.backend].takes:
         able = ", ".join(name for name, facts in BACKENDS.items() if asked in facts.takes)
-        problem = f"{request.backend} takes no {asked}, which {benchmark.name} has"
+        problem = f"{request.backend} does not support {asked}, which {benchmark.name} needs"
         raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
     counts_tokens = bool(prepared.read("use_token_latencies"))
     streaming = counts_tokens and request.scenario != "Offline"
@@ -320,7 +320,7 @@ def load_generator(
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
             "input",
-            "name a benchmark of the round that generates tokens as `as:`",
+            "set `as:` to a benchmark of the round that generates tokens",
         )
     sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
     relay, known = TokenRelay(), {**BACKENDS[request.backend].engine, **BACKENDS[request.backend].run}
@@ -380,7 +380,7 @@ def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: 
     values = {**own, **ruled, **said}
     known = {field.name for field in fields(Sampling)}
     if unknown := sorted(set(values) - known):
-        problem = f"{unknown[0]} does not say how tokens are chosen"
+        problem = f"{unknown[0]} does not define token selection"
         raise HarnessError(problem, "input", f"use {', '.join(sorted(known))}")
     if "stop" in values:
         values["stop"] = tuple(values["stop"])

@@ -27,12 +27,12 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
     log = read_accuracy_log(require(Path(request.accuracy_log), "the accuracy log"))
     total = len(next(iter(benchmark.load_samples(dataset).values())))
     if log.indices[-1] >= total:
-        problem = f"the accuracy log names sample {log.indices[-1]}, the dataset has {total}"
+        problem = f"the accuracy log has sample {log.indices[-1]}, but the dataset has {total}"
         raise HarnessError(problem, "input", "run accuracy again")
     output = Path(request.output)
     metrics = dict(benchmark.score(log, dataset, output))
     if not (output / "accuracy.txt").is_file():
-        raise HarnessError("score() of the benchmark wrote no accuracy.txt", "input", "write it into the folder output")
+        raise HarnessError("score() of the benchmark wrote no accuracy.txt", "input", "write it into the output folder")
     if request.shown_folder and benchmark.show_answers is not None:
         _show(benchmark.show_answers, log, request, output / request.shown_folder)
     counter.stage("done")

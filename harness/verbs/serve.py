@@ -30,7 +30,9 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(f"the service's folder is not there: {cwd}", "missing", "check harness.service: cwd, code")
+        raise HarnessError(
+            f"the service's folder does not exist: {cwd}", "missing", "check harness.service.cwd and code"
+        )
     facts = {
         "harness.code": Fact(value=hash_code(), role="evidence"),
         **collect_machine_notes(),
@@ -65,8 +67,8 @@ def _refuse_stranger(probe: Ready) -> None:
     """Refuse if another process answers before the server has started: it would be mistaken for the server."""
     place = probe.url or probe.tcp
     if place and not find_unanswered(probe, None):
-        fix = "end it; or let the service listen on {port}, which is free at each start"
-        raise HarnessError(f"another server answers at {place} already", "resources", fix)
+        fix = "stop it, or let the service listen on {port}, a free port"
+        raise HarnessError(f"another server already answers at {place}", "resources", fix)
 
 
 class _Watch:
@@ -118,16 +120,16 @@ def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tu
     """Return the problem, its class and the fix; all empty if the end was requested."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"
-        return problem, "resources", "see what it printed last; raise harness.service.ready.unanswered for a busy one"
+        return problem, "resources", "see its last output; raise harness.service.ready.unanswered for a busy one"
     if watch.silent:
         problem = f"the service was not ready within {probe.timeout:g} s ({watch.silent})"
-        return problem, "backend", "see what it printed; raise harness.service.ready.timeout if it only needs longer"
+        return problem, "backend", "see its output; raise harness.service.ready.timeout if it needs longer"
     if asked:
         return "", "", ""
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
-    when = "died" if watch.ready else "ended before it was ready"
+    when = "died" if watch.ready else "exited before it was ready"
     killed = watch.ready or ended.status == -signal.SIGKILL
-    fix = "see what it printed last, and correct harness.service or its code"
+    fix = "see its last output, and fix harness.service or its code"
     if ended.status == -signal.SIGKILL:
         fix += "; signal 9 usually means that the kernel ran out of memory"
     return f"the service {when} with {ending}", "resources" if killed else "backend", fix

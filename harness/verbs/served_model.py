@@ -31,8 +31,8 @@ def refuse_other_model(config: Path, environment: Mapping[str, str]) -> None:
         served = _list_models(url, key)
         if served and model not in served:
             more = f" and {len(served) - _SHOWN} more" if len(served) > _SHOWN else ""
-            problem = f"the endpoint {url} serves {', '.join(served[:_SHOWN])}{more}, and not {model}"
-            fix = "start it with the declared model, or correct client.model_name or endpoint.url"
+            problem = f"the endpoint {url} serves {', '.join(served[:_SHOWN])}{more}, not {model}"
+            fix = "start it with the declared model, or fix client.model_name or endpoint.url"
             raise HarnessError(problem, "input", fix)
 
 

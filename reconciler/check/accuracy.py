@@ -38,23 +38,19 @@ def check_mode(view: CellView) -> Complaints:
     """The log in accuracy/ states AccuracyOnly mode, or both modes."""
     run = view.accuracy
     if run is not None and run.log.mode != "AccuracyOnly" and not run.log.serves_both:
-        cause = (
-            "the log of a performance run is in the folder of the accuracy run"
-            if run.log.mode == "PerformanceOnly"
-            else ""
-        )
+        cause = "the accuracy folder contains the log of a performance run" if run.log.mode == "PerformanceOnly" else ""
         yield Complaint(
             find_at(run.log, keys.EFFECTIVE_TEST_MODE), show_value(run.log.mode or None), "AccuracyOnly", cause=cause
         )
 
 
-@rule("accuracy.ended", "the run came to its end", sources=(OURS,))
+@rule("accuracy.ended", "the run completed", sources=(OURS,))
 def check_ended(view: CellView) -> Complaints:
     """The log of an accuracy run ends with the result. A shorter log is from a run that was stopped."""
     run = view.accuracy
     if run is not None and run.log.mode == "AccuracyOnly" and not run.log.complete:
         place = Place(run.log.file, run.log.length)
-        yield Complaint(place, "the log ends before the run did", "the log of a run that came to its end")
+        yield Complaint(place, "the log ends before the end of the run", "the log of a completed run")
 
 
 @rule("accuracy.errors", "the log has no ERROR", sources=(_CHECK, OLD))
@@ -66,14 +62,14 @@ def check_errors(view: CellView) -> Complaints:
         yield Complaint(Place(run.log.file, first.line), show_value(str(first.value)), "no ERROR line")
 
 
-@rule("accuracy.audit", "no audit.config took part", sources=(OURS,))
+@rule("accuracy.audit", "no audit.config was used", sources=(OURS,))
 def audit(view: CellView) -> Complaints:
     """A run with settings from an audit.config is a compliance run."""
     if view.accuracy is not None:
         yield from check_audit_absent(view.accuracy)
 
 
-@rule("accuracy.samples", "the whole validation set", sources=(_CHECK,))
+@rule("accuracy.samples", "the complete validation set", sources=(_CHECK,))
 def check_samples(view: CellView) -> Complaints:
     """The run answers every sample of the validation set once. In open, checkers up to v5.1 accept fewer. LoadGen
     before 6 logs only the size of the QSL."""
@@ -114,7 +110,7 @@ def check_accuracy_bars(view: CellView) -> Complaints:
             yield Complaint(Place(content.file), said, wanted, fix=_RESCORE, severity=mild)
 
 
-@rule("accuracy.lengths", "the lengths of answers in all", sources=(_CHECK, OLD))
+@rule("accuracy.lengths", "the total length of answers", sources=(_CHECK, OLD))
 def check_lengths(view: CellView) -> Complaints:
     """The number of tokens or the total length of the answers is within the round's bounds."""
     if view.binds("accuracy"):
@@ -140,7 +136,7 @@ def _bar(bar: Bar) -> str:
     return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
 
 
-@rule("accuracy.number", "numbers that the official checkers read", sources=(_CHECK, OLD))
+@rule("accuracy.number", "numbers that the official checkers can parse", sources=(_CHECK, OLD))
 def check_number_form(view: CellView) -> Complaints:
     """Scorers that use NumPy 2 print np.float64(80.2). This check can read it; the official checkers cannot."""
     content = view.files.accuracy_text
@@ -151,7 +147,7 @@ def check_number_form(view: CellView) -> Complaints:
     for metric, values in report.metrics.items():
         if values and values[0].numpy:
             found = f"{metric} {values[0].value} as a scalar of NumPy 2, np.…({values[0].value})"
-            fix = "score with NumPy 1, or print float(…): the value itself stays"
+            fix = "score with NumPy 1, or print float(…), with the same value"
             yield Complaint(Place(content.file, values[0].line), found, "a plain number", fix=fix)
             return
 
@@ -163,11 +159,11 @@ def check_hash_line(view: CellView) -> Complaints:
     if content.value is None or not view.binds("accuracy"):
         return
     if not parse_accuracy(content.value, ()).hash:
-        cause = "the accuracy log was perhaps not put through the truncation script"
+        cause = "the accuracy log may not have been truncated with the official script"
         yield Complaint(
             Place(content.file),
             "no line hash=…",
-            "the SHA-256 of the whole accuracy log",
+            "the SHA-256 of the complete accuracy log",
             cause=cause,
             mechanism="no-hash",
         )
@@ -184,7 +180,7 @@ def check_log_size(view: CellView) -> Complaints:
         )
 
 
-@rule("accuracy.hash-of-log", "the hash is that of the log", sources=("submission rules: truncation", OURS))
+@rule("accuracy.hash-of-log", "the hash matches the log", sources=("submission rules: truncation", OURS))
 def hash_of_log(view: CellView) -> Complaints:
     """Compare the hash with the published log if that is complete, or with the archived original if there is an
     archive."""
@@ -198,14 +194,14 @@ def hash_of_log(view: CellView) -> Complaints:
     if not answers.truncated:
         if report.hash.lower() not in answers.list_hashes():
             yield Complaint(
-                place, f"hash={_short(report.hash)}", f"{_short(own)}, that of the log", other=log, fix=_RESCORE
+                place, f"hash={_short(report.hash)}", f"{_short(own)}, the log's hash", other=log, fix=_RESCORE
             )
     elif report.hash.lower() == own:
-        cause = "the hash was taken after the log was truncated, as by a second truncation"
+        cause = "the hash was computed after truncation, such as by a second truncation"
         # If the official script finds no hash, it truncates the log again and adds one. The first hash is still in the
         # file.
         mild = Severity.WARNING if names_another_log(content.value or "", own) else None
-        wanted = "that of the whole log"
+        wanted = "the hash of the complete log"
         yield Complaint(place, "the hash of the truncated log", wanted, cause=cause, other=log, severity=mild)
     elif not is_digest(report.hash):
         yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
@@ -231,21 +227,21 @@ def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place
         stream.seek(max(0, size - rule.keep))
         whole = truncate_text(head, stream.read(), size, rule)
     if whole.replace(b"\r\n", b"\n") != data.replace(b"\r\n", b"\n"):
-        yield Complaint(log, "not the ends of the log that the hash names", "its truncated form", other=place)
+        yield Complaint(log, "other content than the log with this hash", "its truncated form", other=place)
 
 
 def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
-@rule("accuracy.extra", "images or videos that the round asks for", sources=(_CHECK,))
+@rule("accuracy.extra", "images or videos that the round requires", sources=(_CHECK,))
 def check_extra_files(view: CellView) -> Complaints:
     """The round requires images or videos of some samples. In open, checkers up to v5.1 accept a result without
     them."""
     yield from _complain_of_files(view, beyond=False)
 
 
-@rule("accuracy.extra-samples", "the samples that they are of", sources=(_CHECK,))
+@rule("accuracy.extra-samples", "the samples of the files", sources=(_CHECK,))
 def check_extra_samples(view: CellView) -> Complaints:
     """Report required samples that the accuracy run did not include: the dataset is incomplete, or it was a
     rehearsal."""
@@ -290,8 +286,8 @@ def check_test_hashes(view: CellView) -> Complaints:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 "the accuracy run's log, byte for byte",
-                f"the log of {name}'s own run",
-                cause="one of the two was copied from the other",
+                f"the log of the {name} run",
+                cause="one log is a copy of the other",
                 other=Place(f"{accuracy.shown}/{ACCURACY_LOG}"),
                 mechanism="copied-logs",
             )
@@ -299,16 +295,16 @@ def check_test_hashes(view: CellView) -> Complaints:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_TEXT}", their_line),
                 f"hash={_short(theirs)}, that of the accuracy run",
-                f"the hash of {name}'s own log",
-                cause="accuracy.txt, or its hash, is of the accuracy run",
+                f"the hash of the {name} log",
+                cause="accuracy.txt, or its hash, belongs to the accuracy run",
                 other=text,
             )
         elif digest and their_log and their_log.data and digest.lower() in their_log.own_hashes():
             yield Complaint(
                 text,
                 f"hash={_short(digest)}, that of {name}'s log",
-                "the hash of the accuracy run's own log",
-                cause=f"accuracy.txt, or its hash, is of the run of {name}",
+                "the hash of the accuracy run's log",
+                cause=f"accuracy.txt, or its hash, belongs to the {name} run",
                 other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 mechanism="accuracy-of-another-run",
             )

@@ -24,10 +24,10 @@ class Cause(Struct, frozen=True):
     settled_by: str
 
 
-_LOGS = "submission rules: the logs of a result are those of its own runs"
-_CONF = "submission rules: user.conf is the file that the published run was started with"
+_LOGS = "submission rules: a result contains the logs of its own runs"
+_CONF = "submission rules: user.conf is the file used for the published run"
 _TEST = "compliance rules: the verification compares the published run with the test's run"
-_ACCURACY = "submission rules: accuracy.txt is made from the accuracy run that is published"
+_ACCURACY = "submission rules: accuracy.txt is derived from the published accuracy run"
 _LOADGEN = "LoadGen writes both numbers itself, in one run"
 
 # Worst first: causes that leave the published number unproven, then those that contradict a verdict, then those that
@@ -37,25 +37,25 @@ CAUSES: tuple[Cause, ...] = (
         "accuracy-of-another-run",
         "the published accuracy is not confirmed by its log",
         _ACCURACY,
-        "the accuracy run of this cell with its detail log, and accuracy.txt made from it",
+        "the accuracy run of this cell with its detail log, and accuracy.txt derived from it",
     ),
     Cause(
         "copied-logs",
         "one log is published for two runs",
         _LOGS,
-        "the log of each run, or the statement that one result is derived from the other",
+        "the log of each run, or a statement that one result is inferred from the other",
     ),
     Cause(
         "denied-verdict",
-        "a compliance test is called passed, and its own logs say that it failed",
+        "a compliance test is marked passed, but its logs show a failure",
         _TEST,
-        "the verification repeated on the published logs; where it fails, the test repeated",
+        "the verification repeated on the published logs; if it fails, the test repeated",
     ),
     Cause(
         "contradicted-verdict",
-        "a compliance test is called passed, and the figures above the verdict say that it failed",
+        "a compliance test is marked passed, but the figures above the verdict show a failure",
         _TEST,
-        "the whole output of the verification, run on the published logs; where it fails, the test repeated",
+        "the complete output of the verification, run on the published logs; if it fails, the test repeated",
     ),
     Cause(
         "audited-run",
@@ -72,81 +72,81 @@ CAUSES: tuple[Cause, ...] = (
     Cause("impossible-log", "a log contradicts itself", _LOADGEN, "the log as LoadGen wrote it"),
     Cause(
         "impossible-accuracy",
-        "the answers or accuracy.txt are not what the accuracy run and its scorer can have left",
+        "the answers or accuracy.txt cannot come from the accuracy run and its scorer",
         _ACCURACY,
-        "the whole accuracy log, whose hash is in accuracy.txt, and the score computed from it again",
+        "the complete accuracy log, with the hash in accuracy.txt, and its score computed again",
     ),
     Cause(
         "small-library",
-        "a run used more samples than its library says that it has",
+        "a run used more samples than its library reports",
         "inference rules: performance runs load samples of the round's data set",
-        "how many samples the library had",
+        "the number of samples of the library",
     ),
     Cause(
         "revision",
-        "one commit of LoadGen is described in two ways",
-        "LoadGen takes its date and version from the commit that it is built from",
-        "the log as LoadGen wrote it, or the sources that it was built from",
+        "one LoadGen commit has two descriptions",
+        "LoadGen takes its date and version from its commit",
+        "the log as LoadGen wrote it, or its LoadGen sources",
     ),
     Cause(
         "other-summary",
-        "the summary is not that of its detail log",
+        "the summary does not match its detail log",
         _LOADGEN,
         "the summary that LoadGen wrote with the detail log",
     ),
     Cause(
         "percentile",
-        "a run was judged by another percentile of its latency than the round's",
+        "a run used another latency percentile than the round's",
         "inference rules: the latency of a scenario is stated by the round's percentile",
         "the logs of a run at the round's percentile",
     ),
     Cause(
         "seeds",
-        "a run does not carry the seeds of the round",
+        "a run does not use the round's seeds",
         "inference rules: the random seeds of the round are used in every run",
         "the run repeated with the round's LoadGen and mlperf.conf",
     ),
     Cause(
         "not-a-test",
-        "the log of a compliance test has not the settings or the scenario of the test",
+        "the log of a compliance test has other settings or another scenario than the test",
         "compliance rules: a test is run under its own audit.config",
         "the logs of the test's own run",
     ),
     Cause(
         "verdict-of-other-runs",
-        "a compliance verdict does not state what the published runs have",
+        "a compliance verdict does not match the published runs",
         _TEST,
         "the verification repeated on the published logs",
     ),
     Cause(
         "missing-verdict",
-        "the logs of a compliance test pass, and its verification does not say so",
+        "the logs of a compliance test pass, but its verification does not",
         _TEST,
-        "the whole output of the verification, run on the published logs",
+        "the complete output of the verification, run on the published logs",
     ),
     Cause(
         "empty-test",
-        "a compliance test is called passed, and logged no answers",
+        "a compliance test is marked passed, but logged no answers",
         _TEST,
         "the test repeated so that it logs answers, and its verification",
     ),
     Cause(
         "verdict-without-figures",
-        "the verdict of a compliance test does not say what it compared",
+        "the verdict of a compliance test does not state the compared values",
         _TEST,
-        "the whole output of the verification, run on the published logs",
+        "the complete output of the verification, run on the published logs",
     ),
     Cause(
         "power-of-another-session",
         "the files of a power session contradict each other",
-        "power rules: the files of a session are published as client and director wrote them",
+        "power rules: the files of a session are published unchanged",
         "all files of the session that measured the published run, unchanged",
     ),
     Cause(
         "hash",
-        "the hash in accuracy.txt is not that of the accuracy log",
+        "the hash in accuracy.txt does not match the accuracy log",
         "submission rules: truncation",
-        "the untruncated accuracy log, whose SHA-256 can be taken",
+        "the untruncated accuracy log, to compute its SHA-256",
     ),
     Cause(
         "no-hash",
@@ -156,13 +156,13 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         "short-accuracy",
-        "the accuracy run has another number of samples than the round asks for",
-        "submission rules: an accuracy run covers the whole validation set",
-        "the accuracy run over the whole set",
+        "the accuracy run has another number of samples than the round requires",
+        "submission rules: an accuracy run covers the complete validation set",
+        "the accuracy run over the complete set",
     ),
     Cause(
         "category",
-        "a result that the system's type or the division cannot have",
+        "a result not allowed for the system's type or division",
         "submission rules: system types and divisions",
         "a corrected system description, or the result moved to the open division",
     ),
@@ -176,89 +176,89 @@ CAUSES: tuple[Cause, ...] = (
         "endpoints",
         "the output of the endpoints harness contradicts itself",
         "the harness derives both values from one run",
-        "the output folder of one run, whole",
+        "the complete output folder of one run",
     ),
     Cause(
         "unreadable",
-        "a file that is there cannot be read",
+        "a file cannot be read",
         "submission rules: files of a result",
-        "the file as it was written",
+        "the original file",
     ),
     Cause(
         "conf-of-quick-test",
-        "user.conf asks for a run as short as a quick test",
+        "user.conf configures a run as short as a quick test",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "conf-of-audit-run",
         "user.conf has the setting of a compliance run",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "conf-of-accuracy-run",
         "user.conf has the setting of the accuracy run",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "conf-of-other-cell",
         "user.conf has the setting of another result",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "conf-of-several",
-        "one user.conf is published for several results, and does not say what ran",
+        "one user.conf is published for several results, but does not match the runs",
         _CONF,
         "the user.conf of each published run",
     ),
     Cause(
         "conf-said-twice",
-        "which line of user.conf ran, where it states a setting twice?",
+        "which line of user.conf was used, if a setting appears twice?",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "conf-of-another-run",
-        "user.conf does not say what ran",
+        "user.conf does not match the run",
         _CONF,
-        "the user.conf that the published run was started with",
+        "the user.conf used for the published run",
     ),
     Cause(
         "rehearsal",
-        "a folder among the results says that it is a rehearsal",
-        "submission rules: what is submitted was measured on the round's data",
-        "the result that was meant",
+        "a results folder is marked as a rehearsal",
+        "submission rules: submissions are measured on the round's data",
+        "the intended result",
     ),
     Cause(
         "conf-estimate",
-        "the expected rate or latency in user.conf is not the one that ran",
-        f"{_CONF}; an estimate sizes the run and is not what is measured",
-        "the user.conf that the published run was started with",
+        "the expected rate or latency in user.conf differs from the run",
+        f"{_CONF}; an estimate sizes the run but is not measured",
+        "the user.conf used for the published run",
     ),
-    Cause("conf-detail", "why is user.conf not exactly what LoadGen logged?", _CONF, "an answer of the submitter"),
+    Cause("conf-detail", "why does user.conf differ from LoadGen's log?", _CONF, "an answer of the submitter"),
     Cause("two-divisions", "is one result published in two divisions?", _LOGS, "an answer of the submitter"),
-    Cause("two-categories", "is one machine entered in two categories?", _LOGS, "an answer of the submitter"),
-    Cause("two-submitters", "is one machine entered by two submitters?", _LOGS, "an answer of the submitters"),
+    Cause("two-categories", "is one machine submitted in two categories?", _LOGS, "an answer of the submitter"),
+    Cause("two-submitters", "is one machine submitted by two submitters?", _LOGS, "an answer of the submitters"),
     Cause(
         "tests-of-own-scenario",
-        "why is a result inferred from another scenario than its tests are of?",
+        "why is a result inferred from another scenario than its tests?",
         "compliance README: a test is compared with the submission's run",
-        "the run that the tests were compared with, or tests of the scenario that is published",
+        "the run used by the tests, or tests of the published scenario",
     ),
     Cause(
         "uncounted-errors",
-        "which errors did LoadGen meet that its detail log does not hold?",
-        "submission rules: a submitted log holds no ERROR that the round does not waive",
+        "which LoadGen errors are missing from its detail log?",
+        "submission rules: a submitted log contains only ERRORs that the round waives",
         "the detail log as LoadGen wrote it",
     ),
     Cause(
         "clock-set-back",
         "was the machine's clock set back during a run?",
         "LoadGen takes latencies from the system's clock",
-        "what set the clock, or the run repeated",
+        "the cause of the clock change, or the run repeated",
     ),
     Cause(
         "dataset",
@@ -317,7 +317,7 @@ class CauseGroup(Struct, frozen=True):
     def title(self) -> str:
         """Title of the cause, phrased as a question if the findings are not accusations."""
         asked = self.severity is not Severity.NOTE or self.cause.title.endswith("?")
-        return self.cause.title if asked else f"is it so that {self.cause.title}?"
+        return self.cause.title if asked else f"is it true that {self.cause.title}?"
 
     @property
     def severity(self) -> Severity:

@@ -73,10 +73,10 @@ def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
     for name in names:
         size = folder.get_size(name)
         if size is None:
-            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a file that is not empty")
+            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a non-empty file")
         elif size == 0:
             mild = soften(view, "filled_values")
-            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a file that is not empty", severity=mild)
+            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a non-empty file", severity=mild)
 
 
 @rule("measurements.missing", "the measurements file", sources=(f"{NEW}: measurements check", OLD))
@@ -101,7 +101,7 @@ def check_measurements_fields(view: CellView) -> Complaints:
             value = found.value.get(name)
             place = Place(found.file, found.value.lines.get(name, 0))
             said, mild = f"{name} is {show_value(value) or 'empty'}", soften(view, "filled_values")
-            yield Complaint(place, said, "a value that says something", severity=mild)
+            yield Complaint(place, said, "a meaningful value", severity=mild)
 
 
 @rule("files.readable", "every file can be read", sources=(NEW, OURS))
@@ -116,13 +116,11 @@ def find_broken(reads: Iterable[Read[object]]) -> Complaints:
     """Yield files that exist but cannot be read."""
     for found in reads:
         if found.problem:
-            yield Complaint(
-                Place(found.file, found.line), found.problem, "a file that can be read", cause=_broken(found)
-            )
+            yield Complaint(Place(found.file, found.line), found.problem, "a readable file", cause=_broken(found))
 
 
 def _broken(found: Read[object]) -> str:
-    return "the file was cut or edited" if found.line else ""
+    return "the file was truncated or edited" if found.line else ""
 
 
 @rule("files.empty-log", "summaries are LoadGen's", sources=(OURS,))
@@ -170,7 +168,7 @@ def check_scenario_name(view: CellView) -> Complaints:
             Place(view.files.results.shown),
             f"folder {folder}",
             proper,
-            cause="the checker takes such a result for an inferred one",
+            cause="the checker treats such a result as inferred",
             fix=f"rename the folder to {proper}",
         )
 

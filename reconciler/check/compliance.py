@@ -87,7 +87,7 @@ def check_audit_present(view: CellView) -> Complaints:
                 Place(run.log.file),
                 "LoadGen found no audit.config",
                 f"a run with the audit.config of {run.name}",
-                cause="the log of another run, or an audit.config in another folder",
+                cause="the log is of another run, or audit.config was in another folder",
                 fix=f"repeat {run.name}",
             )
 

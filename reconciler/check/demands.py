@@ -66,7 +66,7 @@ def make_gap(view: CellView, place: Place, reason: str, *, blind: bool = False) 
     return Gap(view.files.submitter.submitter, str(view.cell), place, reason, blind)
 
 
-@question("files.repeated", "which of two values of one name holds?", sources=(OURS,))
+@question("files.repeated", "which of two values of one name applies?", sources=(OURS,))
 def ask_repeated(read: Read[ResultDocument]) -> Complaints:
     """An object in a JSON file (description, measurements, a power session, results of the endpoints harness) has two
     different values for one name. JSON does not define which one counts, so this is a question.
@@ -75,13 +75,13 @@ def ask_repeated(read: Read[ResultDocument]) -> Complaints:
     for name, first, last in read.value.repeated if read.value else ():
         place = Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
         yield Complaint(
-            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states behind it"
+            place, f"{name} {show_value(first)}", f"{show_value(last)}, which the same file states after it"
         )
 
 
 def _doubt_benchmark(_: Complaint, view: CellView) -> str:
     known = view.rules is not None and view.ruleset.is_known
-    return "" if known else f"there are no rules for {view.cell.benchmark} in this round"
+    return "" if known else f"this round has no rules for {view.cell.benchmark}"
 
 
 BENCHMARK_IS_KNOWN = Premise("The round has rules for this benchmark.", _doubt_benchmark)

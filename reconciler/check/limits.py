@@ -64,8 +64,8 @@ def check_token_latencies(run: RunView) -> Complaints:
             find_at(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES),
             "token latencies were not measured",
             "use_token_latencies on",
-            cause="LoadGen was given another model key, so that its settings for this benchmark did not apply",
-            fix=f"pass the model key {read_setting(run, 'model_key')}",
+            cause="LoadGen was given another model key, so its settings for this benchmark were not used",
+            fix=f"use the model key {read_setting(run, 'model_key')}",
         )
 
 
@@ -104,7 +104,7 @@ def find_model_key(run: RunView) -> Complaints:
                 f"LoadGen's {name} limit was {show_milliseconds(found)}",
                 f"at most {show_milliseconds(most)}, the limit of Interactive",
                 cause="LoadGen was given the model key of Server",
-                fix=f"pass the model key {read_setting(run, 'model_key')}",
+                fix=f"use the model key {read_setting(run, 'model_key')}",
             )
             return
 
@@ -128,7 +128,7 @@ def check_equal_issue(run: RunView) -> Complaints:
             find_at(run.log, key),
             f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
             "true: every sample is issued equally often",
-            fix=f"pass the model key {read_setting(run, 'model_key')}",
+            fix=f"use the model key {read_setting(run, 'model_key')}",
             severity=Severity.WARNING if _is_only_set(run, "exact_sample_concatenate_permutation") else None,
         )
 

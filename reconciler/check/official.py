@@ -60,19 +60,19 @@ class Checker(Struct, frozen=True):
 CHECKERS = (
     Checker(
         NEW,
-        Rule("official.newer", "the official checker's own words", (NEW,)),
+        Rule("official.newer", "the official checker's message", (NEW,)),
         "submission_checker/main.py",
         ("-m", "submission_checker.main"),
     ),
     Checker(
         OLD,
-        Rule("official.older", "the older official checker's own words", (OLD,)),
+        Rule("official.older", "the older official checker's message", (OLD,)),
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
     # Until v5.1.1 this was the only checker, under other names; the second name until v2.1.
     *(
-        Checker(OLD, Rule("official.older", "the older official checker's own words", (OLD,)), name, (name,))
+        Checker(OLD, Rule("official.older", "the older official checker's message", (OLD,)), name, (name,))
         for name in ("submission_checker.py", "submission-checker.py")
     ),
 )
@@ -88,10 +88,10 @@ def run_official(
     folder = checkout.resolve() / _FOLDER
     if not any((folder / checker.file).is_file() for checker in CHECKERS):
         problem = f"{checkout} has none of {', '.join(checker.file for checker in CHECKERS)} in {_FOLDER}"
-        raise ReconcilerError(problem, fix="name a checkout of the official inference repository")
+        raise ReconcilerError(problem, fix="pass a checkout of the official inference repository")
     if not report.rounds or report.rounds[0] not in list_rounds():
-        problem = f"{tree}: the official checkers are started for a round, and its is unknown here"
-        raise ReconcilerError(problem, fix="name it: --round ROUND")
+        problem = f"{tree}: the official checkers need a round, but the tree's round is unknown"
+        raise ReconcilerError(problem, fix="set it: --round ROUND")
     output.mkdir(parents=True, exist_ok=True)
     runs, findings = [], list(report.findings)
     for checker in CHECKERS:
@@ -180,7 +180,7 @@ def _cause(text: str, status: int | None, seconds: float, findings: Sequence[Tre
         return f"it was stopped after {seconds:.0f} s"
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
     if "No module named 'yaml'" in text:
-        return "it needs PyYAML: pip install pyyaml into the environment that runs reconcile"
+        return "install PyYAML in the environment of reconcile: pip install pyyaml"
     fatal = [finding for finding in findings if finding.rule.id in _FATAL]
     ranked = sorted(fatal, key=lambda finding: _FATAL.index(finding.rule.id))
     if ranked:

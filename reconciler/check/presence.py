@@ -54,7 +54,7 @@ def check_known(view: BenchmarkView) -> Complaints:
     """The folder has the name of one of the round's benchmarks, or model_mapping.json maps it to one."""
     if not view.official:
         wanted = f"a benchmark of {view.ruleset.round}"
-        fix = "enter the folder in model_mapping.json" if view.submitter.division == "open" else ""
+        fix = "add the folder to model_mapping.json" if view.submitter.division == "open" else ""
         yield Complaint(view.place, f"unknown benchmark {view.benchmark}", wanted, fix=fix)
 
 
@@ -76,7 +76,7 @@ def check_category(view: BenchmarkView) -> Complaints:
             view.place,
             f"{view.official} in category {view.system.category}",
             f"a benchmark that {view.ruleset.round} has for {view.system.category}",
-            fix="enter it for a system of another category",
+            fix="move it to a system of another category",
         )
 
 
@@ -103,7 +103,7 @@ def check_forbidden(view: BenchmarkView) -> Complaints:
                 Place(f"{view.place.file}/{place.folder}"),
                 f"{place.folder} of {view.official} in category {view.system.category}",
                 "a scenario that the round has for it",
-                fix="remove the folder, or enter it in the open division",
+                fix="remove the folder, or move it to the open division",
             )
 
 
@@ -115,7 +115,7 @@ def check_stray(view: BenchmarkView) -> Complaints:
             Place(f"{view.place.file}/{name}"),
             f"folder {name} next to the scenarios",
             "scenario folders only",
-            fix="remove it: the official checker takes it for a scenario",
+            fix="remove it: the official checker treats it as a scenario",
         )
     for name in list_files(view.submitter.path / "results" / view.system.name / view.benchmark):
         yield Complaint(

@@ -16,15 +16,15 @@ from reconciler.tree.reading.view import RunView
 _PERFORMANCE = f"{NEW}: performance check"
 
 
-@rule("run.ended", "the run came to its end", sources=(OURS,))
+@rule("run.ended", "the run completed", sources=(OURS,))
 def check_run_ended(run: RunView) -> Complaints:
     """The log of a run ends with the result. A shorter log is from a run that was stopped."""
     if not run.log.complete:
         yield Complaint(
             Place(run.log.file, run.log.length),
             "the log ends without a result",
-            "the log of a run that came to its end",
-            cause="the run was stopped, or the file was cut",
+            "the log of a completed run",
+            cause="the run was stopped, or the file was truncated",
             fix="repeat the run, or copy its log again",
         )
 
@@ -38,7 +38,7 @@ def check_validity(run: RunView) -> Complaints:
             find_at(run.log, keys.RESULT_VALIDITY),
             f"{show_value(run.log.validity)}{': ' if reason else ''}{reason}",
             "VALID",
-            fix="repeat the run with a target that the system keeps",
+            fix="repeat the run with a target that the system can sustain",
         )
 
 
@@ -59,12 +59,12 @@ def check_error_lines(run: RunView) -> Complaints:
 def check_mode(run: RunView) -> Complaints:
     """The log in performance/ states PerformanceOnly mode, or both modes."""
     if run.log.mode != "PerformanceOnly" and not run.log.serves_both:
-        cause = "the log of an accuracy run was copied here" if run.log.mode == "AccuracyOnly" else ""
+        cause = "this is a copy of an accuracy run's log" if run.log.mode == "AccuracyOnly" else ""
         place = find_at(run.log, keys.EFFECTIVE_TEST_MODE)
         yield Complaint(place, show_value(run.log.mode or None), "PerformanceOnly", cause=cause)
 
 
-@rule("run.scenario", "the scenario that ran is the folder's, or may be inferred", sources=(_PERFORMANCE,))
+@rule("run.scenario", "the run's scenario matches its folder, or may be inferred", sources=(_PERFORMANCE,))
 def check_scenario(run: RunView) -> Complaints:
     """A folder may contain the logs of another scenario only if the result may be inferred from them."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
@@ -82,7 +82,7 @@ def check_scenario(run: RunView) -> Complaints:
         yield Complaint(place, found, f"{wanted}: only {others[0].category} systems may infer it", fix=f"run {folder}")
 
 
-@rule("run.inferred", "what is inferred was estimated", sources=(_PERFORMANCE,))
+@rule("run.inferred", "inferred results have an estimate", sources=(_PERFORMANCE,))
 def check_inferred_metric(run: RunView) -> Complaints:
     """To infer MultiStream from SingleStream, 662 queries are required to estimate the 99th percentile."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
@@ -110,7 +110,7 @@ def check_seeds(run: RunView) -> Complaints:
             f"{name} {show_value(read_value(run.log, f'effective_{name}'))}",
             f"{wanted[name]}, the seed of {run.cell.ruleset.round}",
             cause="a LoadGen of another round" if len(wrong) == len(wanted) else "a seed was set by hand",
-            fix="use a LoadGen that carries the seeds of the round",
+            fix="use a LoadGen with the round's seeds",
         )
 
 
@@ -183,16 +183,16 @@ def check_metric(run: RunView) -> Complaints:
         yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")
 
 
-@rule("run.audit", "no audit.config took part", sources=(OURS,))
+@rule("run.audit", "no audit.config was used", sources=(OURS,))
 def check_audit_absent(run: RunView) -> Complaints:
     """A run with settings from an audit.config is a compliance run."""
     marker = run.log.audit
     if marker is not None:
         yield Complaint(
             Place(run.log.file, marker.line),
-            "LoadGen took settings from an audit.config",
+            "LoadGen used settings from an audit.config",
             "a run without audit.config",
-            cause="the log of a compliance run, or an audit.config that was left behind",
+            cause="the log of a compliance run, or a leftover audit.config",
             fix="remove audit.config and repeat the run",
         )
 
@@ -203,7 +203,7 @@ def check_network_name(run: RunView) -> Complaints:
     name, wanted = read_value(run.log, keys.SUT_NAME), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
         yield Complaint(
-            find_at(run.log, keys.SUT_NAME), f"sut_name {show_value(name)}", f'a name that holds "{wanted}"'
+            find_at(run.log, keys.SUT_NAME), f"sut_name {show_value(name)}", f'a name that contains "{wanted}"'
         )
 
 

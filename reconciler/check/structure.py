@@ -42,7 +42,7 @@ _PUBLIC = re.compile(r"https?://\S+.*?(?:\b[0-9a-f]{7,40}\b|/(?:releases|tree|ta
 _CALIBRATION = ("calibration.md", "documentation/calibration.md", "Documentation/calibration.md")
 
 
-@rule("tree.round", "the rules of the round are here", sources=(OURS,), severity=Severity.WARNING)
+@rule("tree.round", "the rules of the round are known", sources=(OURS,), severity=Severity.WARNING)
 def check_round(tree: Survey) -> Complaints:
     """Without the round's rules, no bar, scenario, seed, duration or compliance test can be checked."""
     if tree.recognised is not None and not tree.recognised.is_known:
@@ -50,12 +50,12 @@ def check_round(tree: Survey) -> Complaints:
             Place(tree.root.shown or "."),
             f"no rules for round {tree.recognised.name} here, recognised by {tree.recognised.evidence}",
             f"one of {', '.join(list_rounds())}",
-            cause="only what holds in any round was looked at",
-            fix="--round ROUND judges by the rules of a round that you choose",
+            cause="only rules common to all rounds were checked",
+            fix="choose the rules of another round: --round ROUND",
         )
 
 
-@rule("tree.root", "nothing but divisions and documents in the root", sources=(_STRUCTURE,))
+@rule("tree.root", "only divisions and documents in the root", sources=(_STRUCTURE,))
 def check_root_entries(root: RootPlace) -> Complaints:
     """The root contains only division folders, documents, and git's files."""
     for name in list_folders(root.path):
@@ -66,7 +66,7 @@ def check_root_entries(root: RootPlace) -> Complaints:
             yield Complaint(Place(f"{root.shown}{name}"), f"file {name}", "documents (.md, .pdf) only")
 
 
-@rule("tree.division", "nothing but submitters in a division", sources=(_STRUCTURE,))
+@rule("tree.division", "only submitters in a division", sources=(_STRUCTURE,))
 def check_division_files(root: RootPlace) -> Complaints:
     """A division contains its submitters' folders and no files."""
     for division in DIVISIONS:
@@ -82,7 +82,7 @@ def check_results(files: SubmitterFiles) -> Complaints:
         yield Complaint(Place(f"{files.place.shown}/results"), "missing", "a folder with the results")
 
 
-@rule("submitter.source", "the code is there", sources=(f"{NEW}: measurements check", OLD))
+@rule("submitter.source", "the code is published", sources=(f"{NEW}: measurements check", OLD))
 def check_source(files: SubmitterFiles) -> Complaints:
     """The code folder exists. In older trees it also has, for each benchmark with results, a folder or a file that
     names another benchmark's folder; their checkers reject a result without it."""
@@ -114,7 +114,7 @@ def _holds_code(top: Path, benchmark: str) -> bool:
     return named is None or is_folder(top / named.strip())
 
 
-@rule("submitter.code", "the code is more than a document", sources=("submission rules: source code", OURS))
+@rule("submitter.code", "the code is not only documents", sources=("submission rules: source code", OURS))
 def check_code(files: SubmitterFiles) -> Complaints:
     """The code of a benchmark with results is published here, or its document links to public code at a commit or
     release. Rounds up to v5.1 accepted documents without code."""
@@ -128,7 +128,7 @@ def check_code(files: SubmitterFiles) -> Complaints:
             if len(documents) < len(below) or is_passed_over(folder) or any(map(_names_public_code, documents)):
                 continue
             place = Place(f"{files.place.shown}/{top}/{name}")
-            fix = "publish the code that ran, or name its public repository with the commit or release"
+            fix = "publish the code that ran, or link its public repository at the commit or release"
             yield Complaint(place, "no code, documents only", "the code that made the results", fix=fix, severity=mild)
 
 
@@ -142,7 +142,7 @@ def check_calibration(files: SubmitterFiles) -> Complaints:
     """In closed and network, a document describes how the models were calibrated or quantized."""
     if files.place.division == "open" or not (files.place.path / "results").is_dir():
         return
-    wanted = "how the models were calibrated or quantized"
+    wanted = "the calibration or quantization of the models"
     there = [name for name in _CALIBRATION if (files.place.path / name).is_file()]
     if not there:
         place = Place(f"{files.place.shown}/documentation/calibration.md")
@@ -213,7 +213,7 @@ def check_names(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
         if name == "__pycache__":
-            yield Complaint(Place(item.shown), "a folder of compiled Python", "none", fix="remove it", severity=mild)
+            yield Complaint(Place(item.shown), "a folder with compiled Python", "none", fix="remove it", severity=mild)
         elif name.startswith(".") and name != ".gitkeep":
             said = f"hidden name {name}"
             yield Complaint(Place(item.shown), said, "names without a dot in front", fix="remove it", severity=mild)
@@ -222,7 +222,7 @@ def check_names(files: SubmitterFiles) -> Complaints:
             yield Complaint(Place(item.shown), said, "names without spaces", fix="rename it", severity=mild)
 
 
-@rule("submitter.links", "files in place of links", sources=(_STRUCTURE,))
+@rule("submitter.links", "files instead of links", sources=(_STRUCTURE,))
 def check_links(files: SubmitterFiles) -> Complaints:
     """The official checker resolves a link's text as a path from the tree's root, whatever folder contains the link."""
     root = files.place.path.parent.parent
@@ -236,7 +236,7 @@ def check_links(files: SubmitterFiles) -> Complaints:
             said, severity = f"a link to {path.readlink()}, broken as a path of the tree", _choose_severity(files)
         else:
             said, severity = "a link", Severity.NOTE
-        yield Complaint(Place(item.shown), said, "files", fix="put the file there", severity=severity)
+        yield Complaint(Place(item.shown), said, "files", fix="replace the link with the file", severity=severity)
 
 
 @rule("submitter.sizes", "no file above 50 MiB", sources=(_STRUCTURE,))
@@ -255,7 +255,7 @@ def check_empty_folders(files: SubmitterFiles) -> Complaints:
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
             mild = _choose_severity(files)
-            wanted = "folders that hold something"
+            wanted = "no empty folders"
             yield Complaint(Place(item.shown), "an empty folder", wanted, fix="remove it", severity=mild)
 
 
@@ -263,7 +263,7 @@ def _is_empty(folder: str) -> bool:
     return not list_entries(folder)
 
 
-@rule("submitter.depth", "no folders without end", sources=(OURS,))
+@rule("submitter.depth", "no endlessly nested folders", sources=(OURS,))
 def check_depth(files: SubmitterFiles) -> Complaints:
     """Folders below the deepest level that a submission needs are not examined."""
     for item in _walk(files.place.path, files.place.shown):

@@ -112,7 +112,7 @@ def check_network(view: SystemView) -> Complaints:
         and "is_network" in document.values
         and (not isinstance(found, str) or division == "closed")
     ):
-        yield Complaint(place, said, "no such field outside the network division", fix="leave the field out")
+        yield Complaint(place, said, "no such field outside the network division", fix="remove the field")
     elif division == "network" or is_network or (found and view.ruleset.binds(division, "network_fields")):
         absent = [name for name in view.ruleset.network.fields if not document.get(name)]
         if absent:
@@ -122,7 +122,7 @@ def check_network(view: SystemView) -> Complaints:
             yield Complaint(place, said, '"true" in the network division')
 
 
-@rule("system.nameplate", "what the power supplies can give", sources=(_CHECK,))
+@rule("system.nameplate", "the capacity of the power supplies", sources=(_CHECK,))
 def check_nameplate(view: SystemView) -> Complaints:
     """If power was measured, the capacity of the power supplies is stated, in the system's description or in a file."""
     document, name = view.system.read.value, view.system.name
@@ -132,7 +132,7 @@ def check_nameplate(view: SystemView) -> Complaints:
     file = f"systems/{name}_power.yaml"
     read = read_file(f"{view.submitter.path}/{file}", f"{view.submitter.shown}/{file}", parse_yaml_mapping)
     if read.absent:
-        wanted = f"what the power supplies can give, here or as {CAPACITY} of systems/{name}.json"
+        wanted = f"the capacity of the power supplies, here or as {CAPACITY} of systems/{name}.json"
         yield Complaint(Place(read.file), "missing", wanted, severity=Severity.WARNING)
     elif read.value is None:
         yield Complaint(Place(read.file, read.line), read.problem, "a YAML mapping of components")

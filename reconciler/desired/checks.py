@@ -131,8 +131,8 @@ def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
             continue
         first = entered.setdefault(replace(cell.cell, benchmark=str(official.value)), cell)
         if first is not cell:
-            message = f"{cell.cell} and {first.cell} are both entered as {official.value}"
-            fix = "keep one of them, or move one to the open division, where folders may have names of their own"
+            message = f"{cell.cell} and {first.cell} are both submitted as {official.value}"
+            fix = "keep one of them, or move one to the open division, which allows other folder names"
             yield make_cell_problem(cell, None, message, fix)
 
 
@@ -148,7 +148,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     name = str(official.value) if official else cell.cell.benchmark
     rules = ruleset.find_rules(cell.cell.division, name)
     if rules is None and name in ruleset.earlier:
-        message = f"round {ruleset.round} has no benchmark {name!r} any more"
+        message = f"round {ruleset.round} no longer has benchmark {name!r}"
         fix = (
             f"move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has {name}"
         )
@@ -158,7 +158,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         known = sorted(known for known in taken if ruleset.find_rules(cell.cell.division, known))
         message = f"round {ruleset.round} has no benchmark {name!r}"
         near, choice = suggest_nearest(name, known), f"set `as:` in benchmarks.{cell.cell.benchmark} to"
-        fix = f"{near}{choice} it" if near else f"{choice} the official one it is entered as: {', '.join(known)}"
+        fix = f"{near}{choice} it" if near else f"{choice} its official benchmark: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
     problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
     problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
@@ -217,7 +217,7 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
     return [
         make_cell_problem(
-            cell, sparsity, message, "take model.settings.sparsity out, or move the cell to the open division"
+            cell, sparsity, message, "remove model.settings.sparsity, or move the cell to the open division"
         )
     ]
 
@@ -228,10 +228,10 @@ def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     director = declared.systems[cell.cell.system].settings.get(DIRECTOR)
     if director is None or COMMAND not in cell.settings:
         return []
-    message = "the power of a harness's command cannot be measured: the kit's client starts each run twice"
+    message = "cannot measure the power of a harness command: the kit's client starts each run twice"
     return [
         make_cell_problem(
-            cell, director, message, "start the client in the command, and name its folder as the cell's `power`"
+            cell, director, message, "start the client in the command, and set the cell's `power` to its folder"
         )
     ]
 
@@ -241,8 +241,8 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     service = cell.settings.get(SERVICE_COMMAND)
     if service is None or not find_queue(declared.systems[cell.cell.system].settings):
         return []
-    message = "a service needs a machine that stays, and the steps of this system are jobs of a queue"
-    return [make_cell_problem(cell, service, message, "start the server in the harness's command, or use a launcher")]
+    message = "a service needs a permanent machine, but this system runs its steps as queue jobs"
+    return [make_cell_problem(cell, service, message, "start the server in the harness command, or use a launcher")]
 
 
 def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -254,15 +254,15 @@ def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
         return []
     words = tuple(launcher.value) if launcher is not None else ()
     if not words or not can_start_bare(Launcher(words)):
-        message = "only a container or another program of this machine starts a command without an interpreter"
-        fix = "name the interpreter that has mlperf-reconciler there, or start the container in harness.command"
+        message = "a command without an interpreter needs a container or another local program as launcher"
+        fix = "set `python` to the interpreter with mlperf-reconciler, or start the container in harness.command"
         return [make_cell_problem(cell, python, message, fix)]
     backend = BACKENDS.get(str(cell.backend.value)) if cell.backend else None
     asks = SERVICE_COMMAND in cell.settings and backend is not None and backend.serves
     if COMMAND in cell.settings or "infer_from" in cell.settings or asks or backend is None or backend.elsewhere:
         return []
-    message = "this cell has no command of its own, and an image without Python cannot run it"
-    fix = "declare harness.command, or name the interpreter of the image that has mlperf-reconciler"
+    message = "this cell has no harness.command, and an image without Python cannot run it"
+    fix = "declare harness.command, or set `python` to the image's interpreter with mlperf-reconciler"
     return [make_cell_problem(cell, python, message, fix)]
 
 
@@ -271,9 +271,7 @@ def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     found = find_queues(settings)
     if len(found) < 2:
         return []
-    message = (
-        f"the steps of a system are jobs of one queue, not of {' and '.join(QUEUES[name].title for name in found)}"
-    )
+    message = f"a system uses one queue, not {' and '.join(QUEUES[name].title for name in found)}"
     fix = "keep one below `executor`, or declare two systems"
     return [make_cell_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
 
@@ -296,7 +294,7 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     missing = [name.partition(".")[2] for name in parts if name not in settings]
     if not said or not missing:
         return []
-    message = f"power_state has no {' and '.join(missing)}: a state that is set is read back, and put back"
+    message = f"power_state has no {' and '.join(missing)}: reconcile sets, verifies and restores the state"
     return [make_cell_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 
@@ -310,12 +308,12 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
             compared = " and ".join(rules.find_test(test, cell.cell.scenario).compared_with)
             if compared:
                 message = f"{test} is compared with the {compared} run, and must read the same samples"
-                problems.append(make_cell_problem(cell, own, message, f"take the dataset of {test} out"))
+                problems.append(make_cell_problem(cell, own, message, f"remove the dataset of {test}"))
         known = has_test(rules, test, cell.cell.scenario) and test in TESTS
         if known and test in rules.list_stated_tests():
             continue
         named = ", ".join(rules.compliance_tests) or "no test"
-        fix = f"remove it; round {rules.round} asks {named} of {rules.name}"
+        fix = f"remove it; round {rules.round} requires {named} of {rules.name}"
         if known:
             others = [other.name for other in ruleset.benchmarks.values() if test in other.compliance_tests]
             fix += f", and {test} of {join_listing(others, most=12) or 'none'}"
@@ -347,13 +345,11 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
         able = [
             str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
         ]
-        return [
-            make_cell_problem(cell, value, message, f"name one of the cells with runs of their own: {', '.join(able)}")
-        ]
+        return [make_cell_problem(cell, value, message, f"set infer_from to a measured cell: {', '.join(able)}")]
     form = find_declared_format(found.settings)
     if form.TESTS_ITSELF:
-        message = f"{source} has {form.LEAVES}, from which no other scenario can be inferred"
-        return [make_cell_problem(cell, value, message, "remove infer_from: the cell then has runs of its own")]
+        message = f"{source} has {form.LEAVES}, which cannot be used to infer another scenario"
+        return [make_cell_problem(cell, value, message, "remove infer_from, so that the cell is measured")]
     category = str(declared.systems[cell.cell.system].settings["system.category"].value)
     if source.scenario != cell.cell.scenario:
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
@@ -364,7 +360,7 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
             if other
             else f"round {ruleset.round} has no {source.benchmark}"
         )
-    return [make_cell_problem(cell, value, why, "remove infer_from: the cell then has runs of its own")] if why else []
+    return [make_cell_problem(cell, value, why, "remove infer_from, so that the cell is measured")] if why else []
 
 
 class _Demand(NamedTuple):
@@ -436,7 +432,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         own = rules.get_value(demand.setting, scenario) if is_field(demand.setting) else None
         enough = own is None or _fulfils(side, int(own), int(ruled))
         way = f"remove {demand.setting}" if enough else f"write {demand.setting}: {ruled}"
-        fix = f"{way}, or set `rehearsal: true` (its results are marked and never packaged)"
+        fix = f"{way}, or set `rehearsal: true` (its results are marked and cannot be packaged)"
         problems.append(make_cell_problem(cell, value, message, fix))
     return problems
 
@@ -468,7 +464,7 @@ def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset)
         for name in ("ttft_latency", "tpot_latency")
         if (bound := rules.get_value(name, scenario)) is not None
     ]
-    message = f"target_latency has no effect: {rules.name} in {scenario} is bounded by {join_listing(bounds)}"
+    message = f"target_latency has no effect: {rules.name} in {scenario} is limited by {join_listing(bounds)}"
     return [make_cell_problem(cell, value, message, "take target_latency out")]
 
 
@@ -487,8 +483,8 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
         }
         if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
             continue
-        message = f"{name} is {value.value}; round {ruleset.round} rules {' or '.join(sorted(ruled))}"
-        fix = f"take {name} out, or move the cell to the open division"
+        message = f"{name} is {value.value}; round {ruleset.round} requires {' or '.join(sorted(ruled))}"
+        fix = f"remove {name}, or move the cell to the open division"
         problems.append(make_cell_problem(cell, value, message, fix))
     return problems
 
@@ -499,8 +495,8 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     value = cell.steps
     if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
-    message = f"steps is {value.value}; in the {cell.cell.division} division they are the benchmark's"
-    return [make_cell_problem(cell, value, message, "take steps out, or move the cell to the open division")]
+    message = f"steps is {value.value}; the {cell.cell.division} division requires the benchmark's own"
+    return [make_cell_problem(cell, value, message, "remove steps, or move the cell to the open division")]
 
 
 def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
@@ -508,8 +504,8 @@ def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     value = cell.prefix_caching
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
-    message = f"prefix_caching lets queries share what was computed; in the {cell.cell.division} division none may"
-    return [make_cell_problem(cell, value, message, "take prefix_caching out, or move the cell to the open division")]
+    message = f"prefix_caching shares computation between queries, which the {cell.cell.division} division forbids"
+    return [make_cell_problem(cell, value, message, "remove prefix_caching, or move the cell to the open division")]
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:

@@ -78,7 +78,7 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
     for name, (origin, meant) in system.unknown.items():
         near = f"did you mean {meant}? " if meant else ""
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
-        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads {name}", fix)
+        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
@@ -94,7 +94,10 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     if not absent:
         return
     listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
-    fix = f"`reconcile detect --system {system.name} --write` on that machine fills in what can be read; write the rest"
+    fix = (
+        f"`reconcile detect --system {system.name} --write` on that machine fills in the detectable fields; add "
+        "the rest by hand"
+    )
     path = f"spec.systems.{system.name}.description"
     yield _at(system.origin, path, f"the description of {system.name} has no {listed}", fix)
 
@@ -121,25 +124,26 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         facts = find_benchmark_facts(str(code.value))
         if facts is None or str(official.value) not in facts.names.values():
             what = BENCHMARKS[str(code.value)].help
-            fix = (
-                "name the code of the official benchmark, move the cell to the open division, or set `rehearsal: true`"
+            fix = "use the code of the official benchmark, move the cell to the open division, or set `rehearsal: true`"
+            message = (
+                f"{code.value} ({what}) does not use the data and model of {official.value}, which the closed "
+                "division requires"
             )
-            message = f"{code.value} ({what}) is not the data and model of {official.value}, which closed results need"
             yield _at(code.origin, path, message, fix)
             return
     if ruleset.binds(division, "accuracy"):
         yield from _shortened(cell, path)
     yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
-        message = f"target_qps is missing: LoadGen would ask for 1 query/s in {cell.cell.scenario}"
-        fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate that the system is expected to reach"
+        message = f"target_qps is missing: LoadGen would use 1 query/s in {cell.cell.scenario}"
+        fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate you expect"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
     absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
     if absent:
         fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
         yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
-        message = f"the command of {cell.cell.benchmark} does not say where its code is, so that none is published"
+        message = f"the command of {cell.cell.benchmark} does not declare its code, so its code is not published"
         fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
         yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
 
@@ -157,8 +161,8 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         dtype, origin = find_answer_type(cell.settings, name)
         if dtype or not test.unknown_dtype:
             continue
-        message = f"nothing says of which type the answers are that {name} compares, so that they must agree as any"
-        fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark, of {', '.join(test.dtypes)}"
+        message = f"the data type of the answers that {name} compares is unknown, so they must match as any type"
+        fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark; types: {', '.join(test.dtypes)}"
         at = origin if origin.line else command.origin
         yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
@@ -169,12 +173,12 @@ def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     facts = find_benchmark_facts(str(code.value)) if code is not None else None
     count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
     if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
-        message = f"{count.value} samples are not the {facts.dataset.samples:,} that closed results need"
-        fix = "take count out, move the cell to the open division, or set `rehearsal: true`"
+        message = f"{count.value} samples: the closed division requires {facts.dataset.samples:,}"
+        fix = "remove count, move the cell to the open division, or set `rehearsal: true`"
         yield _at(count.origin, f"{path}.{prefix}count", message, fix)
     if facts is not None and unpublished is not None and unpublished.value is True:
-        message = "unpublished samples are not the dataset that closed results need"
-        fix = "take unpublished out, move the cell to the open division, or set `rehearsal: true`"
+        message = "unpublished samples: the closed division requires the published dataset"
+        fix = "remove unpublished, move the cell to the open division, or set `rehearsal: true`"
         yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)
 
 
@@ -188,13 +192,13 @@ def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     there = named.lower() not in NO_HARDWARE
     if facts.drives == "cpu" and there:
         able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
-        message = f"backend {backend.value} computes on the CPU, and leaves {named} of {cell.cell.system} idle"
-        yield _at(backend.origin, path, message, f"choose one that drives it ({able}), or take accelerator out")
+        message = f"backend {backend.value} computes on the CPU and leaves {named} of {cell.cell.system} idle"
+        yield _at(backend.origin, path, message, f"use a backend that supports it ({able}), or remove accelerator")
     elif there and any(other in named.lower() for other in _OTHER_MAKERS):
-        message = f"backend {backend.value} drives NVIDIA GPUs, and {cell.cell.system} declares {named}"
-        yield _at(backend.origin, path, message, "choose a backend for it, or run it through `harness: {command: …}`")
+        message = f"backend {backend.value} needs NVIDIA GPUs, but {cell.cell.system} declares {named}"
+        yield _at(backend.origin, path, message, "use a backend that supports it, or `harness: {command: …}`")
     elif facts.drives == "nvidia" and not there:
-        message = f"backend {backend.value} needs an NVIDIA GPU, and {cell.cell.system} declares no accelerator"
+        message = f"backend {backend.value} needs an NVIDIA GPU, but {cell.cell.system} declares no accelerator"
         fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
         yield _at(backend.origin, path, message, fix)
 
@@ -222,8 +226,8 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
         return
     at = declared.submitter.origin
     message = (
-        "no calibration document is named, which the closed division publishes as documentation/calibration.md; "
-        "it cannot be derived from runs of a command or of somebody else"
+        "no calibration document is declared; the closed division publishes one as documentation/calibration.md, "
+        "and it cannot be derived from runs of a command or imported runs"
     )
     yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
 

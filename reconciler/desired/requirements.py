@@ -80,7 +80,7 @@ def _report_unset(declared: Declared) -> Iterator[str]:
     """Report each environment variable that a location uses and that is not set here."""
     for name, origin in declared.unset.items():
         yield (
-            f"{origin}: the environment variable {name} is not set; what is below it counts as not on this machine "
+            f"{origin}: the environment variable {name} is not set; paths below it count as missing "
             f"(export {name}=/path/to/it)"
         )
 
@@ -93,8 +93,8 @@ def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
         if official is not None and ruleset.find_benchmark(str(official.value)) is None:
             entered[cell.cell.division, cell.cell.benchmark] = str(official.value)
     return tuple(
-        f"{division}/{benchmark}: round {ruleset.round} has no {name}; it runs with the seeds of the round and with "
-        "what earlier rounds say of the benchmark, and the checkers of the round will not accept it"
+        f"{division}/{benchmark}: round {ruleset.round} has no {name}; it runs with the round's seeds and the "
+        "benchmark's rules of earlier rounds, and this round's checkers will reject it"
         for (division, benchmark), name in entered.items()
     )
 

@@ -39,7 +39,7 @@ class Refused(Struct, frozen=True):
     """Why a difference cannot be accepted, and what to do instead."""
 
     why: str
-    fix: str = "let the next pass make it again"
+    fix: str = "run `reconcile` to create it again"
 
 
 class AcceptedComparison(Protocol):
@@ -140,7 +140,7 @@ def propose_acceptance(
     return tuple(keys), tuple(dict.fromkeys(refused))
 
 
-_TOGETHER = "the runs of one cell are published together only when engine, code and software are the same in all"
+_TOGETHER = "runs of one cell are published together only with the same engine, code and software"
 
 
 def _key(
@@ -157,24 +157,24 @@ def _key(
 
 def _nothing(change: Change) -> str:
     if change.reason is Reason.PREVIOUS_ATTEMPT_FAILED:
-        return f"its last attempt failed or is INVALID, which is not a difference ({change.note})"
-    return "there is no record of it that could be accepted"
+        return f"its last attempt failed or is INVALID, which cannot be accepted ({change.note})"
+    return "it has no record to accept"
 
 
 def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
     for name, item in key.inputs.items():
         what = f"{name} {item.before} → {item.after}"
         if name.startswith("hardware.") or name == "system.name":
-            yield Refused(f"{what}: a result belongs to the machine that it was measured on")
+            yield Refused(f"{what}: a result is valid only for the machine that it was measured on")
         elif item.origin.startswith("round "):
-            yield Refused(f"{what}: {item.origin} sets it, and holds every result to it")
+            yield Refused(f"{what}: {item.origin} sets it for every result")
         elif name == "rehearsal":
-            yield Refused(f"{what}: what was measured as a rehearsal stays one")
+            yield Refused(f"{what}: a rehearsal's results always remain a rehearsal")
 
 
 def _not_stale(cell: Cell, difference: Difference) -> Iterator[Refused]:
     findings = [f for f in difference.findings if f.where == str(cell)]
     if findings:
-        yield Refused(f"{findings[0].message}: a finding is not a difference of inputs", findings[0].fix)
+        yield Refused(f"{findings[0].message}: only changed inputs can be accepted, not findings", findings[0].fix)
     else:
-        yield Refused("it matches the spec: there is nothing to accept", f"see: reconcile why {cell}")
+        yield Refused("it matches the spec; nothing to accept", f"run: reconcile why {cell}")

@@ -106,21 +106,21 @@ def judge_amendment(
 ) -> tuple[Refused, ...]:
     """Return the reasons why the present result is not a correction of the submitted one."""
     if not before.find_result(cell):
-        return (Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),)
+        return (Refused("it has no result in the submitted commit", "pass that commit: --since COMMIT"),)
     if not after.find_result(cell):
         due = [c.address.label for c in after.difference.changes if c.address.cell == cell and c.how is Work.MAKE]
-        why = f"it is not complete: {', '.join(due)} must be repeated" if due else "it is not published any more"
-        fix = f"make it (reconcile cell={cell}), or withdraw it: remove it from the spec, which needs no amendment"
+        why = f"it is not complete: {', '.join(due)} must be repeated" if due else "it is no longer published"
+        fix = f"measure it (reconcile cell={cell}), or withdraw it: remove it from the spec, without an amendment"
         return (Refused(why, fix),)
     was, now = compare_results(cell, before, after)
     if was == now:
-        return (Refused("nothing of it differs from what was submitted", "correct it first, then record why"),)
+        return (Refused("it is the same as submitted", "correct it first, then record why"),)
     if cell in after.difference.accepted:
-        why = "its results are accepted, not measured as the spec asks: no correction rests on that"
+        why = "its results are accepted, not measured from this spec, and cannot correct a submission"
         return (Refused(why, f"measure it: reconcile accept {cell} --revoke, then reconcile cell={cell}"),)
     if repeated and all(name.startswith(_SHARED) for name in inputs):
-        why = f"{', '.join(repeated)} was repeated, and no input differs: another run of the same is not a correction"
-        return (Refused(why, "publish the submitted run: policy `publish`, or take the later records back"),)
+        why = f"{', '.join(repeated)} was repeated with the same inputs, which is not a correction"
+        return (Refused(why, "publish the submitted run: set the policy `publish`, or remove the later records"),)
     return ()
 
 
@@ -136,5 +136,5 @@ def find_unamended(
         if cell not in submitted:
             found[cell] = "it was not submitted"
         elif was != now and (cell, was, now) not in covered:
-            found[cell] = "it differs from what was submitted, and no amendment says why"
+            found[cell] = "it differs from the submission, without an amendment"
     return found

@@ -38,7 +38,7 @@ class Reason(StrEnum):
 REASON_WORDS = {
     Reason.NOT_RECORDED: "not recorded yet",
     Reason.INPUT_CHANGED: "an input changed",
-    Reason.UPSTREAM_REPLACED: "made from something replaced",
+    Reason.UPSTREAM_REPLACED: "an input was replaced",
     Reason.EVIDENCE_DIFFERS: "environment differs",
     Reason.ARTIFACT_MISSING: "file missing",
     Reason.ARTIFACT_CORRUPT: "file damaged",
@@ -146,8 +146,8 @@ class MovedSource(Struct, frozen=True):
     before: str
 
     def __str__(self) -> str:
-        named = f"{self.address.name}: {self.field} names {self.path}, which is not on this machine"
-        return f"{named}; what is recorded was made of {self.before}, and counts on"
+        named = f"{self.address.name}: {self.field} {self.path} is not on this machine"
+        return f"{named}; the recorded result, made from {self.before}, still counts"
 
 
 class Chosen(Struct, frozen=True):

@@ -121,11 +121,11 @@ def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Su
     """Repeat the older of two runs with different evidence, which may not be published together."""
     names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
     if test.started < published.started:
-        note = f"{names} is not that of the performance run"
+        note = f"{names} differs from the performance run"
         walk.plan_change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
     else:
         performance = walk.desired.by_address[_performance_of(audit)]
-        note = f"{names} is not that of {audit.test.address.label}"
+        note = f"{names} differs from {audit.test.address.label}"
         walk.plan_change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
 
@@ -158,8 +158,8 @@ def find_missing_answers(
 
 def explain_missing_answers(run: str) -> tuple[str, str]:
     """Explain why a verdict cannot be made here, and what to do."""
-    why = f"the whole accuracy log of the {run} run is not here"
-    return why, "make it where that run was made, or copy .reconcile/objects from there"
+    why = f"the full accuracy log of the {run} run is missing"
+    return why, "run the test where that run was made, or copy .reconcile/objects from there"
 
 
 def _performance_of(audit: CellTest) -> Address:
@@ -208,15 +208,15 @@ def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary
     performance = walk.desired.by_address[_performance_of(audit)]
     measured = len(walk.list_done(performance))
     if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
-        note = f"{name} was not as fast, attempt {measured + 1} of {performance.attempts}"
+        note = f"{name} was slower, attempt {measured + 1} of {performance.attempts}"
         walk.plan_change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     elif tried < most:
-        note = f"its verdict was a failure, attempt {tried + 1} of {most}"
+        note = f"its verdict was FAIL, attempt {tried + 1} of {most}"
         walk.plan_change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
     else:
-        fix = f"correct the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
+        fix = f"fix the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
         if verdict.by_speed:
-            fix = f"quiet the machine, raise `attempts`, or repeat with --rerun cell={audit.test.cell}"
+            fix = f"stop other work on the machine, raise `attempts`, or repeat with --rerun cell={audit.test.cell}"
         walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

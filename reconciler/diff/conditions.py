@@ -241,7 +241,7 @@ def _audited(facts: _Facts) -> Condition:
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     failing = facts.list_findings(Subject.TEST)
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
-        return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run that it is compared with is INVALID")
+        return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run to compare with is INVALID")
     return _verdict("Audited", facts, change, failing, "Passed")
 
 
@@ -249,7 +249,7 @@ def _brought(tests: Mapping[str, Summary | None]) -> Condition:
     absent = [name for name, summary in tests.items() if summary is None]
     failing = [f"{name}: {summary.problem}" for name, summary in tests.items() if summary and summary.problem]
     if absent:
-        message = f"the round requires {', '.join(absent)}, which did not come with the imported runs"
+        message = f"the round requires {', '.join(absent)}, which the imported runs do not include"
         return Condition("Audited", ConditionStatus.FALSE, "TestMissing", message)
     if failing:
         return Condition("Audited", ConditionStatus.FALSE, AUDIT_FAILS, "; ".join(failing))
@@ -266,10 +266,10 @@ def _rendered(facts: _Facts) -> Condition:
         return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")
     if change is None and not facts.tree_present:
         # In a fresh clone the tree can be rendered from the records, so its absence is not a difference.
-        return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "rendered from the records by the next pass")
+        return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "the next pass renders it")
     if change is not None and not change.note:
         return Condition(
-            "Rendered", ConditionStatus.FALSE, _word(change.reason), "the tree does not show the chosen records"
+            "Rendered", ConditionStatus.FALSE, _word(change.reason), "the tree was rendered from other records"
         )
     return _stage("Rendered", facts, change, "Rendered")
 

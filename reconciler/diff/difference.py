@@ -73,7 +73,7 @@ def find_failed_repeats(
             continue
         how = FAILED if known[-1].ended is Ended.FAILED else INVALID if known[-1].validity == "INVALID" else ""
         if how:
-            repair = "the earlier outcome counts; `--rerun` makes it once more"
+            repair = "the earlier outcome counts; `--rerun` repeats it"
             yield Drift(resource.address, f"repeat of {known[-1].started[:16]}", how, repair)
 
 
@@ -121,7 +121,7 @@ def repeat_outdated(
         unequal = find_differing_evidence(published, accuracy_run, allowed) if published is not None else ()
         if published is not None and unequal and accuracy_run.started <= published.started:
             names = ", ".join(name for name, _, _ in unequal)
-            note = f"{names} is not that of the performance run of {run.cell.scenario}"
+            note = f"{names} differs from the performance run of {run.cell.scenario}"
             for due in runs:
                 if due.address not in walk.changes:
                     walk.plan_change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
@@ -346,8 +346,11 @@ class Comparison(Struct):
             else:
                 fix = "change the target as the message says, raise `attempts`, or repeat with --rerun"
                 if lasting:
-                    fix = "change how the run is set up, as the message says: a repeat or another target ends alike"
-                message = done[-1].problem or "LoadGen calls this run INVALID"
+                    fix = (
+                        "change the run's settings as the message says; a repeat or another target gives the same "
+                        "result"
+                    )
+                message = done[-1].problem or "LoadGen judged this run INVALID"
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return
         self.compare_run(resource, published)
@@ -377,13 +380,13 @@ class Comparison(Struct):
         unequal = find_differing_evidence(published, accuracy_run, ALLOWED_TO_DIFFER)
         if not unequal:
             if performance.address in accuracy.upstream and accuracy_run.started < published.started:
-                note = "the performance run that it belongs to was repeated"
+                note = "its performance run was repeated"
                 self.plan_change(accuracy, Action.REPLACE, Reason.UPSTREAM_REPLACED, note)
             return
         older = accuracy if accuracy_run.started <= published.started else performance
         names = ", ".join(name for name, _, _ in unequal)
         other = PERFORMANCE if older is accuracy else ACCURACY
-        self.plan_change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} is not that of the {other} run")
+        self.plan_change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} differs from the {other} run")
 
     def compare_score(self, resource: Resource, accuracy: Resource, accuracy_run: Summary | None) -> None:
         """Compare the score. It belongs to one accuracy run: after a repeat the run is scored again, even under the
@@ -396,7 +399,7 @@ class Comparison(Struct):
             self.compare_run(resource, scored[-1])
             self.find_contradictions(resource.address, scored[-1])
             if scored[-1].problem:
-                fix = "raise the precision, calibrate better, or enter the cell in the open division"
+                fix = "raise the precision, improve calibration, or move the cell to the open division"
                 self.findings.append(Finding(ACCURACY_BELOW, str(resource.cell), scored[-1].problem, fix))
         elif remade and self.list_done(resource):
             self.plan_change(resource, Action.REPLACE, Reason.UPSTREAM_REPLACED)
@@ -434,7 +437,7 @@ class Comparison(Struct):
         if resource is None:
             return
         for path, _ in self.observed.tree.get("", ()):
-            self.drifts.append(Drift(resource.address, path, "unknown", "left alone: it was not rendered here"))
+            self.drifts.append(Drift(resource.address, path, "unknown", "kept: it was not rendered here"))
         if not self.observed.tree_present:
             return
         pending = {str(a.cell) for a in self.changes if str(a.cell) in self.observed.rendered}
@@ -530,7 +533,7 @@ def compare(
     found, frozen = judge_acceptances(decisions, desired, recorded), spread(decisions.frozen, desired.resources)
     walk = Comparison(desired, recorded, observed, forced, accepted=list_accepted_keys(found), frozen=frozen)
     for path, why in sorted(decisions.damaged.items()):
-        fix = f"restore it (git checkout -- {path}), or remove it and decide again"
+        fix = f"restore it (git checkout -- {path}), or remove it and repeat the decision"
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
     walk.needs()

@@ -29,7 +29,7 @@ def list_contradictions(
 ) -> tuple[Finding, ...]:
     """Return the findings about a chosen record's kept logs, with their lines."""
     judgement = judgements.get(summary.id) if summary is not None else None
-    fix = "see what wrote the file, and measure again: --rerun"
+    fix = "check which program wrote the file, then measure again: --rerun"
     items = judgement.findings if judgement is not None else ()
     return tuple(Finding(CONTRADICTED, str(address), _describe(item), fix) for item in items)
 

@@ -50,12 +50,14 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
 
 def _find_curve(curves: tuple[CurveStatus, ...], name: str | None) -> CurveStatus:
     if not curves:
-        raise ReconcilerError("the spec declares no curve", fix="`reconcile help endpoints` says how one is declared")
+        raise ReconcilerError(
+            "the spec declares no curve", fix="`reconcile help endpoints` explains how to declare one"
+        )
     meant = [curve for curve in curves if name in (None, curve.curve)]
     if len(meant) == 1:
         return meant[0]
     known = "name one of " + ", ".join(curve.curve for curve in curves)
-    raise ReconcilerError("the spec declares several curves" if name is None else f"no curve is {name!r}", fix=known)
+    raise ReconcilerError("the spec declares several curves" if name is None else f"no such curve: {name!r}", fix=known)
 
 
 def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> list[Source]:
@@ -67,7 +69,7 @@ def add_points(sources: Sequence[Source], curve: str, points: Sequence[int]) -> 
         try:
             text = append_values(source.text, path, points)
         except (EditError, SpecError) as error:
-            fix = f"write them below `points` of the curve in the spec: {', '.join(map(str, points))}"
+            fix = f"add them to `points` of the curve in the spec: {', '.join(map(str, points))}"
             raise ReconcilerError(f"{source.name}: points cannot be added to {curve}: {error}", fix=fix) from error
         return [*sources[:index], edit_source(source, text), *sources[index + 1 :]]
-    raise ReconcilerError(f"no file declares the points of {curve}", fix="write them below spec.divisions of one file")
+    raise ReconcilerError(f"no spec file declares the points of {curve}", fix="add them to spec.divisions in one file")

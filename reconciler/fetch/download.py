@@ -152,11 +152,11 @@ def _from_any(run: _RunningDownload) -> Downloaded:
         except (AddressError, TransientError) as error:
             failures.append(error)
     if not failures:
-        raise StoreError(f"{run.item.target.name} has no address", fix="bring it by hand")
+        raise StoreError(f"{run.item.target.name} has no address", fix="download it by hand")
     if len(failures) == 1:
         raise failures[0]
     messages = "; ".join(error.message for error in failures)
-    problem = f"none of {len(failures)} addresses gives {run.item.target.name}: {messages}"
+    problem = f"all {len(failures)} addresses of {run.item.target.name} failed: {messages}"
     raise StoreError(problem, fix=failures[-1].fix)
 
 
@@ -171,7 +171,7 @@ def _from_one(run: _RunningDownload, address: str) -> Downloaded:
             if idle >= limits.attempts:
                 raise
             if error.after > limits.wait:
-                message = f"{error.message}: it asks to come back in {error.after:.0f} s"
+                message = f"{error.message}: retry in {error.after:.0f} s"
                 raise TransientError(message, after=error.after) from error
             run.progress.pause(error.after or min(_LONGEST, limits.backoff * 2**idle))
 
@@ -238,7 +238,7 @@ def _open_part(path: Path) -> BinaryIO:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise SpecialFileError(path, "it is no file of its own: remove it, and it is fetched from its beginning")
+        raise SpecialFileError(path, "it is a link or a special file: remove it, and fetch again")
     return os.fdopen(descriptor, "a+b")
 
 
@@ -255,7 +255,7 @@ def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Wh
         if whole.size >= enough:
             since, enough = now, whole.size + limits.least
         elif now - since > limits.patience:
-            raise TransientError(f"hardly a byte has come for {limits.patience:g} s")
+            raise TransientError(f"almost no data received for {limits.patience:g} s")
 
 
 def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int, str]:
@@ -296,15 +296,13 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
     if asked is not None and asked.algorithm == GIT:  # git's digest needs the size before the first byte
         found = hash_with(item.part, GIT)
     if not whole.size:
-        raise WrongDigestError(f"{address} gives an empty file", fix="name a mirror: --mirror URL|DIR")
+        raise WrongDigestError(f"{address} returned an empty file", fix="use a mirror: --mirror URL|DIR")
     if asked is None and _is_page(item.part):
-        fix = "look at the address in a browser: it may ask who you are; or name a mirror: --mirror URL|DIR"
-        raise WrongDigestError(f"{address} gives a web page, not the file", fix=fix)
+        fix = "open the address in a browser: it may require a login; or use a mirror: --mirror URL|DIR"
+        raise WrongDigestError(f"{address} returned a web page, not the file", fix=fix)
     if asked is not None and not asked.accepts(found):
-        said = (
-            f"{address}: the file there has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
-        )
-        fix = "it may have been replaced, or there is a proxy in front of it: look at the address; or name a mirror"
+        said = f"{address}: the file has the {asked.algorithm} {found}, and {asked.origin} publishes {asked.value}"
+        fix = "it may have been replaced, or altered by a proxy: check the address, or use a mirror"
         raise WrongDigestError(said, fix=fix)
     return Downloaded(address, whole.size, sha256, asked)
 

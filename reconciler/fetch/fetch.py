@@ -61,7 +61,7 @@ def unpack_member(archive: Path, member: str, target: Path, *, known: int) -> No
                 _check_room(archive, item.size, known)
                 _write(item, target)
                 return
-    raise StorageError(f"{archive.name} holds no {member}", fix="fetch it again: the archive is another one")
+    raise StorageError(f"{archive.name} has no {member}", fix="fetch it again: the archive changed")
 
 
 def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved: Callable[[int], None]) -> int:
@@ -83,7 +83,7 @@ def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved
             count += 1
             moved(item.size)
     if not count:
-        raise StorageError(f"{archive.name} holds nothing below {prefix}", fix="fetch it again: it is another archive")
+        raise StorageError(f"{archive.name} has nothing below {prefix}", fix="fetch it again: the archive changed")
     return count
 
 
@@ -105,12 +105,14 @@ def _normalise(name: str) -> str:
 def _check_name(archive: Path, name: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        raise StorageError(f"{archive.name} holds {name!r}, which leads elsewhere", fix="do not use this archive")
+        raise StorageError(
+            f"{archive.name} holds {name!r}, which points outside the archive", fix="do not use this archive"
+        )
 
 
 def _check_room(archive: Path, size: int, known: int) -> None:
     if size > known * _MARGIN:
-        problem = f"{archive.name} would unpack to {size:,} bytes, and about {known:,} are known of it"
+        problem = f"{archive.name} would unpack to {size:,} bytes, but about {known:,} are expected"
         raise StorageError(problem, fix="do not use this archive")
 
 
@@ -228,9 +230,9 @@ class Mirror(Struct, frozen=True):
         scheme, marked, _ = self.address.partition("://")
         if marked and scheme.lower() not in ("http", "https", "file"):
             problem = f"the mirror {self.address} cannot be read"
-            raise ReconcilerError(problem, fix="name a folder, or an address of http, https or file")
+            raise ReconcilerError(problem, fix="pass a folder, or an http, https or file address")
         if self.folder is not None and not self.folder.is_dir():
-            raise ReconcilerError(f"the mirror {self.folder} is not a folder here", fix="mount it, or name another one")
+            raise ReconcilerError(f"the mirror {self.folder} is not a folder", fix="mount it, or pass another one")
 
 
 class Due(Struct, frozen=True):
@@ -328,8 +330,8 @@ def check_room(scratch: Scratch, due: Sequence[Due]) -> None:
     """Check the free space. Raises StorageError before the first download."""
     needed, free = sum(item.needed for item in due), measure_free(scratch)
     if needed and needed + _SPARE > free:
-        problem = f"{show_size(needed)} are needed in {scratch.root}, and {show_size(free)} are free"
-        fix = "free space there, fetch fewer benchmarks, or name another place: --scratch DIR"
+        problem = f"{show_size(needed)} needed in {scratch.root}, but only {show_size(free)} free"
+        fix = "free space there, fetch fewer benchmarks, or use another folder: --scratch DIR"
         raise StorageError(problem, fix=fix)
 
 
@@ -402,7 +404,7 @@ def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: Dow
         return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
     except OSError as error:
         return FetchResult(
-            due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="look at that place, and fetch again"
+            due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="check that folder, and fetch again"
         )
 
 
@@ -478,14 +480,14 @@ def _has_bytes(path: Path) -> bool:
 
 def read_listed(path: Path) -> list[str]:
     """Return the names of the images in a COCO-style annotation file. Raises StorageError."""
-    fix = f"fetch {path.name} first; if it is there, move it away and fetch it again"
+    fix = f"fetch {path.name} first; if it exists, move it away and fetch it again"
     try:
         names = [str(image["file_name"]) for image in read_json(path, _LARGEST_LIST)["images"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} cannot be read as a list of images: {error}", fix=fix) from error
     misnamed = [name for name in names if PurePosixPath(name).name != name or name in (".", "..")]
     if misnamed or not names:
-        what = f"names {misnamed[0]!r}, which is not a file's name" if misnamed else "names no image"
+        what = f"names {misnamed[0]!r}, which is not a file name" if misnamed else "names no image"
         raise StorageError(f"{path} {what}", fix=fix)
     return names
 
@@ -508,10 +510,10 @@ def _bring_many(
     with hold(scratch.incoming / f"{name}.lock", due.file.path):
         failures = [error for error in fetch_all(list(missing), bring, progress, parallel=_AT_ONCE) if error]
     if failures:
-        many = f"{len(failures):,} of {len(missing):,} files did not come, such as: {failures[0].message}"
+        many = f"{len(failures):,} of {len(missing):,} files could not be fetched, such as: {failures[0].message}"
         raise StoreError(many, fix=failures[0].fix)
 
 
 def show_by_hand(scratch: Scratch, due: Due) -> str:
     place = scratch.root / due.file.path
-    return f"{due.file.by_hand or 'bring it'}; it belongs at {place}"
+    return f"{due.file.by_hand or 'bring it'}; save it as {place}"

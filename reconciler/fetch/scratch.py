@@ -81,8 +81,8 @@ def find_scratch(environment: Mapping[str, str], named: str = "") -> Scratch:
     value = environment.get(SCRATCH_VARIABLE)
     if chosen := choose_scratch(value, os.path.isdir):
         return Scratch(Path(chosen), SCRATCH_VARIABLE if value else "the guides' default")
-    fix = f"export {SCRATCH_VARIABLE}=DIR, or name it: --scratch DIR; datasets and models go into data and models there"
-    problem = f"there is no scratch space: {SCRATCH_VARIABLE} is not set, nor is there {SCRATCH_DEFAULTS[0]}"
+    fix = f"export {SCRATCH_VARIABLE}=DIR, or pass --scratch DIR; datasets go to data/, models to models/"
+    problem = f"no scratch space: {SCRATCH_VARIABLE} is not set, and {SCRATCH_DEFAULTS[0]} does not exist"
     raise ReconcilerError(problem, fix=fix)
 
 
@@ -93,7 +93,7 @@ def look_for(scratch: Scratch, file: SourceFile, *, deep: bool) -> Found:
         if file.is_pattern:
             count = sum(1 for path in find_files(scratch.root, place) if path.stat().st_size)
             if count:
-                short = f"{count:,} of {file.count:,} files are there"
+                short = f"{count:,} of {file.count:,} files exist"
                 folder = scratch.root / Path(place).parent
                 enough = count >= file.count
                 presence = FileState.HERE if enough else FileState.INCOMPLETE

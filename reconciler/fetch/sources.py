@@ -124,7 +124,7 @@ class TransientError(StoreError):
     """A later attempt may succeed. ``after``: seconds that the server requests, 0 if it does not say."""
 
     def __init__(self, message: str, *, after: float = 0.0) -> None:
-        super().__init__(message, fix="run the same command again once the server answers; it continues")
+        super().__init__(message, fix="run the same command again to continue, once the server answers")
         self.after = after
 
 
@@ -152,7 +152,7 @@ class Opened(Struct, frozen=True):
             try:
                 data = self.stream.read1(CHUNK)
             except (OSError, HTTPException) as error:
-                raise TransientError(f"the connection broke: {_say(error)}") from error
+                raise TransientError(f"the connection was lost: {_say(error)}") from error
             if not data:
                 return
             yield data
@@ -166,7 +166,7 @@ def open_source(address: str, start: int, validator: str, *, timeout: float, pat
     if scheme == "file":
         return _open_file(address, start, Patience(patience))
     if scheme not in ("http", "https"):
-        raise AddressError(f"{address}: only http, https and file are read", fix="name another mirror")
+        raise AddressError(f"{address}: only http, https and file are supported", fix="name another mirror")
     headers = {"User-Agent": f"mlperf-reconciler/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers |= {"Range": f"bytes={start}-", **({"If-Range": validator} if validator else {})}
@@ -179,7 +179,7 @@ def _open_file(address: str, start: int, patience: Patience) -> Opened:
         stream = open_regular(path)
         size = os.fstat(stream.fileno()).st_size
     except OSError as error:
-        raise AddressError(f"{path}: {error.strerror}", fix="put it there, or name another mirror") from error
+        raise AddressError(f"{path}: {error.strerror}", fix="add it, or use another mirror") from error
     begin = start if start <= size else 0
     stream.seek(begin)
     return Opened(begin, size, "", stream, patience)
@@ -208,7 +208,7 @@ def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patie
         found = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != start:
             answer.close()
-            raise AddressError(f"{address}: the server sent another part than was asked for", fix="name a mirror")
+            raise AddressError(f"{address}: the server sent the wrong byte range", fix="name a mirror")
         total = None if found[3] == "*" else int(found[3])
         return Opened(start, total, validator, answer, patience)
     if answer.status != _WHOLE:
@@ -225,16 +225,16 @@ def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
 
 def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:
     reason = " ".join(str(error.reason).split())  # the reason for a redirect loop has several lines
-    code, said = error.code, f"{address}: the server answers {error.code} {reason}"
+    code, said = error.code, f"{address}: the server answered {error.code} {reason}"
     if code == _NOTHING_LEFT and start:
         raise NothingLeftError(said)
     if code in _BUSY:
         raise TransientError(said, after=parse_retry_after(error.headers.get("Retry-After", ""), time.time()))
     if code in _REFUSED:
-        raise RefusedError(said, fix="accept its licence there, or name a mirror that you may read: --mirror URL|DIR")
+        raise RefusedError(said, fix="accept its licence there, or use a mirror: --mirror URL|DIR")
     if code in _GONE:
-        raise AddressError(said, fix="name a mirror that has it: --mirror URL|DIR")
-    raise AddressError(said, fix="name a mirror: --mirror URL|DIR")
+        raise AddressError(said, fix="use a mirror that has it: --mirror URL|DIR")
+    raise AddressError(said, fix="use a mirror: --mirror URL|DIR")
 
 
 class NothingLeftError(StoreError):
@@ -243,16 +243,16 @@ class NothingLeftError(StoreError):
 
 def _judge_failure(address: str, error: object) -> StoreError:
     if isinstance(error, ssl.SSLCertVerificationError):
-        fix = "correct the clock or the certificates of this machine, or name a mirror: --mirror URL|DIR"
+        fix = "fix the clock or the certificates of this machine, or use a mirror: --mirror URL|DIR"
         return AddressError(f"{address}: its certificate is not trusted: {error.verify_message}", fix=fix)
     if isinstance(error, ssl.SSLError | OSError | HTTPException):
         return TransientError(f"{address} does not answer: {_say(error)}")
-    return AddressError(f"{address}: {error}", fix="name a mirror: --mirror URL|DIR")
+    return AddressError(f"{address}: {error}", fix="use a mirror: --mirror URL|DIR")
 
 
 def _say(error: BaseException) -> str:
     if isinstance(error, socket.timeout | TimeoutError):
-        return "nothing came for too long"
+        return "timed out"
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
@@ -277,7 +277,7 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     ) -> Any:
         was, then = urlsplit(req.full_url).scheme.lower(), urlsplit(newurl).scheme.lower()
         if then not in ("http", "https") or (was == "https" and then == "http"):
-            why = f"it leads from {was} to {then}, which is not followed"
+            why = f"redirect from {was} to {then} is not allowed"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
         fp.close()  # any further text would be read to its end
         return super().redirect_request(req, fp, code, msg, headers, newurl)

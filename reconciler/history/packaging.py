@@ -67,7 +67,7 @@ def load_packed_submission(seen: PlanResult) -> PackedSubmission:
     """Load the submission at HEAD. Raises ReconcilerError if there is no commit."""
     commit = git.find_head(seen.paths.root)
     if commit is None:
-        raise ReconcilerError("there is no commit to pack", fix="commit specs/ and state/")
+        raise ReconcilerError("no commit to pack", fix="commit specs/ and state/")
     content, ruleset = assemble_content(seen.paths, seen.desired, seen.difference)
     return PackedSubmission(seen, content, ruleset, tuple(render(content, ruleset)), commit)
 
@@ -155,7 +155,7 @@ def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Call
             if not file.is_file() or hidden or file.suffix == ".pyc" or not file.is_relative_to(root):
                 continue
             if not committed(name := file.relative_to(root).as_posix()):
-                yield Refusal(name, "it is published, and not committed", "commit it")
+                yield Refusal(name, "it is published, but not committed", "commit it")
 
 
 def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:

@@ -34,7 +34,9 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.git import find_appearances
 
-_AGAIN = "restore it, or remove it and decide again"
+# A pull request's changes to decisions and to frozen cells: remarks for its reviewer.
+
+_AGAIN = "restore it, or remove it and repeat the decision"
 
 
 def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> tuple[Remark, ...]:
@@ -57,7 +59,7 @@ def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
             yield Remark("notice", path, 0, text, "measure the cell, or accept again")
     for path, item in base.decisions.acceptances.items():
         if path not in head.decisions.acceptances and path not in head.decisions.damaged:
-            yield Remark("notice", path, 0, f"{item.cell}: what was accepted is revoked")
+            yield Remark("notice", path, 0, f"{item.cell}: its acceptance is revoked")
 
 
 def _freezes(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
@@ -66,7 +68,7 @@ def _freezes(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
             yield Remark("notice", path, 0, f"{_name(freeze)} is to be {freeze}")
     for path, freeze in base.decisions.freezes.items():
         if path not in head.decisions.freezes and freeze in base.decisions.frozen:
-            fix = "merge it only if what was frozen may change again"
+            fix = "merge it only if the frozen results may change again"
             yield Remark("warning", path, 0, f"{_name(freeze)} is to be unfrozen; it is {freeze}", fix)
 
 
@@ -88,7 +90,7 @@ def _frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iter
         else:
             continue
         line = next((cause.origin for cause in cell.causes if cause.origin.line), None)
-        fix = f"leave it as it is, or: reconcile unfreeze {freeze.cell or '--all'}"
+        fix = f"do not change it, or: reconcile unfreeze {freeze.cell or '--all'}"
         text = f"{cell.cell} is {freeze}; merging makes it {what}"
         yield Remark("warning", line.file if line else "", line.line if line else 0, text, fix)
 
@@ -209,8 +211,8 @@ def _margins(head: Snapshot) -> list[Remark]:
 
 
 _RENDER = "render the tree again (`reconcile`), and commit what it wrote"
-_REDATED = "commit again with the right date, or say in the pull request which clock was wrong"
-_MEASURE = "restore the records and logs as the pass left them, or measure again; `reconcile audit` shows every claim"
+_REDATED = "commit again with the right date, or explain the wrong clock in the pull request"
+_MEASURE = "restore the original records and logs, or measure again; `reconcile audit` shows every claim"
 
 
 def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = False) -> tuple[Remark, ...]:
@@ -368,7 +370,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
 
 def _apart(root: Path, tip: str) -> Remark:
     """Report that the merge base is unknown."""
-    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as taken back"
+    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as removed"
     fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
     return Remark("warning", "", 0, text, fix)
 
@@ -467,7 +469,7 @@ def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str])
             yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
         elif path.startswith(f"{RECORDS}/") and status == "D" and "/." not in path:
             yield Remark(
-                "warning", path, 0, "a record is deleted: what it proves is lost", "restore it unless it is meant"
+                "warning", path, 0, "a record is deleted, and with it the evidence", "restore it unless intended"
             )
         elif path.startswith("state/logs/") and status in "MDT" and "/." not in path:
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
@@ -479,8 +481,8 @@ def _files(
     small = {}
     for path in sorted(sizes):
         if path.startswith(".reconcile/"):
-            text = "files of .reconcile/ are what each machine writes for itself, and believes"
-            yield Remark("error", path, 0, text, "take them out of the branch: git rm -r --cached .reconcile")
+            text = "files of .reconcile/ are local to each machine"
+            yield Remark("error", path, 0, text, "remove them from the branch: git rm -r --cached .reconcile")
             break
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
@@ -494,6 +496,6 @@ def _files(
             match = pattern.search(data)
             if match:
                 line = data.count(b"\n", 0, match.start()) + 1
-                fix = "remove it from this branch's history and revoke it; specs refer to secrets, they never hold them"
+                fix = "remove it from this branch's history and revoke it; specs must only refer to secrets"
                 yield Remark("error", path, line, f"this looks like {what}", fix)
                 break

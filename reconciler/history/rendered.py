@@ -121,7 +121,7 @@ def _normalise(path: str) -> str:
 
 
 def _missing(path: str) -> ReconcilerError:
-    return ReconcilerError(f"{path} is not in this commit", fix="keep what is published in the repository")
+    return ReconcilerError(f"{path} is not in this commit", fix="keep published files in the repository")
 
 
 WHERE, WHAT = "submission", "rendered tree"
@@ -197,7 +197,7 @@ def find_unlike_files(
         found = hash_bytes(contents[blob]) if blob in contents else ""
         if found != hash_content(files[path]):
             yield path, Proof.CONTRADICTED, f"SHA-256 {found[:16]}, rendered again {hash_content(files[path])[:16]}"
-    yield from ((path, Proof.CONTRADICTED, "nothing here renders it") for path in committed if path not in files)
+    yield from ((path, Proof.CONTRADICTED, "not rendered from this commit") for path in committed if path not in files)
 
 
 def _blob(content: Content, logs: Logs) -> str:

@@ -179,13 +179,13 @@ def _repeat(
     if IMPORTED in record.marks:
         unlike += _find_other_version(settings, machine)
     if unlike:
-        return _not_repeated(cell, f"this machine is not that of the record: {'; '.join(unlike)}"), None
+        return _not_repeated(cell, f"this machine differs from the record's: {'; '.join(unlike)}"), None
     if why := _unfit(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
         return _not_repeated(cell, why), None
     outcomes = [o for o in run_pass(there, options, report=report).outcomes if o.step.change.address == address]
     ended = outcomes[-1] if outcomes else None
     if ended is None or ended.record is None or ended.status is not Status.DONE:
-        said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass made no run"
+        said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass did not run it"
         return _not_repeated(cell, said), None
     claim, facts = _judged(cell, at, paths, identity, ended.record)
     return claim, _kept(paths, at, claim, identity, ended.record, facts)
@@ -394,7 +394,7 @@ def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
 def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: RepositoryPaths) -> str:
     """List a scorer's inputs that are missing here, or not as recorded; "" if there are none."""
     if ("run", ACCURACY_LOG) not in inputs:
-        return f"its record names no {ACCURACY_LOG}"
+        return f"its record has no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
     gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(paths, item) is None)
     return (
@@ -408,7 +408,7 @@ def _compared(cell: Cell, record: Record, again: Record) -> Claim:
         return Claim(str(cell), _ACCURACY, Proof.MISSING, detail)
     unequal = [name for name in ("metric", "bars") if again.values.get(name) != record.values.get(name)]
     if unequal:
-        code = "" if _scorer(record) == _scorer(again) else "; the scorer here is not the one that was recorded"
+        code = "" if _scorer(record) == _scorer(again) else "; the installed scorer differs from the recorded one"
         detail = f"recorded {_show_bars(record)}, scored again it is {_show_bars(again)}{code}"
         return Claim(str(cell), _ACCURACY, Proof.CONTRADICTED, detail)
     same = {a.sha256 for a in again.artifacts if a.name == "accuracy.txt"} & {a.sha256 for a in record.artifacts}

@@ -73,7 +73,7 @@ def gather_evidence(root: Path, at: Snapshot, cell: Cell) -> Evidence:
     names += [*chosen.tests, *((f"{name}-verdict", identity) for name, identity in chosen.verdicts)]
     known = [(name, identity) for name, identity in names if identity in at.records]
     if not known:
-        fix = "`reconcile history CELL` lists what was measured; --at COMMIT names another commit"
+        fix = "`reconcile history CELL` lists its measurements; use --at COMMIT for another commit"
         raise ReconcilerError(f"{cell} has no result in commit {at.commit[:12]}", fix=fix)
     published = str(cell) in list_published_cells(at.difference.chosen)
     files: dict[str, bytes] = {}

@@ -70,7 +70,7 @@ def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder
             return path
     found = given or ((root / declared) if declared else read_allowed_signers(root))
     if found is not None and not found.is_file():
-        raise RepositoryError(f"no file of allowed signers: {found}", fix="name it with --signers, or commit it")
+        raise RepositoryError(f"no file of allowed signers: {found}", fix="pass it with --signers, or commit it")
     return found
 
 

@@ -112,7 +112,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     if large:
         raise SpecError([Problem(p, 1, 1, "", f"it has {n:,} bytes", _SPEC_FIX) for p, n in large.items()])
     if not files:
-        fix = "`reconcile init` writes a starter; a commit that has one: git log -- specs"
+        fix = "`reconcile init` writes a starter; or find a commit with specs: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     committed = shared.reader.read(root, commit)
     recorded = committed.recorded
@@ -143,8 +143,8 @@ def _list_specs(root: Path, commit: str, specs: tuple[str, ...]) -> dict[str, tu
             raise SpecError([refuse_link(path)])
         found = git.list_files_at(root, commit, [target]) if target not in seen else {}
         if target not in found:
-            fix = "link a file that git has, or remove the link"
-            raise SpecError([Problem(path, 1, 1, "", "the link leads to no file of this commit", fix)])
+            fix = "link to a committed file, or remove the link"
+            raise SpecError([Problem(path, 1, 1, "", "the link does not point to a file of this commit", fix)])
         there[target] = found[target]
     return there
 

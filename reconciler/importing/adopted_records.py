@@ -72,7 +72,7 @@ class ImportRecorder(Struct):
     def _refuse_other(cell: Cell, found: FoundRun, wanted: ResultFormat) -> None:
         if found.format is not wanted:
             raise LogError(
-                f"{found.folder} holds {found.format.LEAVES}, and {cell} is measured by {wanted.LEAVES}",
+                f"{found.folder} has {found.format.LEAVES}, but {cell} needs {wanted.LEAVES}",
                 fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
             )
 
@@ -109,12 +109,10 @@ class ImportRecorder(Struct):
         found = self.desired.by_address.get(address)
         cell = address.cell
         if found is None and cell is not None and find_program_of_division(cell.division):
-            message = f"{cell} has no accuracy run of its own: that of another point counts for it"
-            raise ReconcilerError(message, fix="name the point in accuracy_points of the curve")
+            message = f"{cell} uses the accuracy run of another point"
+            raise ReconcilerError(message, fix="add the point to accuracy_points of the curve")
         if found is None:
-            raise ReconcilerError(
-                f"{address.cell} has no runs of its own: it is inferred", fix="import into its source cell"
-            )
+            raise ReconcilerError(f"{address.cell} is inferred and has no runs", fix="import into its source cell")
         return found
 
     def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:

@@ -197,15 +197,15 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
         left_out |= wrong
         cells = [item for item in cells if str(item.cell) not in wrong and str(item.source) not in wrong]
     raise ReconcilerError(
-        f"nothing of {tree.submitter} can be adopted into round {ruleset.round}:\n"
+        f"cannot adopt anything from {tree.submitter} into round {ruleset.round}:\n"
         + "\n".join(f"  {cell}: {why}" for cell, why in sorted(left_out.items())),
-        fix="see each cell's reason; --round chooses another round",
+        fix="see each cell's reason, or use another round: --round",
     )
 
 
 def _rehearsed(tree: Taken, cells: list[TakenCell]) -> dict[str, str]:
     """Keep the mark of a rehearsal."""
-    why = "its tree says that it is a rehearsal, which `--rehearsal` adopts as what it is"
+    why = "its tree is a rehearsal; adopt it with `--rehearsal`"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 
 
@@ -370,8 +370,8 @@ def _refuse_another(target: Path, text: str) -> None:
 
 def _has_specs(paths: list[Path]) -> RepositoryError:
     return RepositoryError(
-        f"this repository has specs already: {', '.join(p.name for p in paths[:4])}",
-        fix="adopt in a repository without any: mkdir DIR && cd DIR && git init, then adopt; nothing was written",
+        f"this repository already has specs: {', '.join(p.name for p in paths[:4])}",
+        fix="adopt in an empty repository: mkdir DIR && cd DIR && git init, then adopt; nothing was written",
     )
 
 

@@ -92,13 +92,13 @@ class LoadgenRun(Struct, frozen=True):
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(
-                f"{self.detail} is not a run of {resource.address}; the spec asks for something else:\n{listed}",
-                fix="change the cell's settings to what ran, or import the log of a run with the declared settings",
+                f"{self.detail} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
+                fix="change the cell's settings to match, or import a log with the declared settings",
             )
         if logs_answers(values, self.mode) and not (self.folder / ACCURACY_LOG).is_file():
             raise LogError(
                 f"{self.folder} has no {ACCURACY_LOG}, which {resource.address.label} needs",
-                fix="import from where LoadGen wrote it",
+                fix="import the original folder",
             )
         conf, note = _choose_user_conf(self, resource.address, values, context)
         found: dict[str, Any] = {keys.LOADGEN_VERSION: self.log.version}
@@ -228,8 +228,8 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
     if log.audit is not None and not tests:
         raise LogError(
-            f"{folder / DETAIL}:{log.audit.line}: an audit.config set this run's settings: it is a compliance test",
-            fix="name the folder of the performance or accuracy run, or leave --cell out",
+            f"{folder / DETAIL}:{log.audit.line}: the run used an audit.config and is a compliance test",
+            fix="pass the folder of the performance or accuracy run, or omit --cell",
         )
     mode = _mode(log, folder)
     _same_run(log, folder)
@@ -238,10 +238,8 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
         return LoadgenRun(folder, log, mode, conf)
     accuracy_log, text = folder / ACCURACY_LOG, folder / ACCURACY_TEXT
     if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
-        fix = (
-            "import from where LoadGen wrote it; TRUNCATED logs need accuracy.txt with its hash line in the same folder"
-        )
-        raise LogError(f"{folder} has no {ACCURACY_LOG}, without which an accuracy run proves nothing", fix=fix.lower())
+        fix = "import the original folder; TRUNCATED logs need accuracy.txt with its hash line in the same folder"
+        raise LogError(f"{folder} has no {ACCURACY_LOG}, which an accuracy run needs", fix=fix.lower())
     found = text if text.is_file() else None
     return LoadgenRun(folder, log, mode, conf, found, _original(accuracy_log, found))
 
@@ -256,22 +254,20 @@ def refuse_special(path: Path) -> None:
 
 def _folder(path: Path, *, below: bool) -> Path:
     if not path.is_dir():
-        raise LogError(f"{path}: no such folder", fix="name the folder that LoadGen wrote its logs into")
+        raise LogError(f"{path}: no such folder", fix="pass the folder with LoadGen's logs")
     found = sorted({file.parent for file in (path.rglob if below else path.glob)(f"*{DETAIL}")})
     named = sorted(file.name for folder in found for file in folder.glob(f"*{DETAIL}"))
     if not found:
-        raise LogError(f"{path} holds no {DETAIL}", fix="name the folder that LoadGen wrote its logs into")
+        raise LogError(f"{path} contains no {DETAIL}", fix="pass the folder with LoadGen's logs")
     if len(named) > 1:
         where = ", ".join(str(folder) for folder in found[:6])
-        raise LogError(
-            f"{path} holds the logs of {len(named)} runs: {where}", fix="import one at a time, by its folder"
-        )
+        raise LogError(f"{path} contains logs of {len(named)} runs: {where}", fix="import the folders one at a time")
     if named[0] != DETAIL:
-        raise LogError(f"{found[0] / named[0]}: the logs carry a prefix", fix="rename them to mlperf_log_*")
+        raise LogError(f"{found[0] / named[0]}: the log names have a prefix", fix="rename them to mlperf_log_*")
     if not (found[0] / SUMMARY).is_file():
         raise LogError(
             f"{found[0]} has a {DETAIL} but no {SUMMARY}, which a submission needs",
-            fix="import from where LoadGen wrote both; a summary cannot be made afterwards",
+            fix="import the original folder with both files; a summary cannot be created afterwards",
         )
     return found[0]
 
@@ -282,7 +278,7 @@ def _mode(log: DetailLog, folder: Path) -> str:
         raise LogError(f"{folder}: LoadGen ran in mode {log.mode or 'unknown'}", fix=fix)
     if not log.complete:
         raise LogError(
-            f"{folder / DETAIL}:{log.length}: the log ends without a result", fix="the run did not end: repeat it"
+            f"{folder / DETAIL}:{log.length}: the log ends without a result", fix="repeat the run: it did not complete"
         )
     return MODES[log.mode]
 
@@ -303,8 +299,8 @@ def _same_run(log: DetailLog, folder: Path) -> None:
 def _strangers(folder: Path, summary: SummaryLog, name: str, there: str, here: str) -> LogError:
     where = f"{folder / SUMMARY}:{summary.number(name)}"
     return LogError(
-        f"{where}: {name} is {there}, but {DETAIL} says {here}: these are logs of two runs",
-        fix="import the two logs of one run together",
+        f"{where}: {name} is {there}, but {DETAIL} says {here}: the logs are from different runs",
+        fix="import both logs of the same run",
     )
 
 
@@ -315,7 +311,7 @@ def _original(log: Path, text: Path | None) -> str:
     digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""
     if not digest:
         raise LogError(
-            f"{log} is truncated, and its folder has no accuracy.txt with a hash line",
+            f"{log} is truncated, but its folder has no accuracy.txt with a hash line",
             fix="import the untruncated log, or provide its accuracy.txt",
         )
     if not is_digest(digest):

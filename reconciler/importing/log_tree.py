@@ -62,7 +62,7 @@ class LogTree(Struct):
         """Record every run below the folders, oldest first. Raises LogError if there are no logs at all."""
         logs = sorted({path for folder in folders for path in walk_files(folder) if path.name.endswith(DETAIL)})
         if not logs:
-            raise LogError(f"there is no {DETAIL} in these folders", fix="name the folders that LoadGen's logs are in")
+            raise LogError(f"no {DETAIL} found in these folders", fix="pass the folders with LoadGen's logs")
         runs: list[tuple[str, Path, LoadgenRun]] = []
         for log in logs:
             with self._refusing(log):
@@ -96,7 +96,7 @@ class LogTree(Struct):
         first, known = self.seen.setdefault(run.read_log(), (log, at))
         if known != at:
             raise LogError(
-                f"{log}: it is the very log of {first}, which is that of {known}",
+                f"{log}: it is a copy of {first}, the log of {known}",
                 fix="import the log that LoadGen wrote for this run",
             )
         return first != log
@@ -108,7 +108,7 @@ class LogTree(Struct):
         if len(fitting) == 1:
             return fitting[0]
         names = ", ".join(map(str, fitting or found))
-        why = "it fits more than one run" if fitting else "the spec asks for other settings in each"
+        why = "it matches several runs" if fitting else "it matches no declared settings"
         raise LogError(f"{log}: {why}: {names}", fix=_ALONE)
 
     def _agrees(self, at: Address, run: LoadgenRun) -> bool:
@@ -121,8 +121,8 @@ class LogTree(Struct):
         if run.log.audit is None:
             if named:
                 raise LogError(
-                    f"{log}: LoadGen read no audit.config, and its folder is that of {named}",
-                    fix=f"run {named} with its audit.config, or keep the logs of other runs elsewhere",
+                    f"{log}: LoadGen read no audit.config, but its folder is for {named}",
+                    fix=f"run {named} with its audit.config, or move other logs elsewhere",
                 )
             yield from (RunAddress(cell, run.mode).address for cell in cells)
             return
@@ -132,7 +132,7 @@ class LogTree(Struct):
             asked = ", ".join(sorted({at.part for at in tests})) or "none"
             raise LogError(
                 f"{log}:{run.log.audit.line}: a run of {named or 'a compliance test'}, and {cells[0]} needs {asked}",
-                fix="name the test in `compliance` of the cell, or leave its logs out",
+                fix="add the test to `compliance` of the cell, or remove its logs",
             )
         yield from chosen
 
@@ -144,7 +144,7 @@ class LogTree(Struct):
         systems = _select_deepest(plain, {cell: frozenset({_plain(cell.system)}) for cell in self.cells})
         if not systems:
             declared = ", ".join(sorted({cell.system for cell in self.cells}))
-            raise LogError(f"{log}: none of its folders is named like a declared system ({declared})", fix=_ALONE)
+            raise LogError(f"{log}: no folder in its path matches a declared system ({declared})", fix=_ALONE)
         named = _select_deepest(plain, {cell: self._list_names(cell) for cell in systems})
         found = [
             cell
@@ -152,7 +152,7 @@ class LogTree(Struct):
             if scenario in ("", cell.scenario) and name_loadgen_scenario(cell.scenario) == run.log.scenario
         ]
         if not found:
-            what = f"{run.log.scenario} of {named[0].benchmark}" if named else "a benchmark that its folders name"
+            what = f"{run.log.scenario} of {named[0].benchmark}" if named else "benchmark matching its folders"
             message = f"{log}: the spec declares no {what} for {systems[0].system}"
             raise LogError(message, fix=f"declare the cell, or {_ALONE}")
         return found
@@ -171,8 +171,8 @@ class LogTree(Struct):
         for name, wanted, found, key in logged:
             if name and wanted != found:
                 raise LogError(
-                    f"{log}:{run.log.find_line_number(key)}: a log of {found}, in a folder of {name}",
-                    fix="import the logs from where LoadGen wrote them",
+                    f"{log}:{run.log.find_line_number(key)}: a log of {found} in a folder for {name}",
+                    fix="import the original folder of the logs",
                 )
         return scenario
 

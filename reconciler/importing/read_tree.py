@@ -55,15 +55,13 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     apply to a tree of an unknown round."""
     found = survey_tree(path)
     if len(found) != 1:
-        raise ReconcilerError(f"{path} holds {len(found)} trees", fix="name the root of one")
+        raise ReconcilerError(f"{path} contains {len(found)} trees", fix="pass the root of one")
     tree = found[0]
     if round_name and not tree.ruleset.is_known:
         tree = replace(tree, ruleset=load_ruleset(round_name), recognised=None)
     names = sorted({place.submitter for place in tree.root.submitters})
     if not submitter and len(names) > 1:
-        raise ReconcilerError(
-            f"{path} is of {len(names)} submitters: {', '.join(names)}", fix="choose: --submitter NAME"
-        )
+        raise ReconcilerError(f"{path} has {len(names)} submitters: {', '.join(names)}", fix="choose: --submitter NAME")
     chosen = submitter or (names[0] if names else "")
     places = tuple(place for place in tree.root.submitters if place.submitter == chosen)
     if not places:
@@ -77,7 +75,7 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
 def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
     systems: dict[str, Mapping[str, Any]] = {}
     cells: list[TakenCell] = []
-    problems: list[str] = [f"{path}: {what}, which is not read" for path, what in unreadable.items()]
+    problems: list[str] = [f"{path}: {what}, ignored" for path, what in unreadable.items()]
     for place in places:
         if place.path in unreadable:
             continue
@@ -88,7 +86,7 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
                 continue
             if system.read.value is None or not system.category:
                 why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
-                problems.append(f"{system.read.file}: {why}; none of its cells is adopted")
+                problems.append(f"{system.read.file}: {why}; its cells are not adopted")
                 continue
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
             for benchmark in place.list_benchmarks(name):
@@ -162,7 +160,7 @@ def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCel
     source = Cell(cell.division, cell.system, cell.benchmark, sorted(logged)[0])
     other = by_cell.get(source)
     if other is None or _details(other) != _details(item):
-        why = f"its logs are of {', '.join(sorted(logged))}, and {source} does not have the same ones"
+        why = f"its logs are for {', '.join(sorted(logged))}, but {source} has different ones"
         return replace(item, runs=(), problems=(*item.problems, why))
     return replace(item, source=source, settings={}, runs=())
 

@@ -65,7 +65,7 @@ class Made(Struct, frozen=True):
 def check_declared(declared: Mapping[str, str]) -> None:
     for name, value in declared.items():
         if name not in UNKNOWABLE or not value.strip():
-            raise ReconcilerError(f"{name}={value} declares nothing", fix=f"name one of {', '.join(UNKNOWABLE)}=VALUE")
+            raise ReconcilerError(f"{name}={value} declares nothing", fix=f"use one of {', '.join(UNKNOWABLE)}=VALUE")
 
 
 def make_placeholder(resource: Resource, detail: Detail, run: Made, context: ImportContext) -> Import:

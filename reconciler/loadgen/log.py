@@ -168,17 +168,17 @@ def parse_detail(data: bytes, file: str = DETAIL) -> DetailLog:
     without a key."""
     if not data or data.isspace():
         problem = f"{file}:1: it is empty: LoadGen wrote nothing"
-        raise LogError(problem, fix="see what the program printed: its run never began")
+        raise LogError(problem, fix="check the program's output: its run did not start")
     if data.startswith(TEXT_MARKER):
-        problem = f"{file}:1: a log of before v1.0, which is text and has no results"
-        raise LogError(problem, fix="`verify-tree` and `check` read such trees; their runs cannot be recorded")
+        problem = f"{file}:1: a text log from before v1.0, without results"
+        raise LogError(problem, fix="`verify-tree` and `check` support such trees; their runs cannot be recorded")
     if not data.startswith(MARKER):
         fix = "this is not a LoadGen detail log, or it was edited; import the log that LoadGen wrote"
-        raise LogError(f"{file}:1: the first line does not begin with {MARKER.decode()}", fix=fix)
+        raise LogError(f"{file}:1: the first line does not start with {MARKER.decode()}", fix=fix)
     if b"\r" in data and (hidden := data.find(_HIDDEN)) >= 0:
         number = data.count(b"\n", 0, hidden) + 1
-        fix = "it ends a line for the official checker and not for LoadGen, which writes none: import the log again"
-        raise LogError(f"{file}:{number}: a carriage return alone is before an entry", fix=fix)
+        fix = "import the log again: LoadGen never writes a lone carriage return"
+        raise LogError(f"{file}:{number}: a lone carriage return precedes an entry", fix=fix)
     return _Reader(data, file).read()
 
 

@@ -210,7 +210,7 @@ def parse_line(raw: bytes, file: str, number: int) -> LogLine:
             warning=bool(metadata.get("is_warning")),
         )
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        fix = "the file was cut or edited; import the log again from where LoadGen wrote it, or repeat the run"
+        fix = "the file was cut or edited; import the original log, or repeat the run"
         raise LogError(f"{file}:{number}: broken log entry: {error}", fix=fix) from error
 
 

@@ -87,7 +87,7 @@ def _text(setting: Setting, value: Any) -> str:
     if setting.unit is not Unit.WHOLE_MS:
         return str(value)
     if value % _NANOSECONDS:
-        problem = f"{setting.name}: {value} ns is not a whole number of milliseconds, and LoadGen drops the rest"
+        problem = f"{setting.name}: {value} ns is not a whole number of milliseconds; LoadGen truncates it"
         raise ReconcilerError(problem, fix=f"write {-(-value // _NANOSECONDS)} ms")
     return str(value // _NANOSECONDS)
 
@@ -172,14 +172,14 @@ def _read_line(tokens: list[str], number: int, values: dict[str, ConfValue]) -> 
         return None
     name, rest = tokens[0], tokens[1:]
     if not rest or rest[0] == "#":
-        hint = "blanks are needed around =" if "=" in name else "it sets nothing"
+        hint = "put spaces around =" if "=" in name else "it sets nothing"
         return None if name.startswith("#") else ConfProblem(number, f"{name} is ignored: {hint}", fatal=False)
     if rest[0] != "=":
-        hint = "a comment needs a blank after #" if name.startswith("#") else f"expected =, found {rest[0]}"
+        hint = "put a space after #" if name.startswith("#") else f"expected =, found {rest[0]}"
         return ConfProblem(number, hint, fatal=True)
     for text in rest[1:]:
         if not _is_number(text):
-            hint = "a comment needs its own line" if text.startswith("#") else f"{text} is not a number"
+            hint = "put the comment on its own line" if text.startswith("#") else f"{text} is not a number"
             return ConfProblem(number, hint, fatal=True)
         values[name] = ConfValue(text, number, name, values.get(name))
     return None if rest[1:] else ConfProblem(number, f"{name} is ignored: it has no value", fatal=False)

@@ -34,7 +34,7 @@ from reconciler.spec.loading import load
 from reconciler.storage.machine_locks import make_machine_lock
 
 _SYSTEM = click.Argument(["system"], required=False, metavar="[SYSTEM]")
-_RUN = click.Option(["--run"], is_flag=True, help="Carry the commands out, as root or through `sudo -n`.")
+_RUN = click.Option(["--run"], is_flag=True, help="Run the commands, as root or through `sudo -n`.")
 
 
 @click.group("mig", invoke_without_command=True)
@@ -87,13 +87,15 @@ def _find_hardware(system: str | None, specs: tuple[str, ...]) -> Hardware:
     }
     cut = {name: hardware for name, hardware in found.items() if hardware.slices}
     if system is not None and system not in found:
-        raise ReconcilerError(f"no system {system!r}", fix=f"name one of {', '.join(found)}")
+        raise ReconcilerError(f"no system {system!r}", fix=f"use one of {', '.join(found)}")
     if not cut or (system is not None and system not in cut):
         who = f"{system} declares no" if system is not None else "no system declares"
-        fix = "write `mig: {profile: 1g.10gb, count: 7}` in `hardware` of the system"
+        fix = "add `mig: {profile: 1g.10gb, count: 7}` in `hardware` of the system"
         raise ReconcilerError(f"{who} slices of GPUs", fix=fix)
     if system is None and len(cut) > 1:
-        raise ReconcilerError(f"{join_listing(list(cut))} declare slices", fix="name the one that this machine is")
+        raise ReconcilerError(
+            f"{join_listing(list(cut))} declare slices", fix="set `system` to the name of this machine"
+        )
     return cut[system or next(iter(cut))]
 
 
@@ -104,7 +106,7 @@ def _print(commands: Sequence[Sequence[str]], action: str, as_json: bool) -> int
         say_json(render_document(f"mig {action}", commands=lines, slices=0))
     elif lines:
         say_commands(lines)
-        say(f"Nothing done yet: use `reconcile mig {action} --run`.")
+        say(f"Nothing changed yet. To apply: `reconcile mig {action} --run`.")
     else:
         say("Nothing to do.")
     return NOT_IN_SYNC if lines else IN_SYNC
@@ -135,7 +137,7 @@ def _show(as_json: bool) -> int:
     if not gpus:
         say("NVML reports no NVIDIA GPU here.")
     for gpu in gpus:
-        mode = {True: "cut", False: "whole, can be cut", None: "cannot be cut"}[gpu.mig]
+        mode = {True: "cut", False: "undivided, supports MIG", None: "does not support MIG"}[gpu.mig]
         say(f"GPU {gpu.index}  {gpu.name}  {mode}")
         for part in gpu.slices:
             say(f"  {part.profile}  {part.uuid}{'  made by reconcile' if part.uuid in ours else ''}")

@@ -26,8 +26,8 @@ from reconciler.storage.machine_locks import lock_folder
 from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds that a step may take
-_RESET = "nvidia-smi --gpu-reset -i {} (nothing may use it), or reboot the machine; then run this again"
-_COMPARE = "compare `nvidia-smi mig -lgi` with NVML's list (`reconcile mig`); the driver may have to be loaded again"
+_RESET = "nvidia-smi --gpu-reset -i {} while it is idle, or reboot; then run this again"
+_COMPARE = "compare `nvidia-smi mig -lgi` with NVML's list (`reconcile mig`); reload the driver if needed"
 _MOST_QUOTED = 300  # characters of the tool's output
 
 
@@ -83,7 +83,7 @@ class SliceCutter(Struct):
         finally:
             made = self._settle(intent)
         if not made:  # the exit status of the tool is no proof
-            problem = f"`{shlex.join(write_cut(cut))}` ended well, but GPU {gpu.index} has no new {cut.profile}"
+            problem = f"`{shlex.join(write_cut(cut))}` succeeded, but GPU {gpu.index} has no new {cut.profile}"
             raise ReconcilerError(problem, fix=_COMPARE)
 
     def _settle(self, intent: CreatedSlice) -> bool:
@@ -158,7 +158,7 @@ def run_tool(command: Sequence[str]) -> None:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
         last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
         problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
-        fix = "read its message; a slice in use can be neither made nor removed"
+        fix = "see its output; slices in use can neither be created nor removed"
         raise ReconcilerError(problem, fix=fix)
 
 
@@ -185,27 +185,27 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
     ReconcilerError if no GPU has room, or if the GPUs differ from the declared ones."""
     named = [gpu for gpu in gpus if hardware.accelerator.lower() in gpu.name.lower()][: hardware.count or 1]
     if len(named) < (hardware.count or 1):
-        have = join_counted(gpu.name for gpu in gpus) or "no NVIDIA GPU that NVML reports"
+        have = join_counted(gpu.name for gpu in gpus) or "no NVIDIA GPU reported by NVML"
         wanted = f"{hardware.count or 1} x {hardware.accelerator}"
         fix = "run it on that machine; NVML needs a driver, and `pip install nvidia-ml-py`"
         raise ReconcilerError(f"the system declares {wanted}; this machine has {have}", fix=fix)
     whole = next((gpu for gpu in named if gpu.mig is None), None)
     if whole is not None:
         raise ReconcilerError(
-            f"GPU {whole.index} ({whole.name}) cannot be cut", fix="remove hardware.mig from the spec"
+            f"GPU {whole.index} ({whole.name}) does not support MIG", fix="remove hardware.mig from the spec"
         )
     missing = Counter(hardware.slices) - Counter(part.profile for gpu in named for part in gpu.slices)
     room = {gpu: (gpu.most or _ROOM) - sum(_width(part.profile) for part in gpu.slices) for gpu in named}
     found = []
     for profile in sorted(missing.elements(), key=lambda profile: (-_width(profile), profile)):
         if "c." in profile:
-            fix = "make it by hand with `nvidia-smi mig -cgi … -cci …`"
-            raise ReconcilerError(f"{profile} is a part of a slice, which is not made here", fix=fix)
+            fix = "create it by hand with `nvidia-smi mig -cgi … -cci …`"
+            raise ReconcilerError(f"{profile} is a part of a slice, which is not supported", fix=fix)
         gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
         if gpu is None:
             here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
-            problem = f"there is no room for {write_slices(missing.elements())}: {here} already exists"
-            raise ReconcilerError(problem, fix="remove what is in the way, or declare less")
+            problem = f"no room for {write_slices(missing.elements())}: {here} already exists"
+            raise ReconcilerError(problem, fix="remove other slices, or declare fewer")
         room[gpu] -= _width(profile)
         found.append(Cut(gpu, profile))
     return tuple(found)
@@ -261,8 +261,8 @@ def find_made(entry: CreatedSlice, gpu: GpuHere, others: Collection[str]) -> Sli
     found = [part for part in gpu.slices if part.profile == entry.profile and part.uuid not in apart]
     if len(found) > 1:
         names = ", ".join(part.uuid for part in found)
-        fix = "find out whose they are; take ours away by hand, and remove the entry from the journal"
-        raise ReconcilerError(f"any of {names} could be the {entry.profile} that a killed command made", fix=fix)
+        fix = "find their owner; remove ours by hand, and delete the journal entry"
+        raise ReconcilerError(f"{names}: one may be the {entry.profile} created by a killed command", fix=fix)
     return found[0] if found else None
 
 
@@ -353,7 +353,7 @@ def read_slice_journal(path: Path) -> SliceJournal:
         found: SliceJournal = decode_json(data, SliceJournal)
         return found
     except CodecError as error:
-        fix = "compare `nvidia-smi mig -lgi` with what you know, take away by hand what is yours, then remove the file"
+        fix = "compare `nvidia-smi mig -lgi` with your own, remove yours by hand, then remove the file"
         raise ReconcilerError(f"{path} cannot be read: {error}", fix=fix) from error
 
 

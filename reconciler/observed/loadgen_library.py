@@ -33,7 +33,7 @@ CONFS: dict[str, str] = {
 UNAVAILABLE = frozenset({"v0.7", "v1.0", "v1.1"})
 
 IMPORT_ONLY = (
-    "declare a newer round; results of this one can only be read: reconcile adopt TREE, reconcile import LOGDIR"
+    "declare a newer round; results of this one can only be imported: reconcile adopt TREE, reconcile import LOGDIR"
 )
 
 _SEED = re.compile(rb"\*\.\*\.(qsl_rng_seed|sample_index_rng_seed|schedule_rng_seed) = ([0-9]{1,20})")
@@ -109,7 +109,7 @@ def explain_missing_settings(asked: Mapping[str, object], mode: str, release: st
     for setting in find_settings(scenario):
         due = asked.get(setting.name) if setting.ruled else stated.get(setting.name)
         if setting.since and due and known < (_parse_release(setting.since) or ()):
-            return f"LoadGen {release} does not read {setting.name}: it does since {setting.since}"
+            return f"LoadGen {release} does not support {setting.name}, which needs {setting.since}"
     return ""
 
 
@@ -122,7 +122,7 @@ def explain_unavailable(round_name: str) -> str:
     """Explain why a round cannot be run; "" if its LoadGen is available."""
     if round_name not in UNAVAILABLE:
         return ""
-    return f"no LoadGen of round {round_name} can be driven: it has no compliance tests that its caller can choose"
+    return f"LoadGen of round {round_name} is not supported: callers cannot choose its compliance tests"
 
 
 def explain_install(round_name: str) -> str:
@@ -130,15 +130,15 @@ def explain_install(round_name: str) -> str:
     rounds."""
     if round_name in UNAVAILABLE:
         return IMPORT_ONLY
-    there = "let the system run there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
+    there = "run the system there: `launcher: [env]` and `python: ENVIRONMENT/bin/python`"
     if round_name in CONFS:
         return (
-            f"`reconcile doctor --loadgen DIR` builds it in an environment of its own, where DIR is a checkout of "
+            f"`reconcile doctor --loadgen DIR` builds it in a separate environment; DIR is a checkout of "
             f"mlcommons/inference at tag {round_name}; {there}"
         )
     release = RELEASES.get(round_name)
     wanted = f"mlcommons-loadgen=={release}" if release else f"the LoadGen of round {round_name}"
     return (
-        f"pip install {wanted}; next to other rounds, `reconcile doctor --fix` installs it in an environment of its "
-        f"own; {there}"
+        f"pip install {wanted}; next to other rounds, `reconcile doctor --fix` installs it in a separate "
+        f"environment; {there}"
     )

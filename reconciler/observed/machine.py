@@ -59,8 +59,8 @@ def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
     import shutil
 
     if queue.program and shutil.which(queue.program) is None:
-        problem = f"{queue.title} is not reached from this machine: there is no {queue.program}"
-        return Obstacle(problem, "pass on a login node of it")
+        problem = f"{queue.title} is not available on this machine: {queue.program} not found"
+        return Obstacle(problem, "run the pass on its login node")
     if queue.library and importlib.util.find_spec(queue.library) is None:
         return Obstacle(f"{queue.library} is not installed here", installing(queue.name))
     return None

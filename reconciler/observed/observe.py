@@ -200,7 +200,7 @@ def find_obstacle(
     code = BENCHMARKS.get(locations.get("benchmark.code", ""))
     if (code is not None and code.elsewhere) or (backend in BACKENDS and BACKENDS[backend].elsewhere):
         fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
-        return Obstacle("its runs are made elsewhere and imported", fix)
+        return Obstacle("its runs are imported", fix)
     ours = COMMAND not in locations  # a command has its own libraries
     runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
     built = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
@@ -224,11 +224,11 @@ def find_obstacle(
         if path and not (root / path).exists():
             if name := find_variable(path):
                 fix = f"export {name}=/path/to/it, or write the path in the spec"
-                return Obstacle(f"the environment variable {name}, which {path} names, is not set", fix)
+                return Obstacle(f"the environment variable {name}for {path} is not set", fix)
             places = locations.get(f"{kind}.looked_for", "")
             if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
                 return _explain_scratch(address, kind, places, locations)
-            return Obstacle(f"{path} is not on this machine", "copy the file here, or correct the path in the spec")
+            return Obstacle(f"{path} is not on this machine", "copy the file here, or fix the path in the spec")
     loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
     absent = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
     if code is not None and absent:
@@ -258,12 +258,12 @@ def find_wrong_loadgen(
         return None
     if find_other_seeds(values, conf):
         of = f"the seeds of round {submission.round}"
-        return Obstacle(f"the installed LoadGen does not carry {of}: its runs would be refused", fix)
+        return Obstacle(f"the installed LoadGen does not have {of}: its runs would be rejected", fix)
     built_in = detail.rules.built_in if detail.rules is not None else {}
     left = {name: value for name, value in built_in.items() if values.get(name) == value}
     if others := find_other_settings(values, left, conf):
         more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
-        return Obstacle(f"the installed LoadGen is not one of round {submission.round}: {others[0]}{more}", fix)
+        return Obstacle(f"the installed LoadGen is not from round {submission.round}: {others[0]}{more}", fix)
     return None
 
 
@@ -282,8 +282,8 @@ def find_wrong_source(
     if found in (None, declared):
         return None
     name = str(kind).lower()
-    fix = f"bring the file that is meant (`reconcile fetch` verifies it), or correct {name}.sha256 in the spec"
-    return Obstacle(f"{location} has the sha256 {found}, and the spec declares {declared}", fix)
+    fix = f"provide the right file (`reconcile fetch` verifies it), or fix {name}.sha256 in the spec"
+    return Obstacle(f"{location} has the sha256 {found}, but the spec declares {declared}", fix)
 
 
 def _explain_scratch(address: Address, kind: str, places: str, locations: Mapping[str, str]) -> Obstacle:
@@ -293,7 +293,7 @@ def _explain_scratch(address: Address, kind: str, places: str, locations: Mappin
     files = find_benchmark_files(locations.get("benchmark.code", address.name))
     name = files.name if files else address.name
     fix = (
-        f"`reconcile fetch {name}` brings it, or says how; or export MLPERF_SCRATCH_PATH=DIR where it is elsewhere, "
-        f"or write {kind}.path in the spec"
+        f"`reconcile fetch {name}` downloads it or shows how; or export MLPERF_SCRATCH_PATH=DIR, or set "
+        f"{kind}.path in the spec"
     )
-    return Obstacle(f"the {kind} is in none of the places of the scratch space: {places}", fix)
+    return Obstacle(f"the {kind} was not found in the scratch space: {places}", fix)

@@ -112,7 +112,7 @@ def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
     declared = settings.hardware.nodes
     if "hardware.nodes" in settings and declared != len(seen.nodes):
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
-        return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "correct one of them")
+        return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "fix one of them")
     alone = settings.runs_here
     checks = (_unlike_gpus, _unlike_slices, _unlike_cpu, _unlike_power)
     found = (check(settings.hardware, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
@@ -144,9 +144,9 @@ def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> O
     have = write_slices(here.elements())
     if not have:
         modes = {gpu.get("mig") for gpu in node["gpus"]}
-        have = "no slices" if True in modes else "GPUs that are not cut" if False in modes else "GPUs without MIG"
-    declared = f"the system declares {write_slices(hardware.slices)} of MIG"
-    return Obstacle(f"{declared}; {where} has {have}", "make them there: `reconcile mig create`; or run it elsewhere")
+        have = "no slices" if True in modes else "undivided GPUs" if False in modes else "GPUs without MIG"
+    declared = f"the system declares {write_slices(hardware.slices)} MIG slices"
+    return Obstacle(f"{declared}; {where} has {have}", "create them there: `reconcile mig create`; or run elsewhere")
 
 
 def _unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
@@ -165,7 +165,9 @@ def _unlike_power(hardware: Hardware, node: Mapping[str, Any], where: str) -> Ob
     for number, gpu in enumerate(taken if wanted else ()):
         watts = gpu.get("power_limit_watts")
         if watts is None:
-            return Obstacle(f"{declared}; that of GPU {number} of {where} cannot be read", "pip install nvidia-ml-py")
+            return Obstacle(
+                f"{declared}; the limit of GPU {number} of {where} cannot be read", "pip install nvidia-ml-py"
+            )
         if abs(watts * _MILLIWATTS - wanted) > _TOLERANCE:
             fix = f"set it there: nvidia-smi --power-limit {wanted / _MILLIWATTS:g}"
             return Obstacle(f"{declared}; GPU {number} of {where} has {watts:g} W", fix)

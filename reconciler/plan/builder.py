@@ -196,7 +196,7 @@ def _step(
         reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits and not whole else None
     if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
         first = min(unasked, key=lambda address: (ORDER[address.kind], address))
-        reason = (f"{first.label} is due, and not selected", "select it, too, or leave --only out")
+        reason = (f"{first.label} is due but not selected", "select it, too, or omit --only")
     if reason is not None:
         root = (
             reason[0] if not reason[0].startswith(_WAITS) else stuck[next(u for u in resource.upstream if u in stuck)]

@@ -58,12 +58,16 @@ def load(path: Path) -> Plan:
     try:
         document = read_json(path, LARGEST)
         if document["version"] != VERSION:
-            raise ReconcilerError(f"{path}: plan version {document['version']}", fix="make it again: reconcile plan -o")
+            raise ReconcilerError(
+                f"{path}: plan version {document['version']}", fix="create a new plan: reconcile plan -o"
+            )
         return _decode(document)
     except OSError as error:
-        raise ReconcilerError(f"{path}: {error.strerror}", fix="make one: reconcile plan -o FILE") from error
+        raise ReconcilerError(f"{path}: {error.strerror}", fix="create one: reconcile plan -o FILE") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ReconcilerError(f"{path}: not a saved plan ({error})", fix="make one: reconcile plan -o FILE") from error
+        raise ReconcilerError(
+            f"{path}: not a saved plan ({error})", fix="create one: reconcile plan -o FILE"
+        ) from error
 
 
 def _decode(document: dict[str, Any]) -> Plan:
@@ -95,7 +99,7 @@ def _restore_row(row: list[Any], of: type[Drift | Finding | Origin]) -> dict[str
 def refuse_stale(saved: Plan, fresh: Plan) -> None:
     """Raise StalePlanError if the saved plan was made from another spec or another set of records."""
     if saved.desired != fresh.desired:
-        raise StalePlanError("the saved plan was made from another spec", fix="plan again: reconcile plan -o FILE")
+        raise StalePlanError("the spec changed since the plan was saved", fix="plan again: reconcile plan -o FILE")
     if saved.recorded != fresh.recorded:
-        problem = "records were added or removed, or decisions made, since the plan was saved"
+        problem = "records or decisions changed since the plan was saved"
         raise StalePlanError(problem, fix="plan again: reconcile plan -o FILE")

@@ -73,10 +73,10 @@ def parse(words: Sequence[str]) -> Selector:
 
             near = difflib.get_close_matches(field, FIELDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(FIELDS)}"
-            raise ReconcilerError(f"selector {word!r}: there is no field {field!r}", fix=hint)
+            raise ReconcilerError(f"selector {word!r}: unknown field {field!r}", fix=hint)
         if "=" in value:
-            fix = "give each term as a word of its own, as in kind=Engine benchmark=resnet"
-            raise ReconcilerError(f"selector {word!r}: the value {value!r} holds another '='", fix=fix)
+            fix = "separate terms with spaces: kind=Engine benchmark=resnet"
+            raise ReconcilerError(f"selector {word!r}: the value {value!r} contains another '='", fix=fix)
         terms[field] = (*terms.get(field, ()), *(glob.lower() for glob in value.split(",")))
     return Selector(tuple(terms.items()))
 
@@ -124,7 +124,7 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
         shown = "\n".join(f"  {name}" for name in found[:_MOST])
         more = f"\n  … and {len(found) - _MOST} more" if len(found) > _MOST else ""
         problem = f"{text!r} matches {len(found)} cells:\n{shown}{more}"
-        raise ReconcilerError(problem, fix="name more of the one you mean")
+        raise ReconcilerError(problem, fix="give a longer name")
     raise _explain_no_match(text, known, listed_by)
 
 
@@ -184,8 +184,8 @@ def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable
             raise error from None
         if found in measured:
             raise
-        fix = "`reconcile --commit` measures it and commits what was recorded; `reconcile status` shows its state"
-        raise ReconcilerError(f"{found} is declared, and no result of it is committed yet", fix=fix) from None
+        fix = "`reconcile --commit` measures it and commits the records; `reconcile status` shows its state"
+        raise ReconcilerError(f"{found} is declared, but has no committed result", fix=fix) from None
 
 
 def _candidates(text: str, known: dict[str, Cell]) -> list[str]:

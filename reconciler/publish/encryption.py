@@ -27,7 +27,7 @@ def decrypt(source: Path, target: Path, password: str) -> None:
     tool = next((name for name, ending in ENDINGS.items() if source.name.endswith(ending)), "")
     if not tool:
         raise ReconcilerError(
-            f"{source} is not encrypted", fix=f"its name ends in none of {', '.join(ENDINGS.values())}"
+            f"{source} is not encrypted", fix=f"its name does not end in {', '.join(ENDINGS.values())}"
         )
     _crypt(tool, source, target, password, decrypting=True)
 
@@ -40,7 +40,7 @@ def _crypt(tool: str, source: Path, target: Path, password: str, *, decrypting: 
     if shutil.which(tool) is None:
         raise ReconcilerError(f"{tool} is not installed", fix=f"install {tool}, or use --encrypt with the other one")
     if not password or "\n" in password:
-        raise ReconcilerError("the password is empty or has a line break in it", fix="choose one line of text")
+        raise ReconcilerError("the password is empty or contains a line break", fix="use one line of text")
     reading, writing = os.pipe()
     try:
         os.write(writing, password.encode() + b"\n")
@@ -54,7 +54,7 @@ def _crypt(tool: str, source: Path, target: Path, password: str, *, decrypting: 
         os.close(reading)
     if status != 0 or not target.is_file():
         target.unlink(missing_ok=True)
-        fix = "check the password, and that the file is whole" if decrypting else "see what it says"
+        fix = "check the password, and that the file is complete" if decrypting else "see its output"
         raise ReconcilerError(f"{tool} could not {'open' if decrypting else 'encrypt'} {source.name}: {said}", fix=fix)
 
 

@@ -27,7 +27,7 @@ PUBLIC_HOSTS = (
 )
 _INFERRED = "inferred"
 _MARKS = {
-    "rehearsal": ("it is a rehearsal", "remove `rehearsal: true` from the spec and run again"),
+    "rehearsal": ("it is a rehearsal", "remove `rehearsal: true` from the spec, and run again"),
     TRIAL: ("it is a trial", "run the cell itself: reconcile cell=CELL"),
     QUICK: ("its runs are short", "run it without --quick"),
     "synthetic": ("its data or backend is synthetic", "measure it with a real dataset, model and backend"),
@@ -77,12 +77,10 @@ def find_refused_records(
         for identity, record in items:
             known = all(known_spec(*item) for item in record.spec.items())
             if not known and IMPORTED not in record.marks:
-                found.add(
-                    Refusal(str(cell), f"{record.address} was run from a spec that is in no commit", _COMMIT_SPEC)
-                )
+                found.add(Refusal(str(cell), f"{record.address} was run from an uncommitted spec", _COMMIT_SPEC))
             elif not known:
                 fix = "commit the spec"
-                found.add(Refusal(str(cell), f"{record.address} was imported for a spec that is in no commit", fix))
+                found.add(Refusal(str(cell), f"{record.address} was imported for an uncommitted spec", fix))
             paths = [f"state/records/{identity}.json"]
             paths += [f"state/logs/{a.sha256}" for a in record.artifacts if a.place == "logs"]
             if not all(committed(path) for path in paths):
@@ -91,7 +89,7 @@ def find_refused_records(
 
 
 _COMMIT_SPEC = (
-    "commit the spec as it was then, if you still have it; else commit it as it is, and: reconcile --rerun cell=CELL"
+    "commit that version of the spec; if it is lost, commit the current one and run: reconcile --rerun cell=CELL"
 )
 _COMMIT = "commit them: reconcile --commit"
 
@@ -106,10 +104,10 @@ def find_refused_acceptances(
         if status is not AcceptanceStatus.IN_FORCE:
             continue
         if not committed(path):
-            found.append(Refusal(str(item.cell), f"{path} accepts its results, and is not committed", "commit it"))
+            found.append(Refusal(str(item.cell), f"{path} accepts its results, but is not committed", "commit it"))
         if not wanted:
-            reason = f"its results are accepted, not measured as the spec asks (until {item.until}: {item.reason})"
-            found.append(Refusal(str(item.cell), reason, "measure it, or say so: --accepted packs it and lists it"))
+            reason = f"its results are accepted, not measured from this spec (until {item.until}: {item.reason})"
+            found.append(Refusal(str(item.cell), reason, "measure it, or pack and list it with --accepted"))
     return found
 
 
@@ -138,9 +136,9 @@ def find_refused_inferences(
         category = categories[item.cell.division, item.cell.system]
         rule = ruleset.find_inference(item.cell.scenario, source.scenario, category)
         if rule is not None and not log_of(item.cell).get(rule.key):
-            least = f": it takes {rule.least_queries} queries" if rule.least_queries else ""
-            fix = f"raise min_query_count of {source}, or give {item.cell} runs of its own"
-            found.append(Refusal(str(item.cell), f"the log of {source} holds no {rule.key}{least}", fix))
+            least = f": it needs {rule.least_queries} queries" if rule.least_queries else ""
+            fix = f"raise min_query_count of {source}, or measure {item.cell}"
+            found.append(Refusal(str(item.cell), f"the log of {source} has no {rule.key}{least}", fix))
     return found
 
 
@@ -156,8 +154,8 @@ def find_refused_remotes(
     for name, url in remotes:
         if _host(url) not in PUBLIC_HOSTS or embargo.allows(url):
             continue
-        reason = f"{show_embargo(url)} is at a public host, and results are secret {until}"
-        fix = "name it in embargo.allow if it is private, or remove the remote; --despite-embargo packs anyway"
+        reason = f"{show_embargo(url)} is on a public host, but results are under embargo {until}"
+        fix = "add it to embargo.allow if it is private, or remove the remote; --despite-embargo packs anyway"
         found.append(Refusal(f"remote {name}", reason, fix))
     return found
 

@@ -45,7 +45,7 @@ def require_file(archive: Path) -> None:
         with open_regular(archive) as stream:
             status = os.fstat(stream.fileno())
     except SpecialFileError as error:
-        raise ReconcilerError(f"{archive} is no archive: {error.strerror}", fix="name the archive") from error
+        raise ReconcilerError(f"{archive} is not an archive: {error.strerror}", fix="name the archive") from error
     if is_hole(status):
         problem = f"{archive} is no archive: of {status.st_size:,} bytes it holds {status.st_blocks * 512:,}"
         raise ReconcilerError(problem, fix="fetch it again")
@@ -55,7 +55,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     """Extract into ``folder``, which must be missing or empty. Raises ReconcilerError for a name that leads out of it,
     for a link or device, and, with a manifest, for every file that differs from it."""
     if folder.exists() and any(folder.iterdir()):
-        raise ReconcilerError(f"{folder} is not empty", fix="name a new folder: -o DIR")
+        raise ReconcilerError(f"{folder} is not empty", fix="use a new folder: -o DIR")
     try:
         with tarfile.open(archive, "r:*", tarinfo=BoundedMember) as tar:
             members = _checked(tar)
@@ -79,13 +79,13 @@ def verify_digests(path: Path) -> tuple[str, ...]:
         stated = digest_file.read_text(errors="replace").split()
         if not stated or stated[0].lower() != digest:
             raise ReconcilerError(
-                f"{path.name} is not the file of {digest_file.name}: its {name} is {digest}", fix="fetch both again"
+                f"{path.name} does not match {digest_file.name}: its {name} is {digest}", fix="fetch both again"
             )
         checked.append(f"{name} {digest}")
     if not checked:
         raise ReconcilerError(
-            f"there is no {path.name}.sha256 and no {path.name}.sha1 to verify it by",
-            fix="fetch them too, or unpack without --verify",
+            f"no {path.name}.sha256 or {path.name}.sha1 to verify it",
+            fix="fetch one, or unpack without --verify",
         )
     return tuple(checked)
 
@@ -95,7 +95,7 @@ def _require_room(folder: Path, size: int) -> None:
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(there).free
     if size > free - _SPARE:
-        raise ReconcilerError(f"{size:,} bytes are to be unpacked, and {free:,} are free at {there}", fix="free space")
+        raise ReconcilerError(f"{size:,} bytes to unpack, but only {free:,} are free at {there}", fix="free space")
 
 
 def _refusal(path: PurePosixPath) -> str:
@@ -105,7 +105,7 @@ def _refusal(path: PurePosixPath) -> str:
     if path.parts[0] not in DIVISIONS and len(path.parts) > 1:
         return "is not in a division"
     if any(part.startswith(".") or not is_portable(part) for part in path.parts):
-        return "has a name that no submission has"
+        return "has an invalid name"
     return ""
 
 
@@ -119,7 +119,7 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
         path = PurePosixPath(member.name)
         size += member.size
         if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name or not path.parts:
-            raise ReconcilerError(f"{member.name!r} leads out of the folder", fix=_HOSTILE)
+            raise ReconcilerError(f"{member.name!r} points outside the folder", fix=_HOSTILE)
         if not (member.isfile() or member.isdir()) or member.issparse():
             raise ReconcilerError(f"{member.name!r} is a link, a device or a file with holes", fix=_HOSTILE)
         if why := _refusal(path):
@@ -128,15 +128,15 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
         folders.update(above if member.isfile() else (path, *above))
         files.update((path,) if member.isfile() else ())
         if both := next((p for p in (path, *above) if p in files and p in folders), None):
-            raise ReconcilerError(f"{str(both)!r} is there both as a file and as a folder", fix=_HOSTILE)
+            raise ReconcilerError(f"{str(both)!r} is both a file and a folder", fix=_HOSTILE)
         if path in names or len(names) >= _MOST or size > _LARGEST:
-            raise ReconcilerError(f"{member.name!r} is there twice, or there is too much of it", fix=_HOSTILE)
+            raise ReconcilerError(f"{member.name!r} is a duplicate or too large", fix=_HOSTILE)
         names.add(path)
         members.append(member)
     return members
 
 
-_HOSTILE = "nothing was unpacked; no submission has such a file: ask where the archive comes from"
+_HOSTILE = "nothing was unpacked; check the archive's source: no submission has such a file"
 
 
 def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> int:
@@ -173,4 +173,4 @@ def _verify(folder: Path, files: list[str], listed: Mapping[str, Any]) -> tuple[
     if wrong:
         shown = "\n".join(f"  {line}" for line in wrong[:12])
         raise ReconcilerError(f"{len(wrong)} files differ from the manifest:\n{shown}", fix="fetch the archive again")
-    return (f"{len(files)} files as the manifest lists them",)
+    return (f"{len(files)} files match the manifest",)

@@ -99,13 +99,13 @@ def check_plausible(record: Record) -> None:
             raise ValueError("an artifact has no size")
     for name, given in record.inputs.items():
         if type(given.value) not in _KEYED and not _is_keyed(given.value):
-            raise ValueError(f"input {name!r} has a value that no key was made of")
+            raise ValueError(f"input {name!r} has a value of an unsupported type")
     if not record.values:  # of built resources, and of accuracy runs
         return
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)
         if number is None or (number and abs(number.adjusted()) > _MOST):
-            raise ValueError(f"{name} is {text[:40]!r}, and not a number that was measured")
+            raise ValueError(f"{name} is {text[:40]!r}, not a number")
 
 
 def _is_keyed(value: Any) -> bool:
@@ -234,13 +234,13 @@ def _check_artifacts(record: Record) -> None:
     names = []
     for name, sha256, _, place in record.artifacts:
         if not _is_digest(sha256) or place not in _PLACES:
-            raise ValueError(f"artifact {name!r} has no digest, place and size")
+            raise ValueError(f"artifact {name!r} needs digest, place and size")
         if not _is_below(name):
-            raise ValueError(f"artifact {name!r} is not a name below a folder")
+            raise ValueError(f"artifact {name!r} is not a relative name")
         if name not in REDUNDANT_LOGS:
             names.append(name)
     if len(set(names)) != len(names) and record.ended is Ended.DONE:
-        raise ValueError("two artifacts have one name")
+        raise ValueError("two artifacts have the same name")
 
 
 @lru_cache(maxsize=4096)

@@ -85,7 +85,7 @@ def _decoded(files: Mapping[str, bytes], folder: str, of: type[_T], damaged: dic
         try:
             document = parse_json(data)
             if document["format"] != FORMAT:
-                raise ValueError(f"format {document['format']} is not known")
+                raise ValueError(f"unknown format {document['format']}")
             found[path] = read_document(document, of)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             damaged[path] = f"not a readable decision: {error}"

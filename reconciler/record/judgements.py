@@ -125,7 +125,7 @@ def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None)
             metrics=metrics,
         )
         if missing := results.find_missing(kept):
-            return Judgement(unknown=f"{missing} is not here as recorded", missing=missing)
+            return Judgement(unknown=f"{missing} is missing or changed", missing=missing)
         return _sort(results.judge_kept(kept))
     except OSError as error:
         refuse_storage_error(error, paths.logs)

@@ -65,7 +65,7 @@ def _is_literal(key: str) -> bool:
 
 def _signature(made: ChildEnd) -> bytes:
     if made.status or identify_signature(made.out) is None:
-        fix = "see that `git commit -S` works here: git config gpg.format, user.signingkey, and the key's agent"
+        fix = "check that `git commit -S` works: git config gpg.format, user.signingkey, and the key's agent"
         raise RepositoryError(f"a record cannot be signed: {made.error[-300:] or 'no signature came out'}", fix=fix)
     return made.out
 
@@ -83,7 +83,7 @@ def find_signer(root: Path) -> Signer:
         raise RepositoryError(f"records cannot be signed in git's format {kind}", fix=fix)
     if kind == _SSH and not key:
         fix = "git config user.signingkey ~/.ssh/id_ed25519.pub"
-        raise RepositoryError("records cannot be signed: git names no user.signingkey", fix=fix)
+        raise RepositoryError("records cannot be signed: user.signingkey is not set in git", fix=fix)
     name, usual = programs[kind]
     signer = Signer(kind, _config(root, name) or _config(root, f"gpg.{kind}.program") or usual, key)
     signer.sign(_TRIAL)
@@ -108,7 +108,7 @@ def read_revoked_keys(root: Path) -> Path | None:
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():
         fix = "provide it, or: git config --unset gpg.ssh.revocationFile"
-        raise RepositoryError(f"git names revoked keys in {found}, which is not there", fix=fix)
+        raise RepositoryError(f"revoked keys file {found} does not exist", fix=fix)
     return found
 
 
@@ -165,7 +165,7 @@ def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoke
 
 
 def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revoked: Path | None) -> Checked:
-    named, why = False, "no file of allowed signers is named"
+    named, why = False, "no file of allowed signers is set"
     if signers is not None:
         who = ["-f", str(signers), "-s", str(signature), f"-Overify-time={at}"]
         found = describe_end([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
@@ -176,7 +176,9 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
                 if revoked is None or describe_end([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
                     return Checked(SignatureStatus.GOOD, name)
                 return Checked(SignatureStatus.UNKNOWN, name, f"{revoked.name} revokes that key")
-        but = f"does not let that key sign {NAMESPACE}" if named else "does not name that key, or not for that time"
+        but = (
+            f"does not allow that key to sign {NAMESPACE}" if named else "does not list that key, or not for that time"
+        )
         why = f"{signers.name} {but}"
     fits = describe_end([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
     if fits.status == _NO_PROGRAM:
@@ -203,11 +205,9 @@ def _check_pgp(data: bytes, signature: Path) -> Checked:
         if _TRUSTED & rows.keys():
             return Checked(SignatureStatus.GOOD, who)
         # Anybody can make a key with any name, and keyrings fill up automatically.
-        return Checked(
-            SignatureStatus.UNKNOWN, who, "the keyring here does not trust that key (gpg --edit-key … trust)"
-        )
+        return Checked(SignatureStatus.UNKNOWN, who, "the keyring does not trust that key (gpg --edit-key … trust)")
     if "NO_PUBKEY" in rows:
-        return Checked(SignatureStatus.UNKNOWN, rows["NO_PUBKEY"], "the keyring here does not hold that key")
+        return Checked(SignatureStatus.UNKNOWN, rows["NO_PUBKEY"], "the keyring does not contain that key")
     for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):
         if name in rows:
             return Checked(SignatureStatus.UNKNOWN, rows[name], "the key has expired or was revoked")

@@ -102,7 +102,7 @@ def repair_record(paths: RepositoryPaths, path: str, head_file: HeadFile) -> str
             quarantine(paths, full, full.name)
         replace(full, committed)
         return "restored from git"
-    return f"moved to {quarantine(paths, full, full.name)}; what it recorded counts as never done"
+    return f"moved to {quarantine(paths, full, full.name)}; its result no longer counts"
 
 
 def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: HeadFile, copies: Copies) -> bool:

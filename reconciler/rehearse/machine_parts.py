@@ -157,13 +157,13 @@ def _try_container(given: Given, root: Path) -> dict[str, Any]:
     if ended.status or not mark.is_file() or mark.read_text().strip() != "yes":
         raise FailedError(f"{program} ended with {ended.status}, and wrote nothing here", ended.error)
     if mark.stat().st_uid != os.getuid():
-        raise FailedError("what a container writes belongs to another user", ended.error)
+        raise FailedError("files written by a container belong to another user", ended.error)
     sleeping = build_launch(launcher, ("sleep", "600"), {}, f"prove-{os.getpid()}-asleep", ())
     asked = ask(sleeping.command, _SHORT / 6)
     if asked.status != _LATE:
-        raise FailedError(f"a container that sleeps ended with {asked.status}", asked.error)
+        raise FailedError(f"a sleeping container ended with {asked.status}", asked.error)
     if (gone := ask(sleeping.ending, _SHORT)).status:
-        raise FailedError(f"a container cannot be ended: {' '.join(sleeping.ending)}", gone.error)
+        raise FailedError(f"a container cannot be stopped: {' '.join(sleeping.ending)}", gone.error)
     return {"image": ended.out.decode(errors="replace").splitlines()}
 
 
@@ -201,29 +201,29 @@ def _find_container_program() -> str:
 
 def _missing_container(given: Given) -> str:
     if not _find_container_program():
-        return "there is neither podman nor docker"
-    return "" if is_pinned(given.image) else "give it an image that is here: --image NAME@sha256:…"
+        return "neither podman nor docker found"
+    return "" if is_pinned(given.image) else "pass a local image: --image NAME@sha256:…"
 
 
 def _missing_gpu(*needed: str) -> str:
-    return "there is no NVIDIA GPU" if not list_accelerators() else _find_missing_packages(_IMAGES, *needed)
+    return "no NVIDIA GPU found" if not list_accelerators() else _find_missing_packages(_IMAGES, *needed)
 
 
 def _missing_llm(_: Given) -> str:
     if not list_accelerators():
-        return "there is no NVIDIA GPU"
-    return "" if shutil.which("trtllm-serve") else "there is no trtllm-serve on PATH"
+        return "no NVIDIA GPU found"
+    return "" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH"
 
 
 def _missing_slices(_: Given) -> str:
     if not list_accelerators():
-        return "there is no NVIDIA GPU"
-    return "" if _list_profiles() else "no GPU here can be cut (`nvidia-smi mig -lgip` lists nothing)"
+        return "no NVIDIA GPU found"
+    return "" if _list_profiles() else "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
 
 
 def _missing_meter(given: Given) -> str:
     missing = [f"--{name}" for name in ("director", "ntp", "kit") if not getattr(given, name)]
-    return f"name the meter: {', '.join(missing)}" if missing else ""
+    return f"set the meter: {', '.join(missing)}" if missing else ""
 
 
 PARTS: Mapping[str, MachinePart] = {
@@ -238,17 +238,17 @@ PARTS: Mapping[str, MachinePart] = {
         _try_tensorrt,
     ),
     "tensorrt-llm": MachinePart(
-        "start trtllm-serve with a generated model, find out what it can, and a short run that asks it",
+        "start trtllm-serve with a generated model, probe it, and run briefly against it",
         _missing_llm,
         _try_tensorrt_llm,
     ),
     "container": MachinePart(
-        "start a container as a pass does: folders, variables, the owner of what it writes, GPUs, and how it ends",
+        "start a container as a pass does: folders, variables, file ownership, GPUs, and stopping",
         _missing_container,
         _try_container,
     ),
     "mig": MachinePart(
-        "cut a GPU into a slice, a short run on it, and join the GPU again (as root or through `sudo -n`)",
+        "divide a GPU, run briefly on a slice, and restore the GPU (as root or through `sudo -n`)",
         _missing_slices,
         _try_mig,
     ),
@@ -328,4 +328,4 @@ def try_parts(names: Sequence[str], given: Given) -> list[Tried]:
         if names:
             return [_try_part(name, given, folder) for name in names]
         tried = [_try_part(name, given, folder) for name in PARTS if name != "mig"]
-    return [*tried, Tried("mig", "not tried", PARTS["mig"].tries, "name it: reconcile prove mig")]
+    return [*tried, Tried("mig", "not tried", PARTS["mig"].tries, "run: reconcile prove mig")]

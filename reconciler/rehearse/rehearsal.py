@@ -100,7 +100,7 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
             raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=fix)
         return ChosenBenchmarks(tuple({item.entry: item for item in named}.values()))
     if len(missing) == len(facts):
-        raise ReconcilerError(f"no benchmark can be rehearsed here; what is missing: {absent}", fix=fix)
+        raise ReconcilerError(f"no benchmark can be rehearsed here; missing: {absent}", fix=fix)
     ready = (find_rehearsed(next(iter(item.names)), facts) for item in facts if item.code not in missing)
     return ChosenBenchmarks(tuple({item.entry: item for item in ready}.values()), absent, fix)
 

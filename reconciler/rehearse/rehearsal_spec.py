@@ -75,7 +75,7 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
     if found is None:
         known = [known for item in facts for known in item.names]
         fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
-        raise ReconcilerError(f"there is no rehearsal of {name}", fix=fix)
+        raise ReconcilerError(f"no rehearsal for {name}", fix=fix)
     return Rehearsed(name=name, facts=found)
 
 
@@ -88,7 +88,7 @@ def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
         if all(list_scenarios(ruleset, official) for official in officials):
             return name
     without = ", ".join(sorted(officials))
-    raise ReconcilerError(f"no round that is carried here has all of {without}", fix="rehearse them one at a time")
+    raise ReconcilerError(f"no known round has all of {without}", fix="rehearse them one at a time")
 
 
 def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:

@@ -25,7 +25,7 @@ PARTS: Mapping[str, OptionalPart] = {
             (
                 "mig",
                 "reconciler.mig.command",
-                "Cut this machine's GPUs into the declared slices, and join them again.",
+                "Divide this machine's GPUs into the declared MIG slices, or undo it.",
                 "doctor",
             ),
         )
@@ -52,13 +52,13 @@ PARTS: Mapping[str, OptionalPart] = {
             (
                 "push",
                 "reconciler.stores.command:push_command",
-                "Copy the objects that git does not hold to a store elsewhere.",
+                "Copy objects that are not in git to a remote store.",
                 "adopt",
             ),
             (
                 "pull",
                 "reconciler.stores.command:pull_command",
-                "Fetch objects from a store elsewhere, each checked by its digest.",
+                "Fetch objects from a remote store, and verify their digests.",
                 "adopt",
             ),
         ),

@@ -37,7 +37,7 @@ PROGRAMS: Mapping[str, ProgramEntry] = {
             (
                 "densify",
                 "reconciler.endpoints.densify",
-                "Propose more points where a curve of MLPerf Endpoints bends.",
+                "Propose more points at the bends of an MLPerf Endpoints curve.",
                 "tune",
             ),
         ),

@@ -78,7 +78,7 @@ class Declaration(Struct, frozen=True):
     def __call__(self, function: Callable[[V], Iterator[F]]) -> AppliedRule[V, F]:
         argument = " ".join((function.__doc__ or "").split())
         if not argument and __debug__:  # python -OO drops docstrings
-            raise TypeError(f"{self.id}: the function that applies a rule needs a docstring, which argues for it")
+            raise TypeError(f"{self.id}: the function that applies a rule needs a docstring that explains it")
         declared = (self.id, self.title, self.sources, self.severity, self.cause, argument, self.premises, self.proof)
         return AppliedRule(Rule(*declared), function)
 

@@ -95,7 +95,7 @@ def read_checkers(folder: Path) -> tuple[CheckerTables, ...]:
                 found.append(CheckerTables("old checker" if found else "checker", file.name, tables))
     if not found:
         names = ", ".join(map(str, (_NEWER, *_OLDER)))
-        fix = f"name the folder {_FOLDER} of mlcommons/inference, or a checkout of it"
+        fix = f"pass the folder {_FOLDER} of mlcommons/inference, or a checkout of it"
         raise ReconcilerError(f"{folder} has no checker with a table {_MODELS}: looked for {names}", fix=fix)
     return tuple(found)
 
@@ -104,7 +104,7 @@ def _read_tables(path: Path) -> dict[str, Any]:
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError) as error:
-        raise ReconcilerError(f"{path} cannot be read: {error}", fix="name the folder of the checkers") from error
+        raise ReconcilerError(f"{path} cannot be read: {error}", fix="pass the folder of the checkers") from error
     tables: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

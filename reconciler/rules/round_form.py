@@ -104,8 +104,8 @@ def check_place(where: str, names: Iterable[str]) -> None:
     if misplaced := next((name for name in names if name in UNDIVIDED_FIELDS), None):
         raise RoundFileError(
             f"{where}.{misplaced}",
-            "it is the same for all scenarios, and would not be read here",
-            fix="move it to `general`, of the benchmark or of the round",
+            "it applies to all scenarios and is ignored here",
+            fix="move it to `general`of the benchmark or the round",
         )
 
 
@@ -123,8 +123,8 @@ def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> 
     """Raise RoundFileError with the nearest known name, and a few or all of the known names."""
     listed = f"known here: {', '.join(known)}" if len(known) <= len(_SECTIONS) + len(_CHAINING) else ""
     meant = suggest_nearest(unknown, known).rstrip()
-    fix = "; ".join(filter(None, (meant, listed))) or "the newest round file explains what is allowed where"
-    raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"there is no {what} of this name here", fix=fix)
+    fix = "; ".join(filter(None, (meant, listed))) or "see the newest round file for valid keys"
+    raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"unknown {what}", fix=fix)
 
 
 def _mapping(where: str, value: Any) -> Mapping[str, Any]:

@@ -90,7 +90,7 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
     try:
         ruleset = parse_ruleset(_join_files(name, read, files))
         if ruleset.round != name:
-            raise RoundFileError("round", f"it says {ruleset.round}", fix=f"call it {name}, as its file is called")
+            raise RoundFileError("round", f"it says {ruleset.round}", fix=f"rename it to {name}, the name of its file")
     except RoundFileError as error:
         raise error if error.at else _locate(error, files) from error
     return ruleset
@@ -176,7 +176,7 @@ def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str
 def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
     head, *rest = parts
     if head not in group:
-        raise RoundFileError("removed", f"there is no {path}", fix="name what the extended round has, with slashes")
+        raise RoundFileError("removed", f"unknown path {path}", fix="use a path of the extended round, with slashes")
     if not rest:
         return {key: value for key, value in group.items() if key != head}
     return {**group, head: _without(group[head], rest, path)}
@@ -214,20 +214,20 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
     where = f"benchmarks.{rules.name}.general.{field}" if field in own else f"general.{field}"
     for test in rules.compliance_tests:
         if missing := [part for part in TEST_PARTS if f"tests.{test}.{part}" not in rules.list_names()]:
-            fix = f"state {', '.join(missing)} below general.tests.{test}, or do not ask for it"
+            fix = f"state {', '.join(missing)} below general.tests.{test}, or do not require it"
             raise RoundFileError(where, f"{test} has no definition in this round", fix=fix)
         if test not in TESTS:
             fix = f"add its module to reconciler/rules/compliance; known: {', '.join(TESTS)}"
-            raise RoundFileError(where, f"nothing here judges {test}", fix=fix)
+            raise RoundFileError(where, f"no module judges {test}", fix=fix)
 
 
 def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
     """Apply a benchmark's entry on top of the benchmark that it is ``like``."""
     if name in through or name not in benchmarks:
         chain = " is like ".join((*through, name))
-        fix = "name a benchmark of this round that is not like this one itself"
+        fix = "use a benchmark of this round that does not refer back to this one"
         raise RoundFileError(
-            f"benchmarks.{(*through, name)[0]}.like", f"{chain}: no such benchmark, or a circle", fix=fix
+            f"benchmarks.{(*through, name)[0]}.like", f"{chain}: unknown benchmark, or a cycle", fix=fix
         )
     entry: Mapping[str, Any] = benchmarks[name]
     if "like" not in entry:
@@ -253,7 +253,7 @@ def _benchmark(
 ) -> BenchmarkRules:
     where = f"benchmarks.{name}"
     if "categories" not in entry:
-        raise RoundFileError(where, "it has no categories", fix="state which scenarios each category may enter")
+        raise RoundFileError(where, "it has no categories", fix="list the allowed scenarios of each category")
     tables = parse_ruled_value("categories", entry["categories"], where)
     own = parse_fields(entry.get("general", {}), f"{where}.general")
     special = _levels(entry.get("scenarios", {}), f"{where}.scenarios")

@@ -116,8 +116,8 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
         return RuledValue(options[0][1], options[0][0], (), ignored)
     side = choose_strict_side(name)
     if not side:
-        fix = "name the one that does not count under `ignored`, and say why under `because`"
-        raise RoundFileError(where, "sources differ and neither is the stricter", fix=fix)
+        fix = "list the ignored source under `ignored`, and the reason under `because`"
+        raise RoundFileError(where, "sources differ, and neither is stricter", fix=fix)
     strictest = (max if side == "least" else min)(options, key=lambda option: Decimal(str(option[1])))
     overruled = [(source, value) for sources, value in options for source in sources if (sources, value) != strictest]
     return RuledValue(strictest[1], strictest[0], tuple(overruled), ignored)
@@ -150,7 +150,7 @@ def _ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
     named = entry.get("ignored", {})
     if bool(named) != bool(entry.get("because")):
         fix = "write both `ignored` and `because`, or neither"
-        raise RoundFileError(where, "what is ignored needs a reason, and a reason something ignored", fix=fix)
+        raise RoundFileError(where, "`ignored` and `because` require each other", fix=fix)
     found = [(source, value) for keys, value in named.items() for source in _sources(keys, where)]
     return tuple(Ignored(source, _exact(value, where), entry["because"]) for source, value in found)
 

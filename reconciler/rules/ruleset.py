@@ -59,7 +59,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         """Find the value for the benchmark and scenario, then the benchmark, the scenario, and all; None if the round
         states none."""
         if not is_field(name):
-            raise KeyError(f"no such rule: {name}")
+            raise KeyError(f"unknown rule: {name}")
         levels = self.levels.get(scenario, self.levels[""])
         return next((level[name] for level in levels if name in level), None)
 
@@ -255,7 +255,7 @@ class Ruleset(Struct, frozen=True):
     def get_value(self, name: str) -> Any:
         """Return a value ruled for all benchmarks and scenarios; None if the round states none."""
         if not is_field(name):
-            raise KeyError(f"no such rule: {name}")
+            raise KeyError(f"unknown rule: {name}")
         return self.general[name].value if name in self.general else None
 
     def seeds(self) -> dict[str, int]:

@@ -33,13 +33,15 @@ class AdaptedBenchmark(Group):
     """A benchmark that the harness can run."""
 
     words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
-    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark alone.")
+    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark only.")
 
 
 class Rates(Group):
     """Where the harness stores expected rates and batch sizes for the systems that it was published with."""
 
-    files: fields.Text = Field(description="Path below its code, with {system}, {scenario} and names of words.")
+    files: fields.Text = Field(
+        description="Path below its code; may contain {system}, {scenario} and its placeholders."
+    )
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
 
@@ -47,26 +49,26 @@ class Rates(Group):
 class Harnessed(Group):
     """Facts about a published harness."""
 
-    source: fields.Text = Field(description="Repository, commit and files that this was read from.")
-    notes: fields.OptionalText = Field(None, description="What a user must know, such as the names of systems.")
+    source: fields.Text = Field(description="Repository, commit and files that this is based on.")
+    notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
-    benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of what it runs.")
+    benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
     unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="Official name → why it does not run it."
+        {}, description="Official name → reason that it does not run it."
     )
-    published: Rates | None = Field(None, description="Starting values in its own files, for `init --harness`.")
+    published: Rates | None = Field(None, description="Initial values from its own files, for `init --harness`.")
 
 
 class Named(Group):
-    name: fields.Text = Field(description="The name that `harness.adapter` takes.")
+    name: fields.Text = Field(description="Name for `harness.adapter`.")
 
 
 class AdapterDocument(Group):
     """An adapter."""
 
     apiVersion: Literal["mlperf-reconciler/v1"] = Field(description="Format of this file.")  # noqa: N815
-    kind: Literal["Adapter"] = Field(description="What this file declares.")
-    metadata: Named = Field(description="What the adapter is called.")
+    kind: Literal["Adapter"] = Field(description="Kind of this file.")
+    metadata: Named = Field(description="Name of the adapter.")
     adapter: Harnessed = Field(description="The adapter.")
 
 
@@ -224,7 +226,7 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
         origin, node = node.keys[part], node.items[part]  # type: ignore[assignment]
     context = finding.get("ctx", {})
     message = str(context.get("message", finding["msg"]))
-    fix = str(context.get("fix", "see 'Your own adapter' in the documents on harnesses"))
+    fix = str(context.get("fix", "see 'Your own adapter' in `reconcile help harnesses`"))
     return Problem(origin.file, origin.line, origin.column, ".".join(where), f"{where[-1]}: {message}", fix)
 
 

@@ -36,14 +36,14 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
     """Return the sources, with ``settings`` added to the one that declares ``cell``."""
     if find_program_of_division(cell.division):
         fix = "write it below `points` of the curve in the spec, measure, and `reconcile compare` the two commits"
-        raise ReconcilerError(f"{cell} is a point of a curve, which has no settings to try by itself", fix=fix)
+        raise ReconcilerError(f"{cell} is a point of a curve; trials need a cell with its own settings", fix=fix)
     for index, source in enumerate(sources):
         if has_path(source, get_path(cell)):
             text = source.text
             for name, value in settings:
                 text = _set(text, source.name, cell, name, value)
             return [*sources[:index], edit_source(source, text), *sources[index + 1 :]]
-    raise ReconcilerError(f"no file declares {cell} by itself", fix="write the cell below spec.divisions of one file")
+    raise ReconcilerError(f"no file declares {cell} separately", fix="add the cell to spec.divisions in one file")
 
 
 def edit_source(source: Source, text: str) -> Source:
@@ -80,7 +80,7 @@ def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
     try:
         return set_value(text, (*get_path(cell), *name.split(".")), _type(value))
     except (EditError, SpecError) as error:
-        fix = "give the cell settings of its own in the spec, then try again"
+        fix = "add settings for this cell to the spec, then try again"
         raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error
 
 

@@ -33,11 +33,11 @@ def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...
     for benchmark, name, setting, path in _list_places(declared):
         if os.path.lexists(root / path):
             continue
-        origin, message = setting.origin, f"there is no file or folder {show_quantity(path)}"
+        origin, message = setting.origin, f"no such file or folder: {show_quantity(path)}"
         if os.path.isabs(path):  # noqa: PTH117
             notes.append(f"{origin}: {message} on this machine; runs of {benchmark} need it")
             continue
-        fix = "correct the path (it is relative to the repository), or add what it names"
+        fix = "correct the path (it is relative to the repository), or create it"
         where = f"spec.benchmarks.{benchmark}.{name}"
         problems.append(Problem(origin.file, origin.line, origin.column, where, message, fix))
     return tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(notes))
@@ -158,7 +158,7 @@ def _check_source(settings: Block, kind: str, facts: SourceFacts, usual: Mapping
         if own in known:
             yield from _check_source_value(layers[0], own, known[own])
         else:
-            fix = give_advice(own, known) if known else "remove it: it has none"
+            fix = give_advice(own, known) if known else "remove it: no settings are supported here"
             yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
 
 
@@ -192,11 +192,11 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     if precision is not None and precision[0].value.value not in facts.precisions:
         written = str(precision[0].value.value)
         fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
-        yield make_problem(precision[0], f"backend {backend} does not compute in {written}", fix)
+        yield make_problem(precision[0], f"backend {backend} does not support {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
-        yield make_problem(settings["run.options.url"][0], "a server's address does not say which model it serves", fix)
+        yield make_problem(settings["run.options.url"][0], "run.url needs a model name", fix)
     yield from _check_weights(settings, backend, facts)
     yield from _check_model(settings, backend, facts)
     for name, layers in settings.items():
@@ -234,10 +234,10 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return
     able = [name for name, other in BACKENDS.items() if not _computes_nothing(other) and can_compute(other, known)]
-    message = f"backend {backend} cannot compute {known.code}, {_KINDS[known.computed]}"
+    message = f"backend {backend} does not support {known.code}, {_KINDS[known.computed]}"
     if facts.computes(known.computed):
-        message = f"backend {backend} takes no {next(iter(known.model.inputs))}, which {known.code} asks with"
-    fix = f"choose backend {' or '.join(able)}, or run it through `harness: {{command: …}}`"
+        message = f"backend {backend} takes no {next(iter(known.model.inputs))}, which {known.code} needs"
+    fix = f"use backend {' or '.join(able)}, or `harness: {{command: …}}`"
     yield make_problem(settings["engine.backend"][0], message, fix)
 
 
@@ -281,7 +281,7 @@ def _quantized(facts: BackendFacts, precision: str) -> str:
 
 def _other_backends(precision: str) -> str:
     able = [name for name, facts in BACKENDS.items() if precision in facts.precisions]
-    return f", or choose backend {' or '.join(able)}" if able else ""
+    return f", or use backend {' or '.join(able)}" if able else ""
 
 
 def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
@@ -306,7 +306,7 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
         fix = give_advice(name, known)
     else:
         able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
-        fix = f"remove it{f', or choose backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
+        fix = f"take it out{f', or use backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
     yield make_problem(setting, message, fix)
 
 

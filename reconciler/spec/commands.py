@@ -27,31 +27,31 @@ _BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
 # Meanings of the placeholders of a run.
 PLACEHOLDERS = {
-    "run_dir": "an empty folder of this run alone, for its logs",
+    "run_dir": "an empty folder for the logs of this run",
     "mode": "performance or accuracy",
     "test": "the compliance test, such as TEST01; empty in other runs",
-    "loadgen_mode": "the same in LoadGen's words: PerformanceOnly or AccuracyOnly",
+    "loadgen_mode": "the LoadGen mode: PerformanceOnly or AccuracyOnly",
     "scenario": "the cell's scenario, such as Offline",
-    "target_qps": "the target rate of this run; empty when none is declared",
-    "target_latency": "the target latency in milliseconds; empty when none is declared",
-    "user_conf": "path of the user.conf that is written for this run",
-    "audit_config": "path of the audit settings of a compliance test; empty in other runs",
-    "engine": "folder of the engine, where one is built here",
+    "target_qps": "the target rate of this run; empty if not declared",
+    "target_latency": "the target latency in milliseconds; empty if not declared",
+    "user_conf": "path of the user.conf generated for this run",
+    "audit_config": "path of a compliance test's audit.config; empty in other runs",
+    "engine": "folder of the engine, if built here",
     "model": "path of the model",
     "dataset": "path of the dataset",
     "python": "the interpreter that runs children: that of reconcile, or the launcher's",
-    "device": "accelerators by number, such as 0,1; cpu where the system declares none",
+    "device": "accelerator indices, such as 0,1; cpu if the system declares no accelerators",
     "benchmark": "the official name of the benchmark",
     "system": "the system's name",
     "image": "the declared container image",
-    "model_name": "the declared name of the model, as the endpoints harness names it",
-    "endpoints_mode": "the mode in the words of the endpoints harness: perf or acc",
-    "endpoints_type": "the scenario in its words: offline or online",
-    "min_duration": "the shortest duration of a performance run in milliseconds; empty when none is asked for",
-    "max_duration": "the longest duration of a performance run in milliseconds; empty when none is declared",
-    "min_query_count": "the declared count of a performance run's queries; empty when none is declared",
-    "sample_index_seed": "the round's seed of the order of samples",
-    "schedule_seed": "the round's seed of the arrival of queries",
+    "model_name": "the declared model_name of the endpoints harness",
+    "endpoints_mode": "the mode of the endpoints harness: perf or acc",
+    "endpoints_type": "its scenario: offline or online",
+    "min_duration": "the shortest duration of a performance run in milliseconds; empty if not required",
+    "max_duration": "the longest duration of a performance run in milliseconds; empty if not declared",
+    "min_query_count": "the declared query count of a performance run; empty if not declared",
+    "sample_index_seed": "the round's seed for the order of samples",
+    "schedule_seed": "the round's seed for the arrival of queries",
     "accuracy_log": "path of the accuracy log, when scoring",
     "precision": "engine.precision of the cell",
     "batch_size": "engine.batch_size of the cell",
@@ -105,8 +105,8 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
             own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
             own = own or (SCORE_COMMAND in settings and (name in _OF_SCORES or name.startswith(ENV)))
             if name.startswith(_BLOCK) and not own:
-                fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or take the rest out'
-                yield make_problem(layers[0], "a harness is described without its command", fix)
+                fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or remove the rest'
+                yield make_problem(layers[0], "harness has no command", fix)
                 return
         return
     if misspelt:
@@ -121,8 +121,8 @@ def _results(settings: Block) -> ResultFormat:
 
 def _unnamed_model(settings: Block) -> Iterator[Problem]:
     if _results(settings).NAMES_MODEL and MODEL not in settings:
-        fix = "write `model_name: NAME`, as model_params.name of its config.yaml has it"
-        yield make_problem(settings[RESULTS][0], "nothing says which model the results must be of", fix)
+        fix = "write `model_name: NAME`, from model_params.name in its config.yaml"
+        yield make_problem(settings[RESULTS][0], "the model of the results is not declared", fix)
 
 
 def _strings(setting: LayeredSetting) -> list[str]:
@@ -139,12 +139,12 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
             continue
         for part in found:
             if isinstance(part, Placeholder) and part.name not in known:
-                fix = f"{give_advice(part.name, known)}; for literal braces, write {{{{{part.name}}}}}"
+                fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for literal braces"
                 yield make_problem(setting, f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
             if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):
                 fix = give_advice(part.name, [*known, *runs, *_OF_SCENARIOS])
-                yield make_problem(setting, f"{{{part.name}:+…}} asks for nothing that a run has{of}", fix)
+                yield make_problem(setting, f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
 
 
 def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
@@ -154,8 +154,8 @@ def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
 def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
     """Report a block without a command once, if it has any other setting."""
     for setting in itertools.islice(own.values(), 1):
-        fix = f"write '{noun}: {{command: {example}}}', or take the rest out"
-        yield make_problem(setting, f"a {noun} is described without its command", fix)
+        fix = f"write '{noun}: {{command: {example}}}', or remove the rest"
+        yield make_problem(setting, f"{noun} has no command", fix)
 
 
 def _build(settings: Block) -> Iterator[Problem]:
@@ -168,8 +168,8 @@ def _build(settings: Block) -> Iterator[Problem]:
         yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
     given = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
     if f"{BUILD}.outputs" not in own and not given:
-        fix = "hand it {run_dir}, an empty folder whose files are the engine; or name what it leaves as outputs"
-        yield make_problem(command, "nothing says where the build leaves the engine", fix)
+        fix = "pass {run_dir} to the command, or list its output files in `outputs`"
+        yield make_problem(command, "the build's output is not declared", fix)
 
 
 def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
@@ -184,14 +184,14 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
     listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
     for extra in probes[1:]:
-        yield make_problem(extra, "a service has one readiness check", "keep one of url, tcp and log")
+        yield make_problem(extra, "a service can have only one readiness check", "keep one of url, tcp and log")
     if not probes and not listens:
-        fix = "hand it {port}, or say when it is ready: 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
-        yield make_problem(command, "nothing says when the service is ready", fix)
+        fix = "pass {port} to the command, or add 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
+        yield make_problem(command, "the service has no readiness check", fix)
     given = [text for setting in asking for text in _strings(setting)]
     if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
-        fix = "hand the harness's command {service_url} or {port}"
-        yield make_problem(command, "the command has no placeholder for its service's address", fix)
+        fix = "pass {service_url} or {port} to the harness command"
+        yield make_problem(command, "the command does not use its service's address", fix)
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
@@ -202,14 +202,14 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
     yield from _unnamed_model(settings)
     scored = scored or results.SCORES_ITSELF or SCORE_COMMAND in settings
     if not scored and code is not None and code[0].value.value == "command":
-        fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or name the benchmark\'s code'
-        yield make_problem(command, "nothing scores the accuracy run of this benchmark", fix)
+        fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or set the benchmark\'s `code`'
+        yield make_problem(command, "the accuracy run of this benchmark has no scorer", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
-        fix = "hand it {run_dir}, in an argument or a variable of env; or name its own folder as harness.logs"
+        fix = "pass {run_dir} as an argument or in env, or set harness.logs to its own folder"
         yield make_problem(command, "the command has no placeholder for its log folder", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
         return  # its configuration is part of its results, and is checked there
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
-        fix = "hand it {user_conf}; or write 'user_conf: harvested' when the command makes its own from the target"
+        fix = "pass {user_conf}, or set 'user_conf: harvested' if the command generates its own"
         yield make_problem(command, "the command has no placeholder for its user.conf", fix)

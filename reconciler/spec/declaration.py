@@ -88,11 +88,11 @@ def _find(measured: Cell, name: str) -> Cell:
 def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Iterator[Problem]:
     value = cell.settings[BACKGROUND]
     if SLICES not in cell.settings:
-        fix = "declare `mig` in its hardware: the cell's own slices; others are taken in addition"
-        yield _complain(cell, value, f"{cell.cell.system} declares no slices of GPUs of its own", fix)
+        fix = "declare the cell's own slices as hardware.mig; background slices are extra"
+        yield _complain(cell, value, f"{cell.cell.system} declares no MIG slices", fix)
         return
     if COMMAND in cell.settings:
-        yield _complain(cell, value, "a command is run without a background", "start it in the command itself")
+        yield _complain(cell, value, "background is not supported with a command", "start it in the command itself")
     for name in value.value:
         other = known.get(_find(cell.cell, name))
         if other is None:
@@ -100,19 +100,19 @@ def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Itera
             message = f"{name} is not a cell of {cell.cell.division}/{cell.cell.system}"
             yield _complain(cell, value, message, give_advice(name, near))
         elif why := _find_unfit(other):
-            fix = "name a cell whose backend computes batches here"
+            fix = "use a cell whose backend computes batches"
             yield _complain(cell, value, f"{name} cannot compute in the background: {why}", fix)
 
 
 def _find_unfit(other: DeclaredCell) -> str:
     """Explain why a cell cannot run without LoadGen; "" if it can."""
     if COMMAND in other.settings:
-        return "a command runs it"
+        return "it runs a command"
     if "infer_from" in other.settings:
-        return "it has no runs of its own"
+        return "its result is inferred"
     backend = other.settings.get("engine.backend")
     facts = BACKENDS.get(str(backend.value)) if backend is not None else None
-    return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend makes no batches"
+    return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend does not batch"
 
 
 def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
@@ -159,7 +159,9 @@ def _read(name: str, node: MapNode) -> Preset:
     return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
 
 
-_FIX = "name a folder of its own, such as `tree: submission`, or leave it out for .reconcile/tree"
+# Places where the submission tree may not be rendered, since it would mix with the repository's own files.
+
+_FIX = "use a separate folder, such as `tree: submission`, or omit it for .reconcile/tree"
 
 
 def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
@@ -169,18 +171,18 @@ def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     if tree == RepositoryPaths(top).tree:
         return None
     if tree == top:
-        return "the tree would be the repository itself", _FIX
+        return "the tree folder is the repository itself", _FIX
     if top.is_relative_to(tree):
-        return f"the tree would hold the whole repository: {tree} is a folder above it", _FIX
+        return f"the tree folder {tree} contains the repository", _FIX
     if ".git" in tree.parts:
-        return "the tree would be inside .git, which belongs to git", _FIX
+        return "the tree folder is inside .git", _FIX
     for name in ("state", "specs", ".git", ".reconcile"):
         folder = (top / name).resolve()
         if tree == folder:
-            return f"the tree would be {name}/, which holds what the repository is made of", _FIX
+            return f"the tree would be {name}/, which reconcile manages", _FIX
         if tree.is_relative_to(folder) or folder.is_relative_to(tree):
-            how = "be inside" if tree.is_relative_to(folder) else "hold"
-            return f"the tree would {how} {name}/, which holds what the repository is made of", _FIX
+            how = "be inside" if tree.is_relative_to(folder) else "contain"
+            return f"the tree would {how} {name}/, which reconcile manages", _FIX
     return None
 
 
@@ -308,9 +310,9 @@ class Declaring:
             block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
             found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
         if "documents.folder" in found and not self._program:
-            fix = "name single documents: calibration, bandwidth"
+            fix = "list single documents: calibration, bandwidth"
             titles = " or ".join(entry.title for entry in PROGRAMS.values()) or "other"
-            self.complain(("spec", "documents", "folder"), f"only an {titles} submission has a folder docs/", fix)
+            self.complain(("spec", "documents", "folder"), f"only an {titles} submission has docs/", fix)
         if self.spec.tree is not None and (name := find_variable(str(self.spec.tree))):
             unset = explain_unset(name)
             self.complain_of_value(("spec", "tree"), unset.message, unset.fix)
@@ -441,16 +443,16 @@ class Declaring:
         if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
             count = block["hardware.count"][0]
             if count.value.value == 0:
-                fix = "write how many each node has, such as 8, or take accelerator out"
-                self.problems.append(make_problem(count, f"count is 0, and {accelerator} is declared", fix))
+                fix = "set the number per node, such as 8, or remove accelerator"
+                self.problems.append(make_problem(count, f"count is 0, but {accelerator} is declared", fix))
         if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
             slices = block["hardware.mig"][0]
             message = f"slices {slices.value.value} are declared, and no accelerator"
-            self.problems.append(make_problem(slices, message, "write which it is: accelerator: NVIDIA A30"))
+            self.problems.append(make_problem(slices, message, "add it, such as 'accelerator: NVIDIA A30'"))
         elif "hardware.mig" in block:
             slices = block["hardware.mig"][0]
             if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
-                fix = "see the profiles of the GPU: nvidia-smi mig -lgip"
+                fix = "list the GPU's profiles: nvidia-smi mig -lgip"
                 self.problems.append(make_problem(slices, wrong, fix))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
@@ -471,8 +473,8 @@ class Declaring:
 
     def _refuse_adapter(self, block: Block, benchmark: str = "NAME") -> None:
         if ADAPTER in block:
-            fix = f"write it under spec.benchmarks.{benchmark}"
-            self.problems.append(make_problem(block[ADAPTER][0], "an adapter is chosen for a whole benchmark", fix))
+            fix = f"move it to spec.benchmarks.{benchmark}"
+            self.problems.append(make_problem(block[ADAPTER][0], "an adapter applies to all cells of a benchmark", fix))
 
     def find_shared(self, system: str, benchmark: str) -> Block:
         """Return the settings that all cells of a benchmark on a system share."""
@@ -494,8 +496,11 @@ class Declaring:
             if not count and not self.sound:
                 continue
             if not count:
-                fix = f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or the rate of the whole system"
-                message = f"nothing says how many accelerators {system.name} has"
+                fix = (
+                    f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or write the rate of the "
+                    "complete system"
+                )
+                message = f"the number of accelerators of {system.name} is not declared"
                 self.problems.append(make_problem(layers[0], message, fix))
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
@@ -557,7 +562,7 @@ class Declaring:
             code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
             block["benchmark.code"] = (code,)
         elif facts is not None and not facts.support.runs:
-            fix = f"declare a harness.command that runs it; `reconcile benchmarks show {name}` says how it is scored"
+            fix = f"declare a harness.command; `reconcile benchmarks show {name}` explains scoring"
             self.complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
         elif facts is not None:
             block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
@@ -571,7 +576,7 @@ class Declaring:
             near = stem if stem in known else find_nearest(name, known.values())
             own = f"write 'code: path/to/{name}.py' for a benchmark of your own"
             fix = f"write {near}, or {own}" if near else f"{own}; `reconcile benchmarks` lists the built-in ones"
-            self.complain(where, f"{name} is not a built-in benchmark, and does not name its code", fix)
+            self.complain(where, f"{name} is not a built-in benchmark and has no `code`", fix)
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
         """Report a missing file of the repository; a file located by a variable may be on another machine."""
@@ -580,7 +585,7 @@ class Declaring:
         if "$" in written or path.is_absolute() or _is_file(self._folder / path):
             return
         origin = setting.value.origin
-        message = f"there is no file {show_quantity(path)}"
+        message = f"no such file: {show_quantity(path)}"
         fix = "correct the path (it is relative to the repository), or add the file"
         self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
 
@@ -649,7 +654,7 @@ class Declaring:
             self.problems += check_cell(block)
         elif self.sound and cell.benchmark in self.benchmarks and "infer_from" not in block:
             fix = f"write 'engine: {{backend: onnxruntime}}' under spec.benchmarks.{cell.benchmark}"
-            self.complain(where, "no backend is chosen for this cell", fix)
+            self.complain(where, "this cell has no backend", fix)
         settings = {name: layers[0].value for name, layers in block.items()} | (dict(system.settings) if system else {})
         layered = {**block, **self._hardware.get(cell.system, {})}
         overridden = {

@@ -98,7 +98,7 @@ def _pruned(root: MappingNode, path: Sequence[str], keep: int) -> list[str]:
     while len(names) - 1 > keep:
         holder, depth = find_deepest(root, names[:-1])
         if depth != len(names) - 1 or not isinstance(holder, MappingNode):
-            raise EditError(f"there is no {'.'.join(path)}")
+            raise EditError(f"not found: {'.'.join(path)}")
         if len(holder.value) > 1:
             break
         names.pop()
@@ -108,10 +108,10 @@ def _pruned(root: MappingNode, path: Sequence[str], keep: int) -> list[str]:
 def _entry(text: str, names: Sequence[str]) -> _Entry:
     holder, depth = find_deepest(compose(text), names[:-1])
     if depth != len(names) - 1 or not isinstance(holder, MappingNode):
-        raise EditError(f"there is no {'.'.join(names)}")
+        raise EditError(f"not found: {'.'.join(names)}")
     index = next((i for i, (key, _) in enumerate(holder.value) if key.value == names[-1]), -1)
     if index < 0:
-        raise EditError(f"there is no {'.'.join(names)}")
+        raise EditError(f"not found: {'.'.join(names)}")
     key, value = holder.value[index]
     start, column = int(key.start_mark.index), int(key.start_mark.column)
     if holder.flow_style:
@@ -146,7 +146,7 @@ def _with_comments(text: str, start: int, column: int) -> int:
 def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
     node, depth = find_deepest(compose(text), target)
     if depth == len(target):
-        raise EditError(f"{'.'.join(target)} is there already")
+        raise EditError(f"{'.'.join(target)} already exists")
     if not entry.lines or not isinstance(node, MappingNode) or node.flow_style or not node.value:
         inner: Any = value if isinstance(value, Mapping) else {}
         for name in reversed(target[depth + 1 :]):
@@ -173,7 +173,7 @@ def _indented(entry: _Entry, column: int, newline: str) -> str:
 def _at(document: Any, names: Sequence[str]) -> Any:
     for name in names:
         if not isinstance(document, dict) or name not in document:
-            raise EditError(f"there is no {'.'.join(names)}")
+            raise EditError(f"not found: {'.'.join(names)}")
         document = document[name]
     return copy.deepcopy(document)
 
@@ -239,7 +239,7 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
     before = read(text)
     node, depth = find_deepest(compose(text), path)
     if depth < len(path) or _empty(node):
-        raise EditError(f"nothing is written at {'.'.join(path)}")
+        raise EditError(f"no value at {'.'.join(path)}")
     if isinstance(node, MappingNode):
         edited = text
         for value in values:
@@ -297,7 +297,7 @@ def compose(text: str) -> MappingNode:
     except YAMLError as error:
         raise EditError(f"the text cannot be edited: {error}") from error
     if not isinstance(node, MappingNode):
-        raise EditError("the text has no settings")
+        raise EditError("the text is empty")
     return node
 
 
@@ -364,7 +364,7 @@ def insert(text: str, node: Any, name: str | int, value: New) -> str:
     if _empty(node):
         return _fill(text, node, {str(name): value})
     if not isinstance(node, MappingNode):
-        raise EditError(f"line {node.start_mark.line + 1}: there is a value where '{name}' would be added")
+        raise EditError(f"line {node.start_mark.line + 1}: cannot add '{name}': there is already a value")
     if node.flow_style:
         return _insert_flow(text, node, entry)
     newline = "\r\n" if "\r\n" in text else "\n"

@@ -17,35 +17,40 @@ class Slurm(Group):
     NAMED: ClassVar[bool] = True
 
     partition: fields.OptionalText = Field(None, description="Partition of its jobs; default: Slurm's own.")
-    account: fields.OptionalText = Field(None, description="Account that is charged; default: Slurm's own.")
+    account: fields.OptionalText = Field(None, description="Account to charge; default: Slurm's own.")
     qos: fields.OptionalText = Field(None, description="Quality of service of its jobs.")
     constraint: fields.OptionalText = Field(None, description="Features that its nodes must have, such as h200.")
     nodes: fields.Count = Field(None, description="Nodes of each job; default: hardware.nodes, else 1.")
     exclusive: fields.Flag = Field(
         None,
-        description="false lets steps that are not timed share their nodes; runs that are timed never do. Default: "
-        "every step has its nodes alone.",
+        description="false: untimed steps may share nodes; timed runs never do. Default: true.",
     )
     time: fields.Milliseconds = Field(None, description="Time limit of each job, such as 6 h; default: Slurm's own.")
     store: fields.OptionalText = Field(
         None,
-        description="Name of a declared store through which attempts travel to its nodes and back, where these do not "
-        "see the repository's folder; default: they see it.",
+        description=(
+            "Declared store that transfers attempts to and from nodes without access to the repository's folder. "
+            "Default: nodes share that folder."
+        ),
     )
     machines: fields.Count = Field(
-        None, description="How many jobs of this system may be queued or running at a time; default: 64."
+        None, description="Maximum jobs of this system queued or running at once; default: 64."
     )
     retries: fields.CountOrNone = Field(
         None,
-        description="How often a step is queued again within a pass when a node failed or its job was preempted, in "
-        "addition to the attempts of the cell; default: 3.",
+        description=(
+            "Requeues of a step per pass after node failures or preemption, in addition to the cell's attempts; "
+            "default: 3."
+        ),
     )
     take_over: fields.Milliseconds = Field(
         None,
-        description="How long a job may take over waiting steps of the system that are expected to end within that "
-        "time, so that short runs share a job; 0 for never. Default: 10 min.",
+        description=(
+            "How long a job may also run other waiting steps of the system, so that short runs share a job; 0 to "
+            "disable. Default: 10 min."
+        ),
     )
-    options: Options = Field({}, description="More options of sbatch by their long names, such as gres: gpu:8.")
+    options: Options = Field({}, description="More sbatch options by long name, such as gres: gpu:8.")
 
 
 class Ray(Group):
@@ -56,41 +61,44 @@ class Ray(Group):
 
     address: fields.OptionalText = Field(
         None,
-        description="Where its dashboard answers, such as http://head:8265; default: RAY_API_SERVER_ADDRESS or "
+        description="Address of its dashboard, such as http://head:8265; default: RAY_API_SERVER_ADDRESS or "
         "RAY_ADDRESS of the environment, else http://127.0.0.1:8265.",
     )
     resources: Annotated[dict[str, fields.Count], Empty] = Field(
         {},
-        description="Custom resources that each step holds, by name: all that a node offers of one, to have the "
-        "node alone. Default: 1 of the resource that is named like the system.",
+        description=(
+            "Custom resources of each step, by name; request all of a node's to use it exclusively. Default: 1 of "
+            "the resource with the system's name."
+        ),
     )
     labels: Annotated[dict[fields.LabelName, fields.Text], Empty] = Field(
         {}, description="Labels that its nodes must have, such as ray.io/accelerator-type: H200."
     )
     gpus: fields.CountOrNone = Field(
-        None, description="GPUs that each step holds; default: hardware.count where an accelerator is declared, else 0."
+        None, description="GPUs per step; default: hardware.count if an accelerator is declared, else 0."
     )
-    cpus: fields.CountOrNone = Field(None, description="CPUs, as Ray counts them, that each step holds; default: 0.")
+    cpus: fields.CountOrNone = Field(None, description="Ray CPUs per step; default: 0.")
     store: fields.OptionalText = Field(
         None,
-        description="Name of a declared store through which attempts travel to its nodes and back, where these do not "
-        "see the repository's folder; default: they see it.",
+        description=(
+            "Declared store that transfers attempts to and from nodes without access to the repository's folder. "
+            "Default: nodes share that folder."
+        ),
     )
     machines: fields.Count = Field(
-        None, description="How many jobs of this system may be queued or running at a time; default: 64."
+        None, description="Maximum jobs of this system queued or running at once; default: 64."
     )
     retries: fields.CountOrNone = Field(
         None,
-        description="How often a step is queued again within a pass when its node was lost, in addition to the "
-        "attempts of the cell; default: 3.",
+        description="Requeues of a step per pass after lost nodes, in addition to the cell's attempts; default: 3.",
     )
 
 
 class ExecutorGroup(Group):
     """Executor of the system's commands: at most one of these; default: on this machine, or through the launcher."""
 
-    slurm: Slurm = Field(Slurm(), description="As jobs of Slurm, submitted from this machine.")
-    ray: Ray = Field(Ray(), description="As jobs of Ray, submitted through its dashboard.")
+    slurm: Slurm = Field(Slurm(), description="As Slurm jobs, submitted from this machine.")
+    ray: Ray = Field(Ray(), description="As Ray jobs, submitted through its dashboard.")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -110,10 +118,10 @@ class PowerState(Group):
     or none. The state read back is evidence of each run, and a change makes runs stale."""
 
     set: fields.Command = Field(None, description="Command that sets it, such as [sudo, nvidia-smi, -pl, 400].")
-    restore: fields.Command = Field(None, description="Command that puts the machine back as it was.")
-    read: fields.Command = Field(None, description="Command that prints it, a line for each device.")
+    restore: fields.Command = Field(None, description="Command that restores the previous state.")
+    read: fields.Command = Field(None, description="Command that prints the state, one line per device.")
     expect: fields.OptionalText = Field(
-        None, description="Output of `read` once the state is set, for every device, before and after each run."
+        None, description="Output of `read` for every device while the state is set; checked before and after each run."
     )
 
 
@@ -123,13 +131,15 @@ class Meter(Group):
 
     director: fields.OptionalText = Field(
         None,
-        description="Where the kit's server listens: host:port, on the machine of the analyzer's daemon. That there is "
-        "one makes stale; another one does not.",
+        description=(
+            "Address of the kit's server on the analyzer's machine: host:port. Adding or removing it makes "
+            "results stale; changing it does not."
+        ),
     )
-    ntp: fields.OptionalText = Field(None, description="Time server by which both machines are checked.")
+    ntp: fields.OptionalText = Field(None, description="Time server for both machines.")
     kit: fields.Location = Field(None, description="Folder of the kit (mlcommons/power-dev), its client and its check.")
     analyzer: fields.OptionalText = Field(
-        None, description="Analyzers that measure, as a report names them; another one makes performance runs stale."
+        None, description="Analyzers, by their names in reports; a change makes performance runs stale."
     )
 
 
@@ -145,6 +155,8 @@ class HardwareGroup(Group):
     power_limit: fields.Power = Field(None, description="Power limit of one accelerator with its unit, such as 300 W.")
     mig: Annotated[fields.Slices, read_by("mig")] = Field(
         None,
-        description="Slices (MIG) into which the accelerators are cut and which the runs take, such as "
-        "{profile: 1g.10gb, count: 7}, or a list of such; their count is of all accelerators of a node together.",
+        description=(
+            "MIG slices of the accelerators that the runs use, such as {profile: 1g.10gb, count: 7}, or a list of "
+            "these; count is the total per node."
+        ),
     )

@@ -58,7 +58,7 @@ _SLICES = {
 }
 _FROM_ENVIRONMENT = {
     "type": "object",
-    "properties": {"from_env": {"type": "string", "description": "Variable of your environment."}},
+    "properties": {"from_env": {"type": "string", "description": "Environment variable."}},
     "required": ["from_env"],
     "additionalProperties": False,
 }
@@ -148,7 +148,7 @@ Variable = Annotated[
     MAY_NAME_VARIABLES,
 ]
 Image = Annotated[str | None, FieldReader(scalars.parse_image, {"type": "string", "pattern": "@sha256:[0-9a-f]{64}$"})]
-UserConf = Annotated[str | None, choose_from(("written", "harvested"), "way to settle user.conf")]
+UserConf = Annotated[str | None, choose_from(("written", "harvested"), "source of user.conf")]
 HarnessResults = Annotated[str | None, choose_from(scalars.HARNESS_RESULTS, "form of results")]
 Program = Annotated[str | None, choose_from(scalars.PROGRAM_NAMES, "program")]
 StopSignal = Annotated[
@@ -157,7 +157,7 @@ StopSignal = Annotated[
         ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGKILL"), "signal to stop a service with"
     ),
 ]
-AuditConfig = Annotated[str | None, choose_from(("path", "placed"), "way to hand over audit settings")]
+AuditConfig = Annotated[str | None, choose_from(("path", "placed"), "way to pass audit settings")]
 Day = Annotated[
     str | None, FieldReader(scalars.parse_day, {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 ]

@@ -61,9 +61,7 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
         else:
             problems.append(source)
     if not paths:
-        problems.append(
-            Problem("", 0, 0, "", "no spec file is named", "name a spec file, such as specs/quickstart.yaml")
-        )
+        problems.append(Problem("", 0, 0, "", "missing spec file", "pass a spec file, such as specs/quickstart.yaml"))
     return sources, problems
 
 
@@ -99,8 +97,8 @@ def leads_out(path: Path, root: Path) -> bool:
 
 
 def refuse_link(name: str) -> Problem:
-    fix = "copy what it leads to into the repository, or remove the link"
-    return Problem(name, 1, 1, "", "the link leads out of the repository, and is not followed", fix)
+    fix = "copy its target into the repository, or remove the link"
+    return Problem(name, 1, 1, "", "the link points outside the repository", fix)
 
 
 def is_spec_text(text: str) -> bool:
@@ -120,7 +118,7 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
         if found:
             return found, []
         return [], [
-            Problem(name, 1, 1, "", "the folder holds no .yaml file", "name a folder with specs, or a spec file")
+            Problem(name, 1, 1, "", "the folder contains no .yaml file", "pass a folder with specs, or a spec file")
         ]
     if path.exists():
         return [path], []
@@ -131,7 +129,7 @@ def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
         if close
         else "check the path; 'reconcile init' writes a starter"
     )
-    return [], [Problem(name, 1, 1, "", "there is no such file", fix)]
+    return [], [Problem(name, 1, 1, "", "no such file", fix)]
 
 
 def list_spec_files(folder: Path) -> list[Path]:
@@ -156,33 +154,33 @@ def _read(path: Path, root: Path) -> Source | Problem:
     try:
         data = read_regular(path, LARGEST_FILE)
     except SpecialFileError as error:
-        return Problem(name, 1, 1, "", str(error.strerror), "name a spec, not data")
+        return Problem(name, 1, 1, "", str(error.strerror), "pass a spec, not data")
     except OSError as error:
-        return Problem(
-            name, 1, 1, "", f"the file cannot be read: {error.strerror}", "check that it is a file you may read"
-        )
+        return Problem(name, 1, 1, "", f"the file cannot be read: {error.strerror}", "check that it is a readable file")
     return decode(data, name)
 
 
 def _explain_link(path: Path) -> tuple[str, str] | None:
     if path.is_dir():
-        return "a link to a folder, which is not followed", "link its files, or name the folder on the command line"
+        return "links to folders are not followed", "link its files, or pass the folder on the command line"
     if path.exists():
         return None
     try:
         path.resolve(strict=True)
     except FileNotFoundError:
-        return f"the link leads to {path.readlink()}, which is not there", "correct the link, or remove it"
+        return f"the link points to {path.readlink()}, which does not exist", "fix or remove the link"
     except (OSError, RuntimeError):
         pass
-    return "the link leads in a circle", "correct the link, or remove it"
+    return "the link points back to itself", "fix or remove the link"
 
 
 def decode(data: bytes, name: str) -> Source | Problem:
     """Decode UTF-8 (skipping a byte order mark), or report the place of invalid or control characters. The name is
     checked as well, since records and plans quote it."""
     if _UNPRINTABLE.search(name) or not name.isprintable():
-        return Problem(name, 1, 1, "", "the file's name is not UTF-8, or has invisible characters", "rename the file")
+        return Problem(
+            name, 1, 1, "", "the file name is not UTF-8, or contains invisible characters", "rename the file"
+        )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Problem(name, 1, 1, "", "the file is UTF-16", "save it as UTF-8")
     try:
@@ -194,7 +192,7 @@ def decode(data: bytes, name: str) -> Source | Problem:
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
         line, column = _place(text[: odd.start()])
-        message = f"an invisible character (U+{ord(odd[0]):04X}) is here"
+        message = f"invisible character (U+{ord(odd[0]):04X})"
         return Problem(name, line, column, "", message, "delete it")
     return Source(name, text, compute_blob_id(data))
 

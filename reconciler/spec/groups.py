@@ -58,7 +58,7 @@ def read_by(part: str) -> FieldReader:
 
     def refuse_where_removed(value: Any) -> Any:
         if value and part not in PARTS:
-            raise UnfitError(f"this installation has no {part}", "leave it out, or install the whole project")
+            raise UnfitError(f"this installation does not include {part}", "remove it, or install the complete project")
         return value
 
     return FieldReader(refuse_where_removed)

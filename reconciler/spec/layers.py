@@ -138,6 +138,6 @@ def break_cycles(
 def _circle(section: str, field: str, circle: list[str], origins: Mapping[str, Value]) -> Problem:
     where = origins[circle[0]].origin
     steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
-    message = f"{section} {'use' if field == 'use' else 'extend'} each other in a circle: {steps} → {circle[0]}"
-    fix = f"take {circle[1 % len(circle)]} out of the {field} of {circle[0]}, or break the circle at another step"
+    message = f"{section} {'use' if field == 'use' else 'extend'} each other in a cycle: {steps} → {circle[0]}"
+    fix = f"remove {circle[1 % len(circle)]} from the {field} of {circle[0]}, or break the cycle elsewhere"
     return Problem(where.file, where.line, where.column, f"spec.{section}.{circle[0]}.{field}", message, fix)

@@ -152,16 +152,16 @@ def _in_section(
     for name, node in entries.items.items():
         path = f"spec.{section}.{name}"
         if name in _OF_SPEC and name != section and (name not in settings or name not in spec.items):
-            message = f"{name} is a section of spec, not the name of a {noun}"
+            message = f"{name} is a section of spec, not a {noun}"
             # If nothing is indented below it, the following lines belong to it.
             after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []
             silent = tuple(f"spec.{section}.{later}" for later in after)
-            yield _slip(entries.keys[name], path, message, f"indent it less, as {section} is", silent)
+            yield _slip(entries.keys[name], path, message, f"indent it like {section}", silent)
             if silent:
                 return
         elif name in settings and not _is_entry(node, settings):
             holder = f", below {before}" if before else ""
-            message = f"{name} is a setting of a {noun}, not the name of one"
+            message = f"{name} is a setting of a {noun}, not a {noun}"
             yield _slip(entries.keys[name], path, message, f"indent it more{holder}")
         else:
             before = name
@@ -187,12 +187,12 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")
             if inner and system in names["benchmarks"] and system not in names["systems"]:
-                message = f"{system} is a benchmark, and {inner} below it a system"
+                message = f"{system} is a benchmark, but {inner} below it is a system"
                 yield _slip(systems.keys[system], path, message, f"write {inner} first, and {system} below it")
                 continue
             for name, node in benchmarks.items.items():
                 if name in scenarios:
-                    message = f"{name} is a scenario, in the place of a benchmark"
+                    message = f"{name} is a scenario, but a benchmark belongs here"
                     yield _slip(benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark")
                 elif isinstance(node, MapNode):
                     yield from _among_scenarios(node, f"{path}.{name}", settings)
@@ -203,7 +203,7 @@ def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iter
     for name in benchmark.items:
         if name in settings:
             holder = f", below {before}" if before else ", below its scenario"
-            message = f"{name} is a setting of a cell, in the place of a scenario"
+            message = f"{name} is a setting of a cell, but a scenario belongs here"
             yield _slip(benchmark.keys[name], f"{path}.{name}", message, f"indent it more{holder}")
         else:
             before = name
@@ -322,11 +322,13 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
             trees.append(tree)
             problems += check_header(tree)
     if sources and not taken:
-        fix = f"name one, such as {sources[0].name}"
-        problems.append(Problem(sources[0].name, 1, 1, "", "every spec here applies only when it is named", fix))
+        fix = f"pass one, such as {sources[0].name}"
+        problems.append(
+            Problem(sources[0].name, 1, 1, "", "every spec here applies only if passed on the command line", fix)
+        )
     elif adapters and len(adapters) == len(taken):
-        fix = "write a spec whose benchmarks use it: 'harness: {adapter: NAME}'"
-        problems.append(Problem(taken[0].name, 1, 1, "", "there are adapters here, and no spec", fix))
+        fix = "add a spec that uses one: 'harness: {adapter: NAME}'"
+        problems.append(Problem(taken[0].name, 1, 1, "", "found adapters, but no spec", fix))
     return taken, trees, adapters, problems
 
 
@@ -336,8 +338,8 @@ def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem
     said = (f"{problem.message} {problem.fix} {problem.path}" for problem in wrong)
     if wrong and not any(words.intersection(_WORD.findall(text)) for text in said):
         return list(wrong)
-    fix = "a spec begins with 'apiVersion: mlperf-reconciler/v1'; keep other files elsewhere"
-    return [Problem(source.name, 1, 1, "", "this is no spec: it has no apiVersion", fix)]
+    fix = "start it with 'apiVersion: mlperf-reconciler/v1', or move the file elsewhere"
+    return [Problem(source.name, 1, 1, "", "not a spec: apiVersion is missing", fix)]
 
 
 def _declare(

@@ -55,7 +55,7 @@ class Variables(Struct, frozen=True):
         ``sent``: the result leaves this machine, so each variable must be set and must have a permitted name: one that
         reveals nothing about this account, or is listed in RECONCILE_STORE_VARIABLES."""
         if _ANY_VARIABLE.search(_VARIABLE.sub("", text)):
-            problem = f"{show_quantity(text)} contains a variable in an unsupported notation"
+            problem = f"{show_quantity(text)} uses an unsupported variable syntax"
             raise UnfitError(problem, "write it as ${NAME}")
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
@@ -75,19 +75,17 @@ class Variables(Struct, frozen=True):
         if expanded != text:
             self.written.add(text)
             if not hide_location(text, expanded):
-                message = (
-                    f"{show_quantity(text)} is only {len(expanded)} characters, too few to be hidden in what is shown"
-                )
-                raise UnfitError(message, "write it out, or name a variable that holds a whole path")
+                message = f"{show_quantity(text)} is only {len(expanded)} characters, too short to mask in output"
+                raise UnfitError(message, "write the path itself, or use a variable for a complete path")
         return expanded
 
     def _refuse(self, name: str, sent: bool) -> None:
         """Refuse secrets: a spec may come from a pull request, which must not decide what is shown or sent."""
         if _SECRET_VARIABLE.search(name):
-            fix = "name a variable that holds a place; secrets are references, {from_env: NAME}"
-            raise UnfitError(f"the environment variable {name} is a secret by its name, and no location", fix)
+            fix = "use a variable with a location; write secrets as {from_env: NAME}"
+            raise UnfitError(f"the environment variable {name} looks like a secret, not a location", fix)
         if sent and not may_be_sent(name, self.environment):
-            fix = f"write it out, or, if the store may know its value: export {LISTED}={name}"
+            fix = f"write the value itself, or, to send it to the store: export {LISTED}={name}"
             raise UnfitError(f"the environment variable {name} would be sent to the store", fix)
 
 
@@ -149,10 +147,7 @@ def _check(
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
         return _secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and refuses_variables(path):
-        message = (
-            f"{show_quantity(value)} holds an environment variable, which only locations may use: paths of files and "
-            "folders, and the url of a store"
-        )
+        message = f"{show_quantity(value)} uses an environment variable; only paths and store urls may"
         return Problem(
             node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
         )
@@ -160,5 +155,5 @@ def _check(
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
-    fix = "remove it, revoke it if it was committed, and use a reference, {from_env: NAME}, where a setting takes one"
+    fix = "remove it, revoke it if it was committed, and write {from_env: NAME} where supported"
     return Problem(origin.file, origin.line, origin.column, path, message, fix)

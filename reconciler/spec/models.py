@@ -40,9 +40,9 @@ class Documents(Group):
 class EmbargoGroup(Group):
     """Period in which measurements may only be sent to the places listed here."""
 
-    until: fields.Day = Field(None, description="The day on which the results become public, such as 2026-04-01.")
+    until: fields.Day = Field(None, description="Publication date of the results, such as 2026-04-01.")
     allow: fields.Patterns = Field(
-        None, description="Places that are known to be private, as patterns such as git@git.acme.com:* or exec:COMMAND."
+        None, description="Private places, as patterns such as git@git.acme.com:* or exec:COMMAND."
     )
 
 
@@ -50,11 +50,12 @@ class Signing(Group):
     """Signatures of records with the keys of the people who made them. These settings never enter a key."""
 
     sign: fields.Flag = Field(
-        None, description="true: a pass signs each record as git is configured to sign (gpg.format, user.signingkey)."
+        None,
+        description="true: a pass signs each record with git's signing configuration (gpg.format, user.signingkey).",
     )
     signers: fields.Location = Field(
         None,
-        description="File of allowed signers (ssh-keygen(1)), which `audit` trusts; default: git's own "
+        description="File of allowed signers (ssh-keygen(1)) for `audit`; default: git's own "
         "(gpg.ssh.allowedSignersFile).",
     )
 
@@ -63,8 +64,8 @@ class Store(Group):
     """A remote place for artifacts that git does not contain. These settings never enter a key."""
 
     url: fields.StoreUrl = Field(
-        description="Where the objects are, as fsspec names it: s3://bucket/folder, file:///mnt/share, or https://… to "
-        "read. ${MLPERF_…} and ${RECONCILE_…} are expanded, and the variables that RECONCILE_STORE_VARIABLES lists."
+        description="fsspec URL of the objects: s3://bucket/folder, file:///mnt/share, or https://… to "
+        "read. ${MLPERF_…} and ${RECONCILE_…} and variables in RECONCILE_STORE_VARIABLES are expanded."
     )
     options: Annotated[dict[fields.Name, fields.StoreOption], Empty] = Field(
         {}, description="Options of fsspec for this protocol, by name: a value, or {from_env: NAME} for a secret."
@@ -92,7 +93,7 @@ class Model(Group):
     )
     sha256: fields.Digest = Field(None, description="SHA-256 digest of the model file: 64 of 0-9 a-f.")
     retraining: Annotated[fields.OptionalText, RecordedAs("measurements.retraining")] = Field(
-        None, description='For measurements.json: was the model retrained? Such as "No".'
+        None, description='For measurements.json: whether the model was retrained, such as "No".'
     )
     starting_weights_filename: Annotated[fields.OptionalText, RecordedAs("measurements.starting_weights_filename")] = (
         Field(None, description="For measurements.json: file or source of the starting weights.")
@@ -100,7 +101,7 @@ class Model(Group):
     weight_transformations: Annotated[fields.OptionalText, RecordedAs("measurements.weight_transformations")] = Field(
         None, description="For measurements.json: such as none or quantization."
     )
-    settings: Options = Field({}, description="The benchmark's own settings for making the model, by name.")
+    settings: Options = Field({}, description="The benchmark's settings for creating the model, by name.")
 
 
 class CellGroup(SettingsGroup):
@@ -108,13 +109,17 @@ class CellGroup(SettingsGroup):
 
     infer_from: fields.OptionalName = Field(
         None,
-        description="Take the runs of another cell of this system where the round allows it: a scenario such as "
-        "SingleStream, or the stricter variant of the benchmark such as bert-99.9.",
+        description=(
+            "Use the runs of another cell of this system, if the round allows it: a scenario such as "
+            "SingleStream, or the benchmark's stricter variant such as bert-99.9."
+        ),
     )
     power: Annotated[fields.Location, RecordedAs("power.path")] = Field(
         None,
-        description="Folder with power/, ranging/ and run_1/ of a power measurement; its files are published byte by "
-        "byte below performance/. ${NAME} is expanded.",
+        description=(
+            "Folder with power/, ranging/ and run_1/ of a power measurement; its files are published unchanged "
+            "below performance/. ${NAME} is expanded."
+        ),
     )
 
 
@@ -122,20 +127,22 @@ class BenchmarkGroup(SettingsGroup):
     """A benchmark, and settings that all its cells share."""
 
     as_: Annotated[fields.OptionalName, RecordedAs("benchmark.official")] = Field(
-        None, alias="as", description="The official benchmark it is entered as, such as resnet; default: its own name."
+        None, alias="as", description="Official benchmark to submit it as, such as resnet; default: its own name."
     )
     code: fields.Code = Field(
-        None, description="A built-in benchmark, or the path of your own benchmark's .py file; default: its own name."
+        None, description="A built-in benchmark, or the path of your benchmark's .py file; default: its own name."
     )
     source: Annotated[fields.Locations, RecordedAs("benchmark.source")] = Field(
         None,
         description="Files and folders published as src/<benchmark>, relative to the repository; ${NAME} is expanded. "
-        "Default: the code that each published run kept: that of its commands, or of the harness and the benchmark.",
+        "Default: the code recorded with each published run: its commands', or the harness and the benchmark.",
     )
     excluded_code: Annotated[fields.Patterns, RecordedAs("benchmark.excluded_code")] = Field(
         None,
-        description="Files of the code of the runs that are not published, such as [internal/*, '*.key']: patterns of "
-        "names below src/<benchmark>.",
+        description=(
+            "Code files to exclude from publication, such as [internal/*, '*.key']: patterns of names below "
+            "src/<benchmark>."
+        ),
     )
     model: Model = Field(Model(), description="The model.")
     dataset: Dataset = Field(Dataset(), description="The dataset.")
@@ -164,55 +171,60 @@ class System(SettingsGroup):
 
     extends: Annotated[fields.Names, UNREAD] = Field(
         None,
-        description="Systems from which it takes each value that it does not set itself, such as h200x8; of several "
-        "the later one wins. A system that others extend and that has no cells needs no category and no status.",
+        description=(
+            "Systems from which it inherits unset values, such as h200x8; later ones win. A base system without "
+            "cells needs neither category nor status."
+        ),
     )
     category: Annotated[fields.Category, RecordedAs("system.category")] = Field(
-        None, description="The category of the system: datacenter, edge, or both."
+        None, description="Category of the system: datacenter, edge, or both."
     )
     status: Annotated[fields.Status, RecordedAs("system.status")] = Field(
         None, description="Availability: available, preview or rdi (research, development, internal)."
     )
-    hardware: HardwareGroup = Field(HardwareGroup(), description="What the machine must have.")
+    hardware: HardwareGroup = Field(HardwareGroup(), description="Required hardware of the machine.")
     launcher: Annotated[fields.Launcher, RecordedAs("system.launcher")] = Field(
         None,
-        description="Words before each command of this system, such as [srun, -N, 2], [docker, run, name@sha256:…] or "
-        "[ssh, node]; default: it runs on this machine.",
+        description="Launcher: arguments before each command of this system, such as [srun, -N, 2], "
+        "[docker, run, name@sha256:…] or [ssh, node]; default: it runs on this machine.",
     )
     python: Annotated[fields.OptionalText, RecordedAs("system.python")] = Field(
         None,
-        description="Interpreter of Python behind the launcher that has mlperf-reconciler; default: python3 in a "
-        "container, else the one that is running. none: the image has nothing of ours; declared commands alone start "
-        "there.",
+        description=(
+            "Python interpreter with mlperf-reconciler behind the launcher; default: python3 in a container, else "
+            "the running one. none: the image has no mlperf-reconciler; only declared commands start there."
+        ),
     )
-    executor: ExecutorGroup = Field(
-        ExecutorGroup(), description="How its machines are reached where a queue gives them out."
-    )
-    power: Annotated[Meter, read_by("power")] = Field(
-        Meter(), description="The power meter with which performance runs are made."
-    )
+    executor: ExecutorGroup = Field(ExecutorGroup(), description="Queue that runs its steps.")
+    power: Annotated[Meter, read_by("power")] = Field(Meter(), description="Power meter of the performance runs.")
     power_state: Annotated[PowerState, read_by("power")] = Field(
-        PowerState(), description="A power state in which its runs are made."
+        PowerState(), description="Power state during its runs."
     )
     description: Description = Field(
         {},
-        description="Fields of systems/<name>.json, such as cooling: air. Identity comes from the spec's other fields.",
+        description=(
+            "Fields of systems/<name>.json, such as cooling: air. Fields that identify it come from the spec's "
+            "other settings."
+        ),
     )
     node_types: Annotated[dict[fields.Name, Description], Empty] = Field(
         {},
-        description="With program endpoints: the types of node by names of your own, such as prefill and decode, "
-        "each with its number_of_nodes and its own fields; common fields are in the description.",
+        description=(
+            "With program endpoints: node types with names of your choice, such as prefill and decode, each with "
+            "number_of_nodes and its own fields; put common fields in the description."
+        ),
     )
     original: Annotated[fields.Location, RecordedAs("system.original")] = Field(
         None,
-        description="A systems/<name>.json that was published before: its bytes are kept as long as it says what the "
-        "spec says.",
+        description="A previously published systems/<name>.json: kept byte for byte while it matches the spec.",
     )
     nameplate: Annotated[fields.Location, RecordedAs("system.nameplate")] = Field(
         None,
-        description="Capacity of its power supplies, published as systems/<name>_power.yaml from round v6.1 on. A "
-        "number alone is system_power_capacity of its description. With program endpoints: its "
-        "system_power.json, instead of the one made from its description.",
+        description=(
+            "Capacity of its power supplies, published as systems/<name>_power.yaml from round v6.1 on. A plain "
+            "number sets system_power_capacity of its description. With program endpoints: its system_power.json, "
+            "instead of a generated one."
+        ),
     )
     benchmarks: Annotated[dict[fields.Name, BenchmarkOnSystem], Empty] = Field(
         {}, description="Settings of its cells by benchmark, and below that by scenario."
@@ -228,7 +240,7 @@ class Scenarios(Group):
     )
     Server: CellGroup = Field(CellGroup(), description="Queries arrive at random at target_qps within a latency bound.")
     Offline: CellGroup = Field(CellGroup(), description="All samples at once; throughput counts.")
-    Interactive: CellGroup = Field(CellGroup(), description="As Server, with a stricter latency bound.")
+    Interactive: CellGroup = Field(CellGroup(), description="Like Server, with a stricter latency bound.")
 
 
 Cells = Annotated[dict[fields.Name, Annotated[dict[fields.Name, Scenarios], Empty]], Empty]
@@ -256,21 +268,21 @@ class Spec(Group):
         None, description="inference (default): MLPerf Inference; endpoints: MLPerf Endpoints, curves of points."
     )
     round: fields.Round = Field(
-        description="MLPerf Inference round, such as v6.1; with program endpoints the version of its rules, as v1.0."
+        description="MLPerf Inference round, such as v6.1; with program endpoints: version of its rules, such as v1.0."
     )
-    submitter: fields.Name = Field(description="Submitter as the submission tree names it, such as ACME.")
+    submitter: fields.Name = Field(description="Submitter's name in the submission tree, such as ACME.")
     rehearsal: fields.Flag = Field(
-        None, description="true: not for submission; every record says so permanently, and nothing can be packaged."
+        None, description="true: not for submission; every record is marked permanently and cannot be packaged."
     )
-    tree: fields.Location = Field(None, description="Folder the submission tree is rendered into; ${NAME} is expanded.")
-    documents: Documents = Field(Documents(), description="Documents that the tree carries.")
-    embargo: EmbargoGroup = Field(EmbargoGroup(), description="Until when results are secret.")
-    signing: Signing = Field(Signing(), description="Whether records are signed, and by whom.")
+    tree: fields.Location = Field(None, description="Folder for the rendered submission tree; ${NAME} is expanded.")
+    documents: Documents = Field(Documents(), description="Documents to publish.")
+    embargo: EmbargoGroup = Field(EmbargoGroup(), description="End of the embargo.")
+    signing: Signing = Field(Signing(), description="Signing of records, and allowed signers.")
     stores: Annotated[dict[fields.Name, Store], Empty, read_by("stores")] = Field(
         {}, description="Object stores by name, for `push` and `pull`."
     )
     defaults: Annotated[dict[fields.Name, SettingsGroup], Empty] = Field(
-        {}, description="Named blocks of settings, taken with use."
+        {}, description="Reusable blocks of settings, included with `use`."
     )
     systems: Annotated[dict[fields.Name, System], Empty] = Field({}, description="Systems by name.")
     benchmarks: Annotated[dict[fields.Name, BenchmarkGroup], Empty] = Field({}, description="Benchmarks by name.")
@@ -281,11 +293,13 @@ class Document(Group):
     """A submission spec."""
 
     apiVersion: Literal["mlperf-reconciler/v1"] = Field(description="Format of this file.")  # noqa: N815
-    kind: Literal["Submission"] = Field(description="What this file declares.")
+    kind: Literal["Submission"] = Field(description="Kind of this file.")
     only_when_named: fields.Flag = Field(
         None,
-        description="true: this file is a spec of its own, read where a command names it and left out of what all "
-        "files in specs/ declare together.",
+        description=(
+            "true: this file is a separate spec, read only if passed to a command and not merged with the other "
+            "files in specs/."
+        ),
     )
-    metadata: Metadata = Field(description="What the spec is called.")
+    metadata: Metadata = Field(description="Name of the spec.")
     spec: Spec = Field(description="The submission.")

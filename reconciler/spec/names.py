@@ -37,4 +37,4 @@ def give_advice(name: str, valid: Iterable[str], *, what: str = "name") -> str:
         return f"write {close} (valid: {listed})"
     if close is not None:
         return f"write {close}"
-    return f"write one of {listed}" if names else f"no {what} is declared yet: declare one"
+    return f"write one of {listed}" if names else f"declare a {what} first"

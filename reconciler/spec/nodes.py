@@ -148,14 +148,16 @@ class _Builder:
         if root is None or (isinstance(root, ScalarNode) and root.value is None):
             return None, [Problem(self.file, 1, 1, "", "the file is empty", _WRITE_SPEC)]
         if not isinstance(root, MapNode):
-            self._complain(root.origin, "the file has no settings (name: value)", _WRITE_SPEC)
+            self._complain(root.origin, "the file contains no settings (name: value)", _WRITE_SPEC)
             return None, self.problems
         return root, self.problems
 
     def _document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            problem = self._problem(self._origin(event), "a second document begins here", "keep one document per file")
+            problem = self._problem(
+                self._origin(event), "the file contains a second document", "keep one document per file"
+            )
             raise _TooMuch(problem)
 
     def _scalar(self, event: Any) -> None:
@@ -180,7 +182,7 @@ class _Builder:
         if at >= 0:
             found = explain_space(text[at])
         elif mark := find_typographic_quote(text):
-            at, found = 0, (f"{mark} is not a quotation mark to YAML", "write \" or '")
+            at, found = 0, (f"{mark} is not a YAML quotation mark", "write \" or '")
         elif odd := explain_lookalike(text):
             at, found = odd[0], odd[1:]
         if found is not None:
@@ -227,9 +229,11 @@ class _Builder:
         origin = self._origin(event)
         node, size = self._anchors.get(event.anchor, (None, 0))
         if node is None:
-            self._complain(origin, f"*{event.anchor} refers to nothing", f"put &{event.anchor} before a value above it")
+            self._complain(
+                origin, f"*{event.anchor} refers to an undefined anchor", f"put &{event.anchor} before a value above it"
+            )
         elif size is None:
-            self._complain(origin, f"*{event.anchor} contains itself", "write the value out, without the alias")
+            self._complain(origin, f"*{event.anchor} contains itself", "write the value instead of the alias")
         frame = self._frames[-1] if self._frames else None
         if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
             self._key(
@@ -239,7 +243,9 @@ class _Builder:
         self._aliased += size or 0
         if self._aliased > MOST_ALIASED:
             message = f"aliases expand to more than {MOST_ALIASED} values"
-            raise _TooMuch(self._problem(origin, message, "write the values out, or share them through spec.defaults"))
+            raise _TooMuch(
+                self._problem(origin, message, "write the values themselves, or share them through spec.defaults")
+            )
         self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 
     def _key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
@@ -248,7 +254,7 @@ class _Builder:
         frame.dropped = name in node.items
         if frame.dropped:
             first = node.keys[name]
-            message = f"{name} is written twice: first on line {first.line}, again here"
+            message = f"{name} is a duplicate of line {first.line}"
             self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
 
     def _add(self, node: Node, size: int) -> None:
@@ -263,7 +269,7 @@ class _Builder:
         elif frame.awaits_key:
             frame.key, frame.awaits_key, frame.dropped = "", False, True
             if _begins_template(frame.node, node):
-                self._complain(frame.node.origin, "'{{' begins a template, which nothing here fills in", _WRITE_VALUE)
+                self._complain(frame.node.origin, "'{{' starts a template, which is not supported", _WRITE_VALUE)
             else:
                 self._complain(node.origin, "expected a name, found a list or group", _WRITE_NAME)
             frame.key = "?"
@@ -293,5 +299,5 @@ def _begins_template(outer: Node, inner: Node) -> bool:
     return isinstance(inner, MapNode) and (below.line, below.column) == (at.line, at.column + 1)
 
 
-_WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or fill the template in first"
-_WRITE_SPEC = "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or remove the file"
+_WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or render the template first"
+_WRITE_SPEC = "begin with 'apiVersion: mlperf-reconciler/v1', 'kind: Submission' and 'spec:', or omit the file"

@@ -105,10 +105,10 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
             f"write its unit ({_listed(dimension)}), such as {dimension.example}{also}",
         )
     if dimension is DURATION and (total := _sum_parts(text)):
-        return UnfitError(f"{show_quantity(text)} has several units; a duration has one", f"write '{total}'")
+        return UnfitError(f"{show_quantity(text)} has several units; use one", f"write '{total}'")
     for known in _DIMENSIONS:
         if unit in known.units:
-            return UnfitError(f"{show_quantity(text)} is a {known.noun}; a {dimension.noun} belongs here", fix)
+            return UnfitError(f"{show_quantity(text)} is a {known.noun}, not a {dimension.noun}", fix)
     thousands = {"k": 10**3, "m": 10**6}.get(unit.casefold()) if dimension is RATE else None
     if thousands:
         fix = f"write {show_decimal(Decimal(text.removesuffix(unit).strip().replace('_', '')) * thousands)}"
@@ -182,7 +182,7 @@ def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
 def _explain_zero(text: str, number: str) -> UnfitError:
     """Refuse a leading zero, which some programs read as octal."""
     plain = number.lstrip("+-").lstrip("0_") or "0"
-    return UnfitError(f"{show_quantity(text)} begins with 0, which some read as octal", f"write {plain}")
+    return UnfitError(f"{show_quantity(text)} starts with 0, which some parsers read as octal", f"write {plain}")
 
 
 def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:

@@ -30,7 +30,7 @@ _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
 # Fields of systems/<name>.json that are derived from other parts of the spec, and so cannot contradict it.
 _SET_ELSEWHERE = {
-    "division": "the cell's place in spec.divisions",
+    "division": "the cell's position in spec.divisions",
     "submitter": "spec.submitter",
     "status": "the system's status",
     "system_type": "the system's category",
@@ -84,7 +84,7 @@ def parse_text(value: Any) -> str:
 
 def _advise_text(value: Any) -> str:
     if value is None:
-        return "write a value behind the ':', or take the line out"
+        return "add a value after the ':', or remove the line"
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return f"write {value[0]} without the brackets"
     return 'write the text in quotes, such as "No"'
@@ -95,7 +95,7 @@ def parse_name(value: Any) -> str:
     written = parse_text(value)
     if not NAME.fullmatch(written):
         fixed = re.sub(r"[^A-Za-z0-9._+-]+", "_", written).strip("_.-") or "name"
-        problem = f"{show_quantity(written)} cannot name a folder"
+        problem = f"{show_quantity(written)} is not a valid folder name"
         raise UnfitError(problem, f"use letters, digits and . _ + -, such as {fixed[:100]}")
     return written
 
@@ -105,7 +105,7 @@ def parse_one_of(valid: Iterable[str], noun: str) -> Callable[[Any], str]:
 
     def parse(value: Any) -> str:
         if value is None and "null" in names:
-            raise UnfitError(f"expected a {noun}, found nothing", 'write the name; quote "null" if you mean it')
+            raise UnfitError(f"expected a {noun}, found nothing", 'write the name; quote "null" to use it as a name')
         if not isinstance(value, str):
             raise UnfitError(f"expected a {noun}, not {show_quantity(value)}", f"write one of {', '.join(names)}")
         if value not in names:
@@ -130,7 +130,7 @@ def parse_flag(value: Any) -> bool:
 def parse_round_name(value: Any) -> str:
     written = parse_text(value)
     if not ROUND.fullmatch(written):
-        raise UnfitError(f"{show_quantity(written)} is not a round", "write it as v6.1")
+        raise UnfitError(f"{show_quantity(written)} is not a round", "use the form v6.1")
     return written
 
 
@@ -138,8 +138,8 @@ def parse_sha256(value: Any) -> str:
     written = parse_text(value).lower().removeprefix("sha256:")
     if not _DIGEST.fullmatch(written):
         raise UnfitError(
-            f"{show_quantity(value)} is not a SHA-256 digest ({len(written)} characters; 64 of 0-9 a-f belong here)",
-            "write what 'sha256sum FILE' prints",
+            f"{show_quantity(value)} is not a SHA-256 digest ({len(written)} characters; expected 64 of 0-9 a-f)",
+            "use the output of 'sha256sum FILE'",
         )
     return written
 
@@ -168,7 +168,7 @@ def parse_description_name(value: Any) -> str:
     """Parse the name of a field of systems/<name>.json, unless the spec sets that field elsewhere."""
     written = parse_text(value)
     if written in _SET_ELSEWHERE:
-        problem = f"{written} is not described here"
+        problem = f"{written} is not a field of the description"
         raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: remove it here")
     return written
 
@@ -186,7 +186,7 @@ def parse_locations(value: Any, variables: Variables) -> tuple[str, ...]:
     """Parse one path, or a list of paths."""
     items = value if isinstance(value, list) else [value]
     if not items:
-        raise UnfitError("the list of paths is empty", "name a file or folder, or remove it")
+        raise UnfitError("the list of paths is empty", "add a file or folder, or remove it")
     return tuple(parse_location(item, variables) for item in items)
 
 
@@ -195,8 +195,8 @@ def parse_store_url(value: Any, variables: Variables) -> str:
     url = variables.expand(parse_text(value), sent=True)
     protocol, mark, rest = url.partition("://")
     if not mark or not re.fullmatch("[a-z0-9+]+", protocol) or not rest.strip("/"):
-        problem = f"{show_quantity(url)} does not name a store"
-        raise UnfitError(problem, "write such as s3://bucket/folder or file:///mnt/share")
+        problem = f"{show_quantity(url)} is not a store url"
+        raise UnfitError(problem, "use a url such as s3://bucket/folder or file:///mnt/share")
     return url
 
 
@@ -206,7 +206,7 @@ def parse_store_option(value: Any) -> str | int | bool | tuple[str, str]:
         return "from_env", parse_variable_name(value["from_env"])
     if isinstance(value, (str, bool, int)):
         return str(value) if isinstance(value, str) else value
-    problem = f"{show_quantity(value)} is not an option of a store"
+    problem = f"{show_quantity(value)} is not a valid store option"
     raise UnfitError(problem, "write a value, or {from_env: NAME} for a secret")
 
 
@@ -216,7 +216,7 @@ def parse_code(value: Any, variables: Variables) -> str:
     if path.endswith(".py") or path in BENCHMARKS:
         return path
     if "/" in path:
-        fix = "name the benchmark's own Python file, such as benchmarks/mine.py"
+        fix = "use the benchmark's Python file, such as benchmarks/mine.py"
         raise UnfitError(f"{show_quantity(path)} does not end in .py", fix)
     fix = f"{give_advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
     raise UnfitError(f"{show_quantity(path)} is not a built-in benchmark", fix)
@@ -226,7 +226,7 @@ def parse_test_name(value: Any) -> str:
     """Parse a compliance test's name, such as TEST01."""
     written = parse_text(value)
     if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
-        raise UnfitError(f"{show_quantity(written)} is not a compliance test", "write it as TEST01")
+        raise UnfitError(f"{show_quantity(written)} is not a compliance test", "use the form TEST01")
     return written
 
 
@@ -236,7 +236,7 @@ def parse_day(value: Any) -> str:
     try:
         return date.fromisoformat(written).isoformat()
     except ValueError as error:
-        raise UnfitError(f"{show_quantity(written)} is not a date", "write it as 2026-04-01") from error
+        raise UnfitError(f"{show_quantity(written)} is not a date", "use the form 2026-04-01") from error
 
 
 def parse_list_of(noun: str, fix: str) -> Callable[[Any], tuple[str, ...]]:
@@ -266,15 +266,15 @@ def parse_command(value: Any) -> tuple[str, ...]:
     wrong = next((item for item in value if not isinstance(item, str) or "\0" in item), None)
     if isinstance(wrong, dict) and len(wrong) == 1 and None in wrong.values():
         (name,) = wrong
-        raise UnfitError(f"{{{name}}} without quotes is a group of settings to YAML", f'write "{{{name}}}" in quotes')
+        raise UnfitError(f"{{{name}}} without quotes is a YAML mapping", f'write "{{{name}}}" in quotes')
     if wrong is not None or not value[0].strip():
-        raise UnfitError(f"{show_quantity(wrong)} is not an argument of a command", fix)
+        raise UnfitError(f"{show_quantity(wrong)} is not a valid command argument", fix)
     return tuple(map(str, value))
 
 
 def parse_slices(value: Any) -> str:
     """Parse slices of GPUs (MIG), {profile: …, count: …} or a list of these, to the text of ``write_slices``."""
-    fix = "write 'mig: {profile: 1g.10gb, count: 7}', or a list of such; `nvidia-smi mig -lgip` lists profiles"
+    fix = "write 'mig: {profile: 1g.10gb, count: 7}', or a list of these; `nvidia-smi mig -lgip` lists profiles"
     items = value if isinstance(value, list) else [value]
     found: list[str] = []
     for item in items:
@@ -282,9 +282,9 @@ def parse_slices(value: Any) -> str:
             raise UnfitError(f"expected slices of a GPU, not {show_quantity(item)}", fix)
         profile = parse_text(item["profile"]).lower()
         if not PROFILE.fullmatch(profile):
-            raise UnfitError(f"{show_quantity(item['profile'])} is not a profile of MIG", fix)
+            raise UnfitError(f"{show_quantity(item['profile'])} is not a MIG profile", fix)
         if profile in found:
-            raise UnfitError(f"{profile} is named twice", "name each profile once, with its count")
+            raise UnfitError(f"{profile} is listed twice", "list each profile once, with its count")
         found += [profile] * (parse_count(item.get("count", Number("1")), most=1024) or 0)
     if not found:
         raise UnfitError("the list of slices is empty", fix)
@@ -300,7 +300,7 @@ def explain_wrong_slices(slices: str, accelerator: str) -> str:
         width, size = map(int, re.findall(r"([1-9][0-9]*)g", profile)[:2])
         most = {1: memory // 4, 2: memory // 2, 3: memory // 2}.get(width, memory)
         if size > most:
-            return f"there is no slice {profile}: one of {width}g has at most {most} GB{f' of {name}' if name else ''}"
+            return f"no such slice: {profile}: one of {width}g has at most {most} GB{f' of {name}' if name else ''}"
     return ""
 
 
@@ -323,7 +323,7 @@ _MEMORY = {
 def parse_launcher(value: Any) -> tuple[str, ...]:
     """Parse the words that start a command elsewhere, one list item each."""
     if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
-        raise UnfitError(f"expected the words of a launcher, not {show_quantity(value)}", 'write [srun, -N, "2"]')
+        raise UnfitError(f"expected a list of launcher arguments, not {show_quantity(value)}", 'write [srun, -N, "2"]')
     words = parse_command(value)
     if wrong := unfit_launcher(words):
         raise UnfitError(*wrong)
@@ -334,7 +334,7 @@ def parse_accelerator(value: Any) -> str:
     """Parse one accelerator's model; the number of accelerators is a separate field."""
     written = parse_text(value)
     if counted := _COUNTED.fullmatch(written):
-        message = f"{show_quantity(written)} says how many there are, and a driver reports one"
+        message = f"{show_quantity(written)} contains a count"
         raise UnfitError(message, f"write 'accelerator: {counted[2]}, count: {counted[1]}'")
     return written
 
@@ -342,7 +342,9 @@ def parse_accelerator(value: Any) -> str:
 def parse_variable_name(value: Any) -> str:
     written = parse_text(value)
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", written, re.ASCII):
-        raise UnfitError(f"{show_quantity(written)} cannot name an environment variable", "use letters, digits and _")
+        raise UnfitError(
+            f"{show_quantity(written)} is not a valid environment variable name", "use letters, digits and _"
+        )
     return written
 
 
@@ -352,7 +354,7 @@ def parse_variable(value: Any) -> str | tuple[str, str]:
     if isinstance(value, dict) and list(value) == ["from_env"]:
         return "from_env", parse_variable_name(value["from_env"])
     if not isinstance(value, str) or "\0" in value:
-        problem = f"{show_quantity(value)} is not a value of an environment variable"
+        problem = f"{show_quantity(value)} is not a valid environment variable value"
         raise UnfitError(problem, "write text, or {from_env: NAME} for a secret")
     return str(value)
 

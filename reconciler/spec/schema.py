@@ -42,7 +42,7 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
             said = " ".join(str(node.get("description", "")).split())
             lines += textwrap.wrap(said, width, initial_indent="      ", subsequent_indent="      ")
     if found.others:
-        lines += ["", "OTHER PLACES with a field of this name:", *(f"  {place}" for place in found.others)]
+        lines += ["", "OTHER FIELDS with this name:", *(f"  {place}" for place in found.others)]
     return "\n".join(lines)
 
 
@@ -118,7 +118,7 @@ def find_schema_node(path: str) -> SchemaNode:
             names = dict.fromkeys(place[-1] for place, _ in _list_fields(root, definitions))
             near = find_nearest(parts[0], names)
             fix = f"write {near}" if near else give_advice(parts[0], root["properties"])
-            raise ReconcilerError(f"no place of a spec has {path}", fix=fix)
+            raise ReconcilerError(f"no such field in a spec: {path}", fix=fix)
     places = list(found.values()) or [_follow(root, parts, definitions, "")]
     walked, node = places[0]
     group = _group(node, definitions)

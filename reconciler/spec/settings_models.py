@@ -31,41 +31,41 @@ class Build(Group):
         None, description='Program and arguments, such as ["python", "build.py", "{model}", "{run_dir}"].'
     )
     outputs: fields.Locations = Field(
-        None, description="Files and folders that are the engine, from cwd; default: everything in {run_dir}."
+        None, description="Files and folders of the engine, relative to cwd; default: everything in {run_dir}."
     )
     env: Variables = Field({}, description="Environment variables of the build: text, or {from_env: NAME}.")
-    cwd: fields.Location = Field(None, description="Folder it starts in; default: that of its code.")
-    image: fields.Image = Field(None, description="Container image that it uses; default: that of the harness.")
-    code: fields.Location = Field(None, description="File or folder of its code; default: that of the harness.")
-    configs: fields.Locations = Field(None, description="More files and folders that decide what it builds.")
-    timeout: fields.Milliseconds = Field(
-        None, description="The build fails if it takes longer, such as 2 h; default: no limit."
-    )
+    cwd: fields.Location = Field(None, description="Working directory; default: the folder of its code.")
+    image: fields.Image = Field(None, description="Container image; default: the harness's.")
+    code: fields.Location = Field(None, description="File or folder of its code; default: the harness's.")
+    configs: fields.Locations = Field(None, description="More input files and folders.")
+    timeout: fields.Milliseconds = Field(None, description="Time limit of the build, such as 2 h; default: no limit.")
 
 
 class ReadyGroup(Group):
     """Readiness check of a service: at most one of url, tcp and log; default: it accepts a connection at {port}."""
 
-    url: fields.OptionalText = Field(None, description='A GET of it succeeds, such as "{service_url}/health".')
-    tcp: fields.OptionalText = Field(None, description='It accepts a connection there, such as "127.0.0.1:{port}".')
-    log: fields.OptionalText = Field(None, description="It has printed a line that contains this text.")
-    timeout: fields.Milliseconds = Field(
-        None, description="The service fails if it is not ready after this long; default: 30 min."
+    url: fields.OptionalText = Field(
+        None, description='Ready if a GET of this URL succeeds, such as "{service_url}/health".'
     )
+    tcp: fields.OptionalText = Field(
+        None, description='Ready if this address accepts a connection, such as "127.0.0.1:{port}".'
+    )
+    log: fields.OptionalText = Field(None, description="Ready if it printed a line with this text.")
+    timeout: fields.Milliseconds = Field(None, description="Time limit for it to be ready; default: 30 min.")
     unanswered: fields.Milliseconds = Field(
         None,
-        description="A run has failed when its service answers no probe of url or tcp for so long, such as 2 min, the "
-        "default; 0: it is not asked during runs.",
+        description=(
+            "A run fails if its service does not answer url or tcp probes for this long; 0: no probes during "
+            "runs. Default: 2 min."
+        ),
     )
 
 
 class Stop(Group):
     """How a service is stopped."""
 
-    signal: fields.StopSignal = Field(None, description="The signal that asks its processes to end; default: SIGTERM.")
-    timeout: fields.Milliseconds = Field(
-        None, description="A process that has not ended after this long is killed; default: 30 s."
-    )
+    signal: fields.StopSignal = Field(None, description="Signal to stop its processes; default: SIGTERM.")
+    timeout: fields.Milliseconds = Field(None, description="Time before processes are killed; default: 30 s.")
 
 
 class Service(Group):
@@ -75,12 +75,12 @@ class Service(Group):
         None, description='Program and arguments, such as ["python", "server.py", "--port", "{port}"].'
     )
     env: Variables = Field({}, description="Environment variables of the service: text, or {from_env: NAME}.")
-    cwd: fields.Location = Field(None, description="Folder it starts in; default: that of its code.")
-    image: fields.Image = Field(None, description="Container image that it uses; default: that of the harness.")
-    code: fields.Location = Field(None, description="File or folder of its code; default: that of the harness.")
-    configs: fields.Locations = Field(None, description="More files and folders that decide what it does.")
-    ready: ReadyGroup = Field(ReadyGroup(), description="When it is ready, and whether it still answers.")
-    stop: Stop = Field(Stop(), description="How it is ended.")
+    cwd: fields.Location = Field(None, description="Working directory; default: the folder of its code.")
+    image: fields.Image = Field(None, description="Container image; default: the harness's.")
+    code: fields.Location = Field(None, description="File or folder of its code; default: the harness's.")
+    configs: fields.Locations = Field(None, description="More input files and folders.")
+    ready: ReadyGroup = Field(ReadyGroup(), description="Readiness and liveness checks.")
+    stop: Stop = Field(Stop(), description="How to stop it.")
 
 
 class Harness(Group):
@@ -89,7 +89,7 @@ class Harness(Group):
 
     adapter: fields.OptionalText = Field(
         None,
-        description="A published harness whose command and habits are known, such as nvidia-v5.1; settings here win.",
+        description="Adapter for a published harness, such as nvidia-v5.1; settings here override it.",
     )
     command: fields.CommandOfHarness = Field(
         None, description='Program and arguments of one LoadGen run, such as ["python", "run.py", "{run_dir}"].'
@@ -98,54 +98,46 @@ class Harness(Group):
         {}, description="Environment variables of the command: text, or {from_env: NAME} for a secret."
     )
     cwd: fields.Location = Field(
-        None, description="Folder the command starts in; default: that of `code`. ${NAME} is expanded."
+        None, description="Working directory of the command; default: the folder of `code`. ${NAME} is expanded."
     )
-    image: fields.Image = Field(None, description="Container image that the command uses, as name@sha256:….")
+    image: fields.Image = Field(None, description="Container image of the command, as name@sha256:….")
     results: fields.HarnessResults = Field(
         None,
         description="Kind of its results: loadgen (default): LoadGen's logs; endpoints: files of MLCommons' "
         "endpoints harness.",
     )
-    model_name: fields.OptionalText = Field(
-        None, description="With results endpoints: the model that they must be of, as model_params.name names it."
-    )
+    model_name: fields.OptionalText = Field(None, description="With results endpoints: the expected model_params.name.")
     code: fields.Location = Field(
-        None, description="File or folder of the command's code; what git ignores, builds and runs write is no code."
+        None, description="File or folder of the command's code, without ignored files and outputs."
     )
-    configs: fields.Locations = Field(None, description="More files and folders that decide what the command does.")
-    logs: fields.Location = Field(
-        None, description="Folder below which the command leaves its LoadGen logs; default: {run_dir}."
-    )
-    outputs: fields.Locations = Field(None, description="More files of a run to keep with its record, from cwd.")
+    configs: fields.Locations = Field(None, description="More input files and folders of the command.")
+    logs: fields.Location = Field(None, description="Folder for the command's LoadGen logs; default: {run_dir}.")
+    outputs: fields.Locations = Field(None, description="More files to keep with the run's record, relative to cwd.")
     user_conf: fields.UserConf = Field(
-        None, description="written (default): the command is given {user_conf}; harvested: it writes its own."
+        None, description="written (default): the command receives {user_conf}; harvested: it writes its own."
     )
-    user_conf_at: fields.Location = Field(
-        None, description="Where a harvested user.conf is written; default: next to the logs."
-    )
+    user_conf_at: fields.Location = Field(None, description="Path of a harvested user.conf; default: next to the logs.")
     audit_config: fields.AuditConfig = Field(
         None,
-        description="path (default): the command is given {audit_config}; placed: audit.config is put into cwd for a "
-        "test and cleared after each run, also one of the command's own.",
+        description=(
+            "path (default): the command receives {audit_config}; placed: audit.config is copied to cwd for a "
+            "test; any audit.config there is removed after each run."
+        ),
     )
-    timeout: fields.Milliseconds = Field(
-        None, description="The command fails if it takes longer, such as 2 h; default: no limit."
-    )
-    build: Build = Field(Build(), description="How an engine for it is built by a command of your own.")
-    service: Service = Field(
-        Service(), description="A server that the command uses, kept running for all runs that share it."
-    )
-    score: Score = Field(Score(), description="How an accuracy log is scored.")
+    timeout: fields.Milliseconds = Field(None, description="Time limit of the command, such as 2 h; default: no limit.")
+    build: Build = Field(Build(), description="Your command that builds the engine.")
+    service: Service = Field(Service(), description="Server for the command, shared by runs.")
+    score: Score = Field(Score(), description="How to score an accuracy log.")
 
 
 class Engine(Group):
     """The backend that computes, and how its engine is built. A change makes the engine and its runs stale."""
 
-    backend: fields.Backend = Field(None, description="The library that computes.")
+    backend: fields.Backend = Field(None, description="Inference library.")
     precision: fields.Precision = Field(
-        None, description="Numeric precision of the engine; what a backend supports is checked."
+        None, description="Numeric precision of the engine; must be supported by the backend."
     )
-    batch_size: fields.Count = Field(None, description="Samples per batch the engine is built for, such as 32.")
+    batch_size: fields.Count = Field(None, description="Samples per batch of the engine, such as 32.")
     version: fields.OptionalText = Field(
         None, description='Version of the backend to pin, such as "1.20.1"; default: the installed one.'
     )
@@ -157,12 +149,12 @@ class Run(Group):
 
     streams: fields.Streams = Field(None, description="Batches in flight at once, such as 2.")
     threads: fields.Threads = Field(None, description="Threads that compute one batch; 0 lets the backend decide.")
-    batch_size: fields.Count = Field(None, description="Samples sent at once, at most the engine's batch size.")
+    batch_size: fields.Count = Field(None, description="Samples per batch of the run, at most the engine's batch size.")
     queue_delay: fields.Microseconds = Field(
-        None, description="How long a partial Server batch may wait, such as 500 us; 0 for not at all."
+        None, description="Maximum wait of a partial Server batch, such as 500 us; 0: no wait."
     )
     stall_timeout: Annotated[fields.Milliseconds, UNREAD] = Field(
-        None, description="A run fails when nothing is completed for this long, such as 15 min; 0 for never."
+        None, description="A run fails if no query completes for this long, such as 15 min; 0: never."
     )
     options: Options = Field({}, description="The backend's own run options, by name.")
 
@@ -174,12 +166,12 @@ class Measurements(Group):
     weight_data_types: fields.OptionalText = Field(
         None, description="Data types of the weights, such as int8 or fp8,fp16."
     )
-    retraining: fields.OptionalText = Field(None, description="Was the model retrained? Default: what `model` says.")
+    retraining: fields.OptionalText = Field(None, description="Whether the model was retrained. Default: from `model`.")
     starting_weights_filename: fields.OptionalText = Field(
-        None, description="File or source of the starting weights. Default: what `model` says."
+        None, description="File or source of the starting weights. Default: from `model`."
     )
     weight_transformations: fields.OptionalText = Field(
-        None, description="Such as none or quantization. Default: what `model` says."
+        None, description="Such as none or quantization. Default: from `model`."
     )
 
 
@@ -197,25 +189,25 @@ class Audit(Group):
     """Settings of one compliance test. Its runs never affect published ones; by default, they are made like the
     performance run."""
 
-    target_qps: fields.Rate = Field(
-        None, description="Target rate of the test alone, where it legitimately needs a lower one than is published."
-    )
+    target_qps: fields.Rate = Field(None, description="Target rate of the test, if it legitimately needs a lower one.")
     target_latency: fields.Latency = Field(
-        None, description="Latency bound or expected latency of the test alone, with its unit."
+        None, description="Latency bound or expected latency of the test, with its unit."
     )
     attempts: Annotated[fields.Attempts, UNREAD] = Field(
-        None, description="How often the test is run until its verdict passes, 1 to 10; default: as the cell's runs."
+        None, description="Maximum attempts of the test, 1 to 10; default: the cell's."
     )
     dtype: fields.Dtype = Field(
         None,
-        description="Data type of the answers as the verdict compares them; default: that of the run's "
-        "own answers, where the test's script offers it; of a command's, what its scorer reads.",
+        description=(
+            "Data type of the compared answers; default: the run's answer type if the test's script supports it; "
+            "for a command: the type that its scorer reads."
+        ),
     )
     dataset: Dataset = Field(
-        Dataset(), description="Data of the test alone, where its rules ask for other samples, as TEST07's do."
+        Dataset(), description="Data of the test, if its rules require other samples, as for TEST07."
     )
     eos_token_id: fields.CountOrNone = Field(
-        None, description="The tokenizer's end of sequence as a number, where the test asks for it; default: 2."
+        None, description="The tokenizer's end-of-sequence id, if the test requires it; default: 2."
     )
 
 
@@ -231,8 +223,10 @@ class SettingsGroup(Group):
 
     use: fields.Names = Field(
         None,
-        description="Names of blocks in spec.defaults, and of presets such as h100/vllm, lowest first; settings "
-        "written next to it win.",
+        description=(
+            "Names of blocks in spec.defaults, and of presets such as h100/vllm, lowest priority first; explicit "
+            "settings override them."
+        ),
     )
     target_qps: fields.Rate = Field(
         None,
@@ -246,34 +240,39 @@ class SettingsGroup(Group):
         None, description="Shortest duration of a performance run with its unit, such as 600 s; 0 for none."
     )
     max_duration: fields.Milliseconds = Field(
-        None, description="Longest duration of a performance run with its unit, such as 20 min; 0 for no bound."
+        None, description="Longest duration of a performance run with its unit, such as 20 min; 0: no limit."
     )
     min_query_count: fields.Count = Field(None, description="Fewest queries of a performance run, such as 24_576.")
     max_query_count: fields.Count = Field(None, description="Most queries of a performance run.")
     performance_sample_count: fields.Count = Field(None, description="Samples in memory during a performance run.")
     accuracy_sample_count: fields.Count = Field(
-        None, description="Samples of the accuracy run, when not the whole dataset."
+        None, description="Samples of the accuracy run; default: the complete dataset."
     )
     attempts: Annotated[fields.Attempts, UNREAD] = Field(
         None,
-        description="How often a run is tried that is invalid or failed, or from whose speed a compliance test's "
-        "differs, 1 to 10.",
+        description=(
+            "Maximum attempts of a run that is invalid, fails, or differs in speed from a compliance test, 1 to 10."
+        ),
     )
     background: Annotated[fields.Names, read_by("mig")] = Field(
         None,
-        description="Cells that compute on further slices (MIG) during performance runs and compliance tests, such "
-        "as [bert-99/Offline, resnet50/Offline] of the same division and system.",
+        description=(
+            "Cells of the same division and system that run on other MIG slices during performance runs and "
+            "compliance tests, such as [bert-99/Offline, resnet50/Offline]."
+        ),
     )
     publish: Annotated[fields.Publish, RecordedAs("policy.publish")] = Field(
-        None, description="Which valid performance run is published."
+        None, description="Valid performance run to publish."
     )
     compliance: Annotated[dict[fields.TestName, Audit], scalars.FieldReader(scalars.parse_tests)] = Field(
         {},
-        description="Compliance tests by name, such as [TEST01], or with settings of their own. Tests that the round"
-        " requires in a division need not be named.",
+        description=(
+            "Compliance tests by name, such as [TEST01], or with settings of their own. Required tests need not "
+            "be listed."
+        ),
         json_schema_extra=_or_list,
     )
     engine: Engine = Field(Engine(), description="The engine of this cell.")
-    run: Run = Field(Run(), description="How the engine is driven.")
-    harness: Harness = Field(Harness(), description="Your own command in place of the harness of this project.")
+    run: Run = Field(Run(), description="How the engine is run.")
+    harness: Harness = Field(Harness(), description="Your own command instead of the built-in harness.")
     measurements: Measurements = Field(Measurements(), description="Fields of measurements.json.")

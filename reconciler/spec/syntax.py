@@ -38,7 +38,7 @@ def find_odd_space(text: str) -> int:
 
 
 def explain_space(character: str) -> tuple[str, str]:
-    return f"the space here is U+{ord(character):04X} ({_name(character)})", "write an ordinary space"
+    return f"unusual space U+{ord(character):04X} ({_name(character)})", "write an ordinary space"
 
 
 def explain_lookalike(text: str) -> tuple[int, str, str] | None:
@@ -51,7 +51,7 @@ def explain_lookalike(text: str) -> tuple[int, str, str] | None:
             plain = plain_form(character)
             if plain != character and plain.isascii():
                 message = f"{text!r} holds {character!r}, U+{ord(character):04X} ({_name(character)}), not {plain!r}"
-                return word.start() + offset, message, f"write {plain_form(text)!r}, typed again"
+                return word.start() + offset, message, f"retype it: {plain_form(text)!r}"
     return None
 
 
@@ -84,32 +84,32 @@ _WORDS = (
         "a ':' is not allowed here",
         "check the indentation, or quote text that holds ': '",
     ),
-    ("unexpected end of stream", "the quotes that begin here are never closed", "close the quotes"),
-    ("expected ',' or ']'", "the list is not closed", "put ',' between its items and ']' behind them"),
+    ("unexpected end of stream", "unclosed quotes", "close the quotes"),
+    ("expected ',' or ']'", "the list is not closed", "separate items with ',' and end the list with ']'"),
     (
         "expected ',' or '}'",
         "the group is not closed",
-        "put ',' between its settings and '}' behind them; quote text such as '${NAME}'",
+        "separate settings with ',' and end the group with '}'; quote text such as '${NAME}'",
     ),
-    ("expected <block end>", "the indentation does not match the lines above", "line up the settings of one group"),
+    ("expected <block end>", "indentation does not match the lines above", "align the settings of one group"),
     (
         "did not find expected key",
-        "the indentation does not match the lines above",
-        "line up the settings of one group",
+        "indentation does not match the lines above",
+        "align the settings of one group",
     ),
-    ("found a tab character", "there is a tab in the indentation", "indent with spaces"),
-    ("expected '-' indicator", "there is a setting inside a list of '-' items", "indent it less, or begin it with '-'"),
-    ("expected ':'", "a name without its ':'", "write 'name: value', with a space after the ':'"),
-    ("expected node content", "a value is missing, or a bracket is open", "write the value, or close the bracket"),
+    ("found a tab character", "tab in the indentation", "indent with spaces"),
+    ("expected '-' indicator", "setting inside a list of '-' items", "indent it less, or start it with '-'"),
+    ("expected ':'", "missing ':' after a name", "write 'name: value', with a space after the ':'"),
+    ("expected node content", "missing value or unclosed bracket", "write the value, or close the bracket"),
     ("unknown escape character", "an unknown escape after '\\'", "double the '\\', or use single quotes"),
-    ("undefined tag handle", "a '!' begins a tag, which is not supported", "quote the text"),
+    ("undefined tag handle", "a '!' starts a tag, which is not supported", "quote the text"),
 )
 _SETTING = re.compile(r" *[^\s#-][^:]*:")
 _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
 _QUOTE = re.compile(r'(?<!\\)"')
-_OPEN_QUOTE = ("the quotes that begin here are never closed", "close the quotes")
+_OPEN_QUOTE = ("unclosed quotes", "close the quotes")
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
@@ -132,8 +132,8 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     """Convert the parser's error to a problem at the place to fix."""
     if conflict := _CONFLICT.search(text):
         line = text.count("\n", 0, conflict.start()) + 1
-        fix = "keep one side, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"
-        return Problem(file, line, 1, "", "a merge conflict is left in the file", fix)
+        fix = "keep one side, and remove the lines that start with <<<<<<<, ======= and >>>>>>>"
+        return Problem(file, line, 1, "", "unresolved merge conflict", fix)
     if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
         return Problem(file, 1, 1, "", "the file is not YAML", "save it as UTF-8 text in YAML")
     words = str(error.problem)
@@ -163,7 +163,12 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         if part in words:
             return Problem(file, line, column, "", message + _context(error, mark.line), fix)
     return Problem(
-        file, line, column, "", f"not valid YAML: {words}", "see the line above it too; quote text with odd characters"
+        file,
+        line,
+        column,
+        "",
+        f"not valid YAML: {words}",
+        "check the line above too; quote text with special characters",
     )
 
 
@@ -173,19 +178,19 @@ def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, 
     lines = text.splitlines()
     begun = lines[line][:at] if line < len(lines) else ""
     if (semicolon := _SEMICOLON.search(begun)) is not None:
-        return line + 1, semicolon.start() + 1, "a ';' does not separate settings", "write ',' in its place"
+        return line + 1, semicolon.start() + 1, "a ';' does not separate settings", "use ',' instead"
     if (sign := lines[line][at : at + 1] if begun.strip() else "") in ("}", "]") and sign:
-        return line + 1, at + 1, f"this '{sign}' closes nothing", f"take the '{sign}' out"
+        return line + 1, at + 1, f"unmatched '{sign}'", f"remove the '{sign}'"
     for number in (line, line - 1):
         if not 0 <= number < len(lines):
             continue
         written = lines[number]
         column = len(written) - len(written.lstrip(" ")) + 1
         if (equals := _EQUALS.fullmatch(written)) is not None:
-            message = f"{equals[1]} and its value are separated by '=', which YAML does not read"
+            message = f"{equals[1]} uses '=' instead of ':'"
             return number + 1, column, message, f"write '{equals[1]}: {equals[2]}'"
         if (item := _ITEM.fullmatch(written)) is not None and _has_following_settings(lines, number, column):
-            message = f"{item[1]} is an item of a list, and settings belong here"
+            message = f"{item[1]} is a list item, but settings belong here"
             return number + 1, column, message, f"write '{item[1]}:' without the '-'"
     return None
 
@@ -222,7 +227,7 @@ def _context(error: MarkedYAMLError, line: int) -> str:
     mark = error.context_mark
     if mark is None or mark.line == line:
         return ""
-    return f" (the part that begins on line {mark.line + 1})"
+    return f" (in the part that starts on line {mark.line + 1})"
 
 
 def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
@@ -236,13 +241,13 @@ def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
     has_value = lines[above].partition(":")[2].partition(" #")[0].strip()
     if depth <= before or not has_value:
         return None
-    message = f"this line is indented below line {above + 1}, which has a value already"
-    return depth + 1, message, f"line up the indentation of the two: {before} spaces, or {depth}"
+    message = f"this line is indented below line {above + 1}, which already has a value"
+    return depth + 1, message, f"use the same indentation for both: {before} spaces, or {depth}"
 
 
 def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:
     lines = text.splitlines()
     character = lines[line][column : column + 1] if line < len(lines) else ""
     if character == "\t":
-        return "there is a tab in the indentation", "indent with spaces"
-    return f"no value can begin with {character!r}", "quote the value"
+        return "tab in the indentation", "indent with spaces"
+    return f"a value cannot start with {character!r}", "quote the value"

@@ -120,7 +120,7 @@ def _add_block(text: str, names: Sequence[str], block: Mapping[str, Any]) -> str
         holder = holder[name]
     holder[names[-1]] = convert_plain_value(block)
     if read(edited) != expected:
-        raise EditError(f"{'.'.join(names)} cannot be added without changing something else; add it by hand")
+        raise EditError(f"{'.'.join(names)} cannot be added automatically; add it by hand")
     return edited
 
 

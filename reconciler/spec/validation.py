@@ -33,12 +33,12 @@ _FIXED: Mapping[str, str] = {
     **dict.fromkeys((*keys.SEEDS, "accuracy_log_rng_seed"), "is fixed by the round, as are all seeds"),
     **dict.fromkeys(RULED, "is fixed by the round"),
     "model_key": "follows from the benchmark",
-    "mode": "is decided by the pass, which makes an accuracy run and a performance run of each cell",
-    "scenario": "is the cell's own name in spec.divisions",
-    "performance_issue_unique": "is set by the compliance tests alone",
-    "performance_issue_same": "is set by the compliance tests alone",
+    "mode": "is set by the pass, which runs accuracy and performance of each cell",
+    "scenario": "is the cell's name in spec.divisions",
+    "performance_issue_unique": "is set only by compliance tests",
+    "performance_issue_same": "is set only by compliance tests",
 }
-_FIXED_FIX = "remove it; `reconcile rounds show` prints what the round rules"
+_FIXED_FIX = "remove it; `reconcile rounds show` prints the round's rules"
 
 # Foreign name → what to write instead.
 _RENAMED: Mapping[str, str] = {
@@ -50,13 +50,13 @@ _RENAMED: Mapping[str, str] = {
             "server_target_latency_ns",
             "expected_latency",
         ),
-        "'target_latency: 15 ms': durations carry their unit",
+        "'target_latency: 15 ms': durations need a unit",
     ),
-    "min_duration_ms": "'min_duration: 600 s': durations carry their unit",
-    "max_duration_ms": "'max_duration: 20 min': durations carry their unit",
+    "min_duration_ms": "'min_duration: 600 s': durations need a unit",
+    "max_duration_ms": "'max_duration: 20 min': durations need a unit",
     **dict.fromkeys(
         ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
-        "'target_qps: …', which each scenario takes as its own",
+        "'target_qps: …', for each scenario",
     ),
     **{setting.conf_name: setting.name for setting in SETTINGS if setting.conf_name},
     **dict.fromkeys(("gpu_batch_size", "max_batch_size"), "'engine: {batch_size: …}'"),
@@ -69,16 +69,16 @@ _RENAMED: Mapping[str, str] = {
     "gpu_copy_streams": "'run: {options: {lanes: …}}'",
     **dict.fromkeys(("use_graphs", "use_cuda_graphs", "graph_specs"), "'run: {options: {cuda_graphs: true}}'"),
     "use_spin_wait": "'run: {options: {spin: true}}'",
-    "workspace_size": "'engine: {options: {workspace_mib: …}}', in MiB where that is in bytes",
+    "workspace_size": "'engine: {options: {workspace_mib: …}}', in MiB instead of bytes",
     **dict.fromkeys(
-        ("bert_opt_seqlen", "graphs_max_seqlen"), "'engine: {options: {sequence_lengths: \"128,384\"}}', each to tune"
+        ("bert_opt_seqlen", "graphs_max_seqlen"), "'engine: {options: {sequence_lengths: \"128,384\"}}'to tune for each"
     ),
     "input_dtype": "'measurements: {input_data_types: …}'",
     "weight_data_type": "'measurements: {weight_data_types: …}'",
     **dict.fromkeys(("checkpoint", "model_path"), "'model: {path: …}'"),
     **dict.fromkeys(("tensor_path", "map_path", "val_map_path"), "'dataset: {path: …}', which a pass prepares"),
     "cache_file": "'model: {settings: {precision: int8}}', which calibrates",
-    **dict.fromkeys(("config_ver", "accuracy_target"), "a benchmark of its own, such as bert-99.9"),
+    **dict.fromkeys(("config_ver", "accuracy_target"), "a separate benchmark, such as bert-99.9"),
     **dict.fromkeys(("harness_type", "use_triton"), "'engine: {backend: triton}'"),
     **dict.fromkeys(("gpu", "gpus", "gpu_model", "device"), "'hardware: {accelerator: …}'"),
     **dict.fromkeys(("num_gpus", "gpu_count"), "'hardware: {count: …}'"),
@@ -87,16 +87,17 @@ _RENAMED: Mapping[str, str] = {
 
 # Foreign name → why it has no equivalent.
 _UNNEEDED: Mapping[str, str] = {
-    **dict.fromkeys(("numa_config", "numa_conf"), "workers stay near their GPUs and memory by themselves"),
-    "active_sms": "a batch takes the whole GPU, or its slice: `mig` of the hardware",
+    **dict.fromkeys(("numa_config", "numa_conf"), "workers are placed near their GPUs and memory automatically"),
+    "active_sms": "a batch uses the complete GPU, or its slice: hardware.mig",
     "use_jemalloc": "a command of your own may set LD_PRELOAD in `harness: {env: …}`",
     **dict.fromkeys(("coalesced_tensor", "run_infer_on_copy_streams"), "the backend lays out and copies its batches"),
     **dict.fromkeys(
-        ("buffer_manager_thread_count", "server_num_issue_query_threads"), "the harness starts its threads by itself"
+        ("buffer_manager_thread_count", "server_num_issue_query_threads"),
+        "the harness starts its threads automatically",
     ),
     **dict.fromkeys(
         ("soft_drop", "use_small_tile_gemm_plugin", "gemm_plugin_fairshare_cache_size"),
-        "it belongs to NVIDIA's harness, which `harness: {adapter: nvidia-v5.1}` runs as it is",
+        "it belongs to NVIDIA's harness, which `harness: {adapter: nvidia-v5.1}` runs",
     ),
 }
 
@@ -104,11 +105,11 @@ _UNNEEDED: Mapping[str, str] = {
 def explain_foreign(name: str) -> tuple[str, str] | None:
     """Return (message, fix) for a foreign name; None for any other."""
     if name in _UNNEEDED:
-        return f"{name} has no counterpart here", f"remove it: {_UNNEEDED[name]}"
+        return f"{name} is not supported", f"remove it: {_UNNEEDED[name]}"
     if name in _FIXED:
         return f"{name} {_FIXED[name]}", _FIXED_FIX
     if name in _RENAMED:
-        return f"{name} is not what this is called here", f"write {_RENAMED[name]}"
+        return f"{name} has another name here", f"write {_RENAMED[name]}"
     return None
 
 
@@ -235,7 +236,7 @@ def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] 
     number, rest = holder.items[before], holder.items[where[-1]]
     if not isinstance(number, ScalarNode) or not str(number.value).isdecimal() or convert_plain(rest) is not None:
         return None
-    message = f"the comma ends the value: {before} is {number.value} here, and {where[-1]} a name without a value"
+    message = f"the comma splits the value: {before} is {number.value} here, and {where[-1]} has no value"
     return number.origin, message, f"write {before}: {number.value}{where[-1]}"
 
 
@@ -276,19 +277,19 @@ def _unknown(where: Location) -> tuple[str, str]:
     plain = plain_form(name)
     if plain != name and plain in valid:
         odd = next(character for character in name if not character.isascii())
-        return f"{message}: it holds {odd!r} (U+{ord(odd):04X})", f"write {plain}, typed again"
+        return f"{message}: it contains {odd!r} (U+{ord(odd):04X})", f"retype it: {plain}"
     if "{" in name:
         written = name.partition("{")[0].strip()
-        return f"the ':' is missing behind {written}", f"write '{written}: {{…}}'"
+        return f"missing ':' after {written}", f"write '{written}: {{…}}'"
     start, colon, value = name.partition(":")
     if colon and value and start.strip() in valid:
-        return f"a space is missing behind '{start}:'", f"write '{start}: {value.strip()}'"
+        return f"missing space after '{start}:'", f"write '{start}: {value.strip()}'"
     at_home = any(name in _names(inner) and home in valid for home, inner in _HOMES.items())
     if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):
             above = _group_at(where[:depth])
             if above is not None and depth and name in _names(above):
-                return message, f"indent it less: it is a setting of {where[depth - 1]}"
+                return message, f"indent it less: it belongs to {where[depth - 1]}"
         parent = _group_at(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in _names(inner) and home in valid:

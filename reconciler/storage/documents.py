@@ -60,7 +60,7 @@ def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     document = parse_json(content)
     _refuse_long_numbers(_DIGITS, data, document)
     if not isinstance(document, dict):
-        raise ValueError(f"it holds {_kind(document)}, not an object")
+        raise ValueError(f"it contains {_kind(document)}, not an object")
     return ResultDocument(document, content, repeated=_find_repeated(content, document))
 
 
@@ -75,7 +75,7 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
         raise ValueError("its brackets are nested too deeply") from error
     _refuse_long_numbers(_YAML_DIGITS, data, document)
     if not isinstance(document, dict):
-        raise ValueError(f"it holds {_kind(document)}, not a mapping")
+        raise ValueError(f"it contains {_kind(document)}, not a mapping")
     return ResultDocument({str(name): item for name, item in document.items()}, content, _YAML_KEY)
 
 

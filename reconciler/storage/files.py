@@ -128,8 +128,8 @@ def find_temporary_folder() -> Path:
         return Path(tempfile.gettempdir())
     except FileNotFoundError as error:
         named = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - the first candidate
-        fix = f"free space in {named}, or name another folder that you may write in: export TMPDIR=DIR"
-        raise StorageError("no folder for temporary files can be written, wherever one may be", fix=fix) from error
+        fix = f"free space in {named}, or set another writable folder: export TMPDIR=DIR"
+        raise StorageError("no writable folder for temporary files", fix=fix) from error
 
 
 def flush_folder(folder: Path) -> None:
@@ -357,7 +357,7 @@ class Lock:
         if alive:
             holder = owner.removesuffix(f", {self.purpose}")
             return LockedError(f"{self.purpose} (held by {holder}{f': {note}' if note else ''})", fix=fix)
-        problem = f"{self.purpose}: {owner}, has ended, but a process that it left still holds it"
+        problem = f"{self.purpose}: {owner}, has ended, but a process that it started still uses it"
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
     def _open(self) -> int:
@@ -388,8 +388,8 @@ class Lock:
                 return descriptor
 
     def _foreign(self) -> StorageError:
-        fix = "find out who put it there and remove it, or name a folder of your own: export RECONCILE_LOCKS=DIR"
-        return StorageError(f"{self.path} is a link or no regular file, and no lock", fix=fix)
+        fix = "find its creator and remove it, or use another folder: export RECONCILE_LOCKS=DIR"
+        return StorageError(f"{self.path} is a link or special file, not a lock", fix=fix)
 
     def release(self) -> None:
         if self.descriptor >= 0:

@@ -237,9 +237,9 @@ def resolve(root: Path, name: str) -> str:
     if answer.error:  # git rejects a merely unknown name silently
         said = answer.error.splitlines()
         advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
-        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "see what `git status` says")
+        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "check `git status`")
     if name == "HEAD":
-        raise RepositoryError("no commit is checked out here", fix="commit specs/ and state/ first")
+        raise RepositoryError("no commit is checked out", fix="commit specs/ and state/ first")
     known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
     # A clone of one branch creates no remote branch for others unless the command names it.
@@ -270,8 +270,8 @@ def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> di
     RepositoryError if git has lost one, or if a partial clone cannot fetch missing ones."""
     rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
     if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's own marker
-        fix = "`git fsck` names what is lost; `git fetch --refetch` brings back what the remote has"
-        raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: git has lost {lost}", fix=fix)
+        fix = "`git fsck` lists lost objects; `git fetch --refetch` restores them from the remote"
+        raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: missing {lost}", fix=fix)
     return {path: (blob, int(size)) for path, (blob, size) in rows.items()}
 
 
@@ -341,7 +341,7 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         return ""
     with open_private_index(root) as index:
         if index is None:
-            raise RepositoryError(f"git add: {root} is in no git repository", fix="run `git init`")
+            raise RepositoryError(f"git add: {root} is not in a git repository", fix="run `git init`")
         made, free = _commit(index, given, message)
         if behind := _changed_below(root, given):  # including the remains of a commit that was killed before this point
             index.share(_listed(behind), _TURN if free else 0.0)
@@ -467,7 +467,7 @@ def find_hook_path(root: Path, name: str) -> Path:
         if answer.status == 0:
             break
     else:
-        raise RepositoryError(f"{root} is not in a git repository", fix="`git init` makes one")
+        raise RepositoryError(f"{root} is not in a git repository", fix="run `git init`")
     return (root / answer.text).resolve()
 
 
@@ -501,14 +501,14 @@ def fetch(root: Path, remote: str, name: str) -> str:
     """Fetch one branch and return its commit on the remote. Raises RepositoryError with git's message."""
     wanted = f"+refs/heads/{name}:refs/remotes/{remote}/{name}"
     answer = ask(root, "fetch", "--quiet", "--no-tags", remote, wanted, limit=_LIMIT, own=True)
-    answer.require(f"git fetch {remote} {name}", f"see whether `git fetch {remote}` works")
+    answer.require(f"git fetch {remote} {name}", f"check that `git fetch {remote}` works")
     return resolve_commit(root, f"refs/remotes/{remote}/{name}")
 
 
 def fast_forward(root: Path, commit: str) -> None:
     """Fast-forward the checked-out branch and the work tree; edited files are left unchanged."""
     answer = ask(root, "merge", "--ff-only", "--quiet", commit, own=True)
-    answer.require("git merge --ff-only", "commit or stash what git names")
+    answer.require("git merge --ff-only", "commit or stash the listed files")
 
 
 def push(root: Path, remote: str, name: str) -> None:
@@ -642,7 +642,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
         made = _clone(top, commit, folder)
     if made.status:
         refuse_disk(made.error, folder.parent, folder)
-        raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see what git says; nothing was changed")
+        raise RepositoryError(f"git clone at {commit[:12]}: {made.error}", fix="see git's output; nothing was changed")
     return folder / root.resolve().relative_to(top.resolve())
 
 

@@ -144,7 +144,7 @@ _FOLDER = ".folder"  # suffix of a folder; the note of who works in it has none
 _NOTE = b"held by mlperf-reconciler\n"  # content of our locks; git's own are empty or an index
 _YOUNG = 60.0  # seconds in which an incomplete note may still be being written
 _PAUSE = 0.05  # seconds between two checks of another process's lock
-_WAITS = "let it end; the records are safe in state/, and the next --commit takes them"
+_WAITS = "wait for it; the records are safe in state/, and the next --commit includes them"
 _OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # parts of git's messages
 
 
@@ -193,7 +193,7 @@ class PrivateIndex(Struct, frozen=True):
                 continue
             if time.monotonic() > give_up:
                 if is_in_use(self.root):
-                    problem = f"git commit: another git works in {self.root} and holds its index ({lock.name})"
+                    problem = f"git commit: another git process is using the index of {self.root} ({lock.name})"
                     raise RepositoryError(problem, fix=_WAITS)
                 return False
             time.sleep(_PAUSE)

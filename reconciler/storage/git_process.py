@@ -254,7 +254,7 @@ def refuse_incomplete(answer: GitAnswer, commit_id: str) -> None:
         said = answer.error.splitlines()[-1].removeprefix("fatal: ")
         raise RepositoryError(
             f"commit {commit_id[:12]} is incomplete in this clone: {said}",
-            fix="let git reach the remote that this partial clone was made from, or clone it whole",
+            fix="make the remote of this partial clone reachable, or clone it completely",
         )
 
 

@@ -26,7 +26,7 @@ def lock_folder() -> Path:
         _make_folder(Path(named), 0o1777)
         if Path(named).is_dir():
             return Path(named)
-        raise StorageError(f"RECONCILE_LOCKS names {named}, which is not a folder", fix="export RECONCILE_LOCKS=DIR")
+        raise StorageError(f"RECONCILE_LOCKS is {named}, which is not a folder", fix="export RECONCILE_LOCKS=DIR")
     shared = find_temporary_folder() / "mlperf-reconciler-locks"
     _make_folder(shared, 0o1777)
     own = shared.with_name(f"{shared.name}-{os.getuid()}")
@@ -35,8 +35,8 @@ def lock_folder() -> Path:
     _make_folder(own, 0o700)
     if _is_folder(own, 0o700, owner=os.getuid()):
         return own
-    fix = f"remove {own}, or name a folder of your own: export RECONCILE_LOCKS=DIR"
-    raise StorageError(f"neither {shared} nor {own} is a folder that can hold the locks of this machine", fix=fix)
+    fix = f"remove {own}, or use another folder: export RECONCILE_LOCKS=DIR"
+    raise StorageError(f"neither {shared} nor {own} is a usable folder for this machine's locks", fix=fix)
 
 
 def _make_folder(path: Path, mode: int) -> None:

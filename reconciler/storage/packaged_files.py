@@ -23,7 +23,7 @@ def find_shipped(name: str) -> Path:
     for folder in (_WHEEL, _CHECKOUT):
         if (folder / name).is_file():
             return folder / name
-    raise FileNotFoundError(f"{name} is in neither {_WHEEL} nor {_CHECKOUT}: install mlperf-reconciler again")
+    raise FileNotFoundError(f"{name} is in neither {_WHEEL} nor {_CHECKOUT}: reinstall mlperf-reconciler")
 
 
 def read_shipped(name: str) -> bytes:

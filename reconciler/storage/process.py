@@ -168,10 +168,10 @@ def call(command: Sequence[str], *, folder: Path, stdin: bytes, limit: float) ->
         raise ReconcilerError(f"{command[0]}: not ended after {limit:g} s", fix="let it hand long work on") from None
     except OSError as error:
         refuse_storage_error(error, Path(command[0]))
-        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
+        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="use an executable program") from error
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip()[-200:]
-        raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see what it says")
+        raise ReconcilerError(f"{command[0]}: ended with {ended.returncode} {said}".rstrip(), fix="see its output")
 
 
 class ChildEnd(Struct, frozen=True):
@@ -255,7 +255,7 @@ def _run_short(command: Sequence[str], environment: Mapping[str, str], stdin: by
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if max(len(out), len(said)) > _MOST_SAID:
-        return ChildEnd(125, b"", f"{command[0]}: said more than {_MOST_SAID >> 20} MiB")
+        return ChildEnd(125, b"", f"{command[0]}: wrote more than {_MOST_SAID >> 20} MiB")
     if late:
         return ChildEnd(124, b"", f"{command[0]}: not ended after {limit:g} s")
     return ChildEnd(process.returncode, bytes(out), said.decode(errors="replace").strip())
@@ -280,10 +280,10 @@ def explain_signal(number: int, relief: str = "") -> str:
         return f"signal 9 usually means that the kernel ran out of memory{relief and ': '}{relief}"
     name = _NAMES.get(number, f"signal {number}")
     if number in _FAULTS:
-        return f"{name} is a fault in the program or a library of it; the last lines that it wrote may name it"
+        return f"{name} is a crash in the program or one of its libraries; see its last output"
     if number in _REQUESTS:
-        return f"{name} asks a process to end: a shutdown, a batch system or a person; run again"
-    return f"look up what sends {name}"
+        return f"{name} is a request to stop, such as from a shutdown, a batch system or a user; run again"
+    return f"find the sender of {name}"
 
 
 _NAMES = {number.value: f"signal {number.value} ({number.name})" for number in signal.Signals}

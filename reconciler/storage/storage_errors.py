@@ -18,7 +18,7 @@ from reconciler.errors import StorageError
 from reconciler.storage.untrusted_files import SpecialFileError
 
 PARTIAL = ".partial"  # suffix of a file that is being written; its name begins with a dot
-_ROOM = "`reconcile gc` removes what no record names"
+_ROOM = "`reconcile gc` removes unreferenced objects"
 _FIXES = {
     errno.ENOSPC: f"free space on that file system ({_ROOM}) and run again",
     errno.EDQUOT: f"free space within your quota ({_ROOM}) and run again",
@@ -26,24 +26,24 @@ _FIXES = {
     errno.EACCES: "make it readable and writable for this user",
     errno.EPERM: "make it readable and writable for this user",
     errno.EROFS: "the file system is read-only: work in a writable checkout, or mount it writable",
-    errno.EIO: "the disk, or the way to it, fails: see `dmesg`, copy the repository to another disk, and run again",
-    errno.ESTALE: "the file server lost track of it: wait until it answers, or mount it again, and run again",
-    errno.ENOTCONN: "the server of this folder went away: mount it again, and run again",
-    errno.ECONNABORTED: "the server of this folder went away: mount it again, and run again",
-    errno.ETIMEDOUT: "the file server does not answer: wait until it does, and run again",
-    errno.ENOLCK: "this file system offers no locks: mount it with locks (NFS: run lockd, drop `nolock`), or work in a "
-    "repository on a local disk",
-    errno.ENOTSUP: "this file system does not offer what is needed: work in a repository on a local disk",
-    errno.EMFILE: "this process may open no more files: raise the limit (ulimit -n 4096) and run again",
-    errno.ENFILE: "the machine can open no more files: end what holds so many (`lsof`) and run again",
-    errno.ENOMEM: "the machine is out of memory: end what uses it and run again",
-    errno.ENODEV: "the device went away: connect or mount it again and run again",
-    errno.ENXIO: "the device went away: connect or mount it again and run again",
+    errno.EIO: "the disk or its connection fails: see `dmesg`, copy the repository to another disk, and run again",
+    errno.ESTALE: "the file handle is stale: remount the file system, and run again",
+    errno.ENOTCONN: "the file server is gone: remount the file system, and run again",
+    errno.ECONNABORTED: "the file server is gone: remount the file system, and run again",
+    errno.ETIMEDOUT: "the file server does not respond: run again once it does",
+    errno.ENOLCK: "this file system does not support locks: mount it with locks (NFS: run lockd, drop `nolock`), or "
+    "work in a repository on a local disk",
+    errno.ENOTSUP: "this file system lacks a needed feature: work in a repository on a local disk",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n 4096) and run again",
+    errno.ENFILE: "the machine has too many open files: stop their owner (`lsof`) and run again",
+    errno.ENOMEM: "the machine is out of memory: free memory and run again",
+    errno.ENODEV: "the device is gone: reconnect or remount it, and run again",
+    errno.ENXIO: "the device is gone: reconnect or remount it, and run again",
 }
 # Something of another type is in the path: its purpose is unknown, so it is left unchanged.
-_IN_THE_WAY = "something else is where a file or folder belongs: move it away, or restore it from git, and run again"
+_IN_THE_WAY = "another file or folder is in the way: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
-    errno.ENOENT: "another process removed it, or a program is not installed: put back what is yours, and run again",
+    errno.ENOENT: "another process removed it, or a program is not installed: restore it, and run again",
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EISDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,

@@ -60,7 +60,7 @@ def hash_regular(path: Path) -> str:
         while count := stream.readinto(piece):
             left -= count
             if left < -_GROWTH:
-                raise SpecialFileError(path, "it has more bytes than it says")
+                raise SpecialFileError(path, "it has more bytes than declared")
             total.update(piece[:count])
     return total.hexdigest()
 
@@ -84,7 +84,7 @@ def read_regular(path: Path | str, limit: int = LARGEST, *, follow: bool = True)
     finally:
         os.close(descriptor)
     if size > limit or len(data) > limit:
-        raise SpecialFileError(path, f"it has {max(size, len(data)):,} bytes, too many to be what its name says")
+        raise SpecialFileError(path, f"it has {max(size, len(data)):,} bytes, too many for its type")
     return data
 
 
@@ -121,7 +121,7 @@ def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[t
     followed only once: their targets have their own entries."""
     top = Path(os.path.realpath(inside or folder))
     if not Path(os.path.realpath(folder)).is_relative_to(top):
-        yield folder, "a link that leads elsewhere"
+        yield folder, "a link that points elsewhere"
         return
     try:
         for path in walk_files(folder):
@@ -143,7 +143,7 @@ def _describe_special(path: Path, top: Path) -> str:
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
             if not Path(os.path.realpath(path)).is_relative_to(top):
-                return "a link that leads elsewhere"
+                return "a link that points elsewhere"
             status = path.stat()
     except OSError as error:
         return f"not readable ({error.strerror})"
@@ -158,7 +158,7 @@ def _too_large(name: str, status: os.stat_result) -> str:
     if status.st_size <= LARGEST:
         return ""
     if name != _ANSWERS or status.st_size > LARGEST_ANSWERS:
-        return f"a file of {status.st_size:,} bytes, too many for what its name says"
+        return f"a file of {status.st_size:,} bytes, too many for its type"
     return f"a file of {status.st_size:,} bytes that holds {status.st_blocks * 512:,}" if is_hole(status) else ""
 
 

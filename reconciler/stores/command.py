@@ -132,9 +132,9 @@ def add_transfer_options() -> list[click.Parameter]:
             default=4,
             show_default=True,
             metavar="N",
-            help="How many objects to copy at once.",
+            help="Concurrent transfers.",
         ),
-        click.Option(["--dry-run"], is_flag=True, help="Only say what would be copied."),
+        click.Option(["--dry-run"], is_flag=True, help="Only show what would be copied."),
         click.Option(
             ["--wait"],
             type=click.FloatRange(min=0),
@@ -155,7 +155,7 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     if "://" in word:
         return ChosenStore(word, word, {}, submission)
     if not declared:
-        fix = "declare one, such as `stores: {lab: {url: s3://bucket/folder}}` under spec:, or name its url"
+        fix = "declare one, such as `stores: {lab: {url: s3://bucket/folder}}` under spec:, or pass its url"
         raise ReconcilerError("the spec declares no store", fix=fix)
     if not word and len(declared) > 1:
         raise ReconcilerError(f"{len(declared)} stores are declared", fix=f"{option} {' | '.join(declared)}")
@@ -182,8 +182,8 @@ def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], Non
             sweep_folders((paths.work,))
             yield PauseWhileTimed()
     except LockedError as error:
-        what = "a timed run or another transfer is running on this machine"
-        raise LockedError(f"{what}: {error.message}", fix="--wait SECONDS waits for it") from error
+        what = "a timed run or another transfer is in progress on this machine"
+        raise LockedError(f"{what}: {error.message}", fix="wait for it: --wait SECONDS") from error
 
 
 class PauseWhileTimed(Struct):
@@ -224,7 +224,7 @@ def carry_out(
                 transfer.report = report
                 ended = move()
         except KeyboardInterrupt:
-            say("Interrupted. Copied objects are kept; run the same command again to continue.", err=True)
+            say("Interrupted. Run the same command again to continue.", err=True)
             return INTERRUPTED
     transfer_report = TransferReport(
         command, show_embargo(store.name), show_embargo(store.url), (*ended, *rest), dry_run
@@ -238,9 +238,7 @@ def carry_out(
 
 
 _TO = click.Option(["--to"], default="", metavar="NAME|URL", help="The store. Default: the only one declared.")
-_PUSH_DEEP = click.Option(
-    ["--deep"], is_flag=True, help="Read back what the store already has, and replace what is damaged."
-)
+_PUSH_DEEP = click.Option(["--deep"], is_flag=True, help="Verify objects in the store, and replace damaged ones.")
 
 
 @click.command("push")
@@ -272,7 +270,7 @@ def push_command(
 
 _FROM = click.Option(["--from", "source"], default="", metavar="NAME|URL", help="Default: the only store declared.")
 
-_PULL_DEEP = click.Option(["--deep"], is_flag=True, help="Hash what is already here, and fetch again what is damaged.")
+_PULL_DEEP = click.Option(["--deep"], is_flag=True, help="Verify local objects, and fetch damaged ones again.")
 
 
 @click.command("pull")

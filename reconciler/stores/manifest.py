@@ -56,7 +56,7 @@ def decode_manifest(data: bytes) -> Manifest:
     except ValueError as error:
         raise DamagedManifestError(f"a list of files cannot be read: {error}") from error
     if found.format != FORMAT:
-        raise DamagedManifestError("a list of files is of another version of mlperf-reconciler")
+        raise DamagedManifestError("the list of files was written by another version of mlperf-reconciler")
     return found
 
 
@@ -94,7 +94,7 @@ def receive(file: ManifestFile, remote: Remote, path: Path) -> None:
             digest.update(chunk)
             stream.write(chunk)
         if digest.hexdigest() != file.sha256:
-            raise DamagedManifestError(f"{path.name} came with the digest {digest.hexdigest()[:12]}…, not its own")
+            raise DamagedManifestError(f"{path.name} has the digest {digest.hexdigest()[:12]}…, not the recorded one")
     if file.executable:
         path.chmod(0o755)
 

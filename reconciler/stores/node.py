@@ -92,7 +92,7 @@ class NodeRunner(Struct):
     def _fetch(self) -> Manifest:
         data = b"".join(self.remote.read(self.ticket.parcel))
         if hash_bytes(data) != self.ticket.parcel:
-            raise DamagedManifestError("the request came with another digest")
+            raise DamagedManifestError("the request has another digest")
         parcel = decode_manifest(data)
         for folder in parcel.folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,9 @@ def main(words: list[str]) -> int:
     try:
         courier = NodeRunner(ticket, ticket.open(), environment)
         if read_handle(courier.folder) is not None:  # exists only where the attempt was submitted
-            return courier.refuse("this node sees the folder of the pass: take `store` out of the system's executor")
+            return courier.refuse(
+                "remove `store` from the system's executor: this node has access to the pass's folder"
+            )
         try:
             return courier.carry_out()
         except (ReconcilerError, DamagedManifestError, OSError) as error:

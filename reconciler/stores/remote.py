@@ -197,17 +197,15 @@ def _store_error(url: str, error: Exception) -> StoreError:
         fix = "check this machine's credentials for it (such as AWS_PROFILE, or options: {key: {from_env: NAME}})"
         return StoreError(f"{url} refuses: {said}", fix=fix)
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        return StoreError(f"cannot write to {url}: {error.strerror}", fix="free space there, or name another store")
+        return StoreError(f"cannot write to {url}: {error.strerror}", fix="free space there, or use another store")
     if isinstance(error, NotImplementedError):
-        return StoreError(
-            f"{url} can only be read", fix="push to a store that can be written, such as s3:// or file://"
-        )
+        return StoreError(f"{url} is read-only", fix="push to a writable store, such as s3:// or file://")
     if isinstance(error, FileNotFoundError):
-        return StoreError(f"{url} is not there: {said}", fix="make the bucket or folder, or correct the store's url")
+        return StoreError(f"{url} does not exist: {said}", fix="create the bucket or folder, or fix the store's url")
     if isinstance(error, OSError) and url.partition(":")[0] in _LOCAL and can_explain(error):
         refused = explain_storage_error(error, url)
         return StoreError(refused.message, fix=refused.fix)
-    fix = "run the same command again once the store answers; it continues"
+    fix = "run the same command again to continue, once the store answers"
     return StoreError(f"{url} does not answer: {said}", fix=fix)
 
 
@@ -221,15 +219,15 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
-        problem = f"{said} does not name a place"
-        raise StoreError(problem, fix="write such as s3://bucket/folder or file:///mnt/share/objects")
+        problem = f"{said} is not a store url"
+        raise StoreError(problem, fix="use a url such as s3://bucket/folder or file:///mnt/share/objects")
     try:
         from fsspec import get_filesystem_class
         from fsspec.registry import known_implementations
 
         if protocol in known_implementations and protocol not in _PLACES:
-            fix = "name the place itself, such as s3://bucket/folder or file:///mnt/share/objects"
-            raise StoreError(f"cannot open {said}: {protocol} is no store that this program opens", fix=fix)
+            fix = "use a direct url, such as s3://bucket/folder or file:///mnt/share/objects"
+            raise StoreError(f"cannot open {said}: protocol {protocol} is not supported", fix=fix)
         kind = get_filesystem_class(protocol)
         # Listings must be current: another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
@@ -239,12 +237,12 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
     except ImportError as error:
         raise StoreError(f"cannot open {said}: {error}", fix=_install(protocol, error)) from error
     except (ValueError, TypeError) as error:
-        raise StoreError(f"cannot open {said}: {error}", fix="see fsspec's documentation of this protocol") from error
+        raise StoreError(f"cannot open {said}: {error}", fix="see fsspec's documentation for this protocol") from error
     except Exception as error:
         raise _store_error(said, error) from error
     if protocol in _LOCAL and not Path(root).parent.is_dir():
-        fix = "mount it, or make the folder above it"
-        raise StoreError(f"{said}: there is no folder {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
+        fix = "mount it, or create its parent folder"
+        raise StoreError(f"{said}: no such folder: {os.path.dirname(root)}", fix=fix)  # noqa: PTH120
     return Remote(said, protocol, root, known)
 
 

@@ -145,7 +145,7 @@ class StoreTransport(Struct):
             return True
         except DamagedManifestError as error:
             # Neither the queue nor the step failed: retry it, as after a failed node.
-            problem, fix = f"what it left came back damaged: {error}", "pass again; see what is wrong with the store"
+            problem, fix = f"its results arrived damaged: {error}", "check the store, then run `reconcile` again"
             lost = Result(done=False, seconds=0.0, problem=problem, problem_class="lost", fix=fix)
             lost.write(folder / "result.json")
             return True
@@ -210,5 +210,5 @@ def _unpack_left(data: bytes, remote: Remote, folder: Path) -> None:
         path = Path(file.path)
         inside = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
         if not inside or ".." in inside or inside[0] in NOT_LEFT:
-            raise DamagedManifestError(f"{file.path} is not a file that a job leaves")
+            raise DamagedManifestError(f"{file.path} is not an expected job output")
         receive(replace(file, executable=False), remote, path)

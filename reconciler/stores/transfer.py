@@ -35,7 +35,7 @@ _Ended = TypeVar("_Ended")
 _BEAT = 1.0  # seconds between two checks of the progress
 _LEAST = 1024  # bytes that must pass within the patience
 _LAST_BYTES = 5.0  # seconds that transfers under way have to end after a stop
-NOT_PUSHED = "it was never pushed there"
+NOT_PUSHED = "it was never pushed to the store"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
 
@@ -197,7 +197,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
     free = shutil.disk_usage(folder).free
     if needed > free - _SPARE:
         fix = "free space (`reconcile gc` removes what no record names), or pull less: reconcile pull kind=Engine"
-        raise StorageError(f"{needed} bytes are to be pulled, and {free} are free below {folder}", fix=fix)
+        raise StorageError(f"{needed} bytes to pull, but only {free} free below {folder}", fix=fix)
     ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
     _forget_parts(folder)
     return ended
@@ -211,7 +211,7 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
         if size is None:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
         if size not in (item.size, -1):
-            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes are there, and {item.size} were recorded")
+            return TransferResult(item, TransferStatus.WRONG, f"{size} bytes in the store, but {item.size} recorded")
         return TransferResult(item, TransferStatus.MOVED)
 
     return _all(transfer, due, one, parallel)
@@ -233,7 +233,9 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
         if not resumed:
             break  # else the partial file may have been wrong: retry once from the beginning
     return TransferResult(
-        item, TransferStatus.WRONG, f"the bytes there ({size}, of {item.size}) have the digest {digest[:12]}…: refused"
+        item,
+        TransferStatus.WRONG,
+        f"refused: the bytes in the store ({size}, of {item.size}) have the digest {digest[:12]}…",
     )
 
 
@@ -328,5 +330,5 @@ def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
             passed, since = now, time.monotonic()
         elif time.monotonic() - since > transfer.patience:
             transfer.stopped.set()
-            problem = f"{transfer.remote.url}: hardly a byte has passed for {transfer.patience:g} s"
-            raise StoreError(problem, fix="run the same command again once the store answers; it continues")
+            problem = f"{transfer.remote.url}: almost no data transferred for {transfer.patience:g} s"
+            raise StoreError(problem, fix="run the same command again to continue, once the store answers")

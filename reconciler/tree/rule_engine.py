@@ -17,9 +17,7 @@ V = TypeVar("V")
 Table = Iterable[tuple[Rule, Callable[[V], Iterator[Complaint]]]]
 
 _ANY_ROUND = frozenset({"LoadGen", "ours"})  # sources whose demands are the same in every round
-INTERNAL = Rule(
-    "internal.rule", "one of our rules could not be applied", ("ours",), proof="it is a bug of this program"
-)
+INTERNAL = Rule("internal.rule", "a rule could not be applied", ("ours",), proof="it is a bug of this program")
 
 
 class About(Struct, frozen=True):
@@ -51,7 +49,7 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
             if isinstance(error, PermissionError) and error.filename and note_closed_folder(error.filename):
                 continue
             text = f"{rule.id}: {type(error).__name__}: {error}"
-            complaint = Complaint(Place(about.cell), " ".join(text.split()), "a rule that works", fix="report this bug")
+            complaint = Complaint(Place(about.cell), " ".join(text.split()), "a working rule", fix="report this bug")
             yield TreeFinding(INTERNAL, about.submitter, about.cell, complaint, about.origin)
 
 

@@ -59,7 +59,7 @@ def decide_rates(
         match decision:
             case Next(rate=rate, why=why):
                 challenge = best is not None and not own
-                return Ask(index, rate, "would it beat the best so far?" if challenge else why)
+                return Ask(index, rate, "may beat the best so far" if challenge else why)
             case FoundRate() if best is None or decision.rate > best.found.rate:
                 best = BestRate(index, decision)
     return best or NotFound("no rate of any candidate was VALID")
@@ -85,7 +85,7 @@ def decide_metrics(
     open_ones = [i for i in close if len(measured[i]) < repeats and math.isfinite(_mean(measured[i]))]
     if open_ones and (len(close) > 1 or len(measured[best]) < CONFIRMATIONS):
         index = min(open_ones, key=lambda i: len(measured[i]))
-        again = "once more, to confirm it" if len(close) == 1 else "it is within the noise of the best"
+        again = "repeated to confirm it" if len(close) == 1 else "it is within the noise of the best"
         return Ask(index, None, again)
     return BestMetric(best, _mean(measured[best]), spread, len(measured[best]))
 

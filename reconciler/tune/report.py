@@ -31,8 +31,8 @@ def render_try_text(run: TrialRun, settings: Settings, paint: Paint = show_plain
     if suggestion := values.get("suggestion"):
         lines.append(f"  next: {suggestion['setting']}: {suggestion['value']} {suggestion['unit']}".rstrip())
     if QUICK in run.record.marks:
-        lines.append("  a quick run: shorter than the round asks, so that a full one may end otherwise")
-    return "\n".join([*lines, f"Kept as trial {run.id}; it is never published, and the spec is as it was."])
+        lines.append("  a quick run: shorter than the round requires; a full run may differ")
+    return "\n".join([*lines, f"Saved as trial {run.id}; it is never published, and the spec is unchanged."])
 
 
 def render_trial(run: TrialRun, paint: Paint = show_plain) -> str:
@@ -56,11 +56,11 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
         lines.append("The trials were quick: try the settings in a full run before you commit them.")
     if tuned.lasted is not None and tuned.lasted < _SHORT:
         lasted = show_duration(tuned.lasted)
-        lines.append(f"Its run lasted {lasted}: so short a run proves little. Raise min_duration, and search again.")
+        lines.append(f"Its run lasted {lasted}: too short to be conclusive. Raise min_duration, and search again.")
     if patch:
         lines += ["", patch.rstrip("\n")]
     elif not isinstance(tuned.best, NotFound):
-        lines.append("The spec says so already." if tuned.settings else "There is nothing to change.")
+        lines.append("The spec already has these settings." if tuned.settings else "Nothing to change.")
     return "\n".join(lines)
 
 

@@ -200,7 +200,7 @@ def decide(
     found to an INVALID one. ``confirmations``: VALID runs required at the rate found. ``most``: maximum number of
     trials."""
     if not trials:
-        return Next(start, "the rate to begin at")
+        return Next(start, "the initial rate")
     bracket = find_bracket(trials)
     if len(trials) >= most:
         return conclude(trials, f"{most} trials were made")
@@ -209,7 +209,7 @@ def decide(
     if bracket.high is None:
         return _step_up(trials, bracket.low)
     if _is_outlier(trials, bracket.low, bracket.high):
-        return Next(bracket.high, "not VALID where the rates below it leave room: once more")
+        return Next(bracket.high, "unexpectedly not VALID: repeated")
     noise = measure_noise(trials, bracket.low)
     known = (noise.of_rate or 0.0) if noise.degrees >= _KNOWN else 0.0
     if bracket.width > max(tolerance, min(known, _WIDEST * tolerance)):

@@ -25,7 +25,9 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
     """Find the performance run of a cell. Raises ReconcilerError if it has none of its own."""
     address = RunAddress(cell, PERFORMANCE).address
     if address not in seen.desired.by_address:
-        raise ReconcilerError(f"{cell} has no runs of its own", fix="name the cell that its result is inferred from")
+        raise ReconcilerError(
+            f"{cell} is inferred and has no runs", fix="use the cell that its result is inferred from"
+        )
     return address
 
 
@@ -102,10 +104,10 @@ def _find_made(made: PassReport, there: TrialPaths, address: Address) -> TrialRu
         steps = [step for step in made.after.plan.steps if step.blocked]
         others = [o for o in made.outcomes if o.status is not Status.DONE]
         if others:
-            raise ReconcilerError(f"no trial was made: {others[-1].message}", fix=others[-1].fix)
-        why, fix = (steps[-1].blocked, steps[-1].fix) if steps else ("the pass made no run", "")
-        raise ReconcilerError(f"no trial was made: {why}", fix=fix)
+            raise ReconcilerError(f"no trial ran: {others[-1].message}", fix=others[-1].fix)
+        why, fix = (steps[-1].blocked, steps[-1].fix) if steps else ("the pass ran nothing", "")
+        raise ReconcilerError(f"no trial ran: {why}", fix=fix)
     if ended.status is not Status.DONE or ended.record is None:
-        raise ReconcilerError(f"the trial did not end: {ended.message}", fix=ended.fix)
+        raise ReconcilerError(f"the trial did not complete: {ended.message}", fix=ended.fix)
     newest = load(there).recorded.by_address[address][-1]
     return TrialRun(newest.id, ended.record)

@@ -80,7 +80,7 @@ def verify_stated(view: CellView) -> Complaints:
                 f"{PASS} with {found}",
                 wanted,
                 cause="a verdict that was edited, or the output of two verifications in one file",
-                fix=f"run the verification of {test} again and publish all of its output",
+                fix=f"run the verification of {test} again and publish its complete output",
                 other=Place(read.file, stated[figure][0]),
                 doubt="the file has several verdicts, and the figures may be those of another" if several else "",
             )
@@ -88,9 +88,9 @@ def verify_stated(view: CellView) -> Complaints:
             yield Complaint(
                 Place(read.file, passed),
                 f"{PASS} without {file.needed[1]}",
-                "what the verification of the test prints before its verdict",
-                cause="a verdict that was written by hand, or cut",
-                fix=f"run the verification of {test} again and publish all of its output",
+                "the verification's output before its verdict",
+                cause="a handwritten or truncated verdict",
+                fix=f"run the verification of {test} again and publish its complete output",
                 severity=Severity.WARNING,
                 mechanism="verdict-without-figures",
             )
@@ -222,7 +222,7 @@ def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
 _CHECKED = re.compile(r"(?P<check>[A-Z][A-Za-z ]{1,40} check) pass: (?P<verdict>True|False|Skipped)", re.ASCII)
 _FIRST = "First token check"
 _PASSED, _SKIPPED = "check pass:", "Skipped"
-_FIX = "run the verification of {} again, and publish all of its output"
+_FIX = "run the verification of {} again, and publish its complete output"
 
 
 @rule(

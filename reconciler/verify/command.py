@@ -50,7 +50,7 @@ def read_baseline(file: Path) -> Known:
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = f"{file} is not a report of verify-tree: {error}"
-        raise ReconcilerError(problem, fix="write one: reconcile verify-tree PATH --json > FILE") from error
+        raise ReconcilerError(problem, fix="create one: reconcile verify-tree PATH --json > FILE") from error
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:
@@ -77,7 +77,7 @@ _BASELINE = click.Option(
     ["--baseline"],
     type=ExistingPath(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Show only what is not in FILE, an earlier report of --json.",
+    help="Show only findings that are not in FILE, an earlier --json report.",
 )
 _HTML = click.Option(
     ["--html", "html_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots."
@@ -154,7 +154,10 @@ _AGAINST = click.Option(
     ["--against"], multiple=True, metavar="SUBMITTER", help="Only this submitter. May be repeated. Default: all."
 )
 _BY = click.Option(
-    ["--by", "objector"], metavar="NAME", default="", help="Who objects: tags each draft; NAME's own are left out."
+    ["--by", "objector"],
+    metavar="NAME",
+    default="",
+    help="Submitter who objects: tags each draft; omits NAME's own results.",
 )
 
 
@@ -207,7 +210,7 @@ def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
 
 def _deny(finding: TreeFinding) -> TreeFinding:
     """The title of a `check` rule states the requirement, so an objection states that it is not met."""
-    title = f"a rule is not kept ({finding.rule.title})"
+    title = f"a rule is violated ({finding.rule.title})"
     return replace(finding, rule=replace(finding.rule, title=title))
 
 

@@ -275,9 +275,9 @@ def verify_figures(view: CellView) -> Complaints:
                 yield Complaint(
                     Place(read.file, lines.index(PASS) + 1),
                     f"{PASS} without {missing}",
-                    "what the verification of the test prints before its verdict",
-                    cause="a verdict that was written by hand, or cut",
-                    fix=f"run the verification of {test} again and publish all of its output",
+                    "the verification's output before its verdict",
+                    cause="a handwritten or truncated verdict",
+                    fix=f"run the verification of {test} again and publish its complete output",
                 )
 
 

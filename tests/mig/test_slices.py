@@ -43,7 +43,7 @@ def test_slices_are_made_computed_on_and_taken_away(machine: CutMachine, reposit
     blocked = console(repository)
     assert blocked.returncode == 2
     assert "the system declares 2x 1g.10gb of MIG; node" in blocked.stdout
-    assert "has GPUs that are not cut" in blocked.stdout
+    assert "has undivided GPUs" in blocked.stdout
 
     printed = console(repository, "mig", "create")
     assert printed.returncode == 2, printed.stderr

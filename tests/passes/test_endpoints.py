@@ -268,7 +268,7 @@ def test_results_of_others_are_not(made: Repository, tmp_path: Path, capsys: pyt
     assert "target_qps: expected 120, config.yaml says 100.0 (line 6)" in capsys.readouterr().err
     repository.edit(SPEC, "harness: {results: endpoints, model_name: tiny-llm}", "run: {}")
     assert main(["-C", str(repository.root), "import", str(report), "--cell", "Offline"]) == 1
-    assert "is measured by LoadGen's logs" in capsys.readouterr().err
+    assert "needs LoadGen's logs" in capsys.readouterr().err
 
 
 def test_a_tree_of_results_is_adopted(made: Repository, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,7 +194,7 @@ def test_what_fails_behind_a_launcher_is_reported_with_its_last_words(tmp_path: 
     script.chmod(0o755)
     report = behind(make_repository(tmp_path / "lab"), f'["{script}"]').reconcile()
     failed = next(outcome for outcome in report.outcomes if outcome.status is Status.FAILED)
-    assert failed.message == f"the launcher {script} ended with status 9 and its child left no result: node fell over"
+    assert failed.message == f"the launcher {script} ended with status 9 without a result of its child: node fell over"
 
 
 @contextmanager
@@ -312,7 +312,7 @@ def test_another_driver_names_the_run_to_repeat_and_another_host_does_not(tmp_pa
     due = {str(step.change.address): step.change for step in repository.look().plan.steps}
     accuracy = due[RUN.replace("performance", "accuracy")]
     assert accuracy.reason is Reason.EVIDENCE_DIFFERS
-    assert accuracy.note == "gpu.driver, nodes.drivers is not that of the performance run"
+    assert accuracy.note == "gpu.driver, nodes.drivers differs from the performance run"
     assert RUN not in due
     assert repository.reconcile().after.plan.in_sync
     assert repository.look().plan.drifts == ()

@@ -140,7 +140,7 @@ def test_too_few_samples_are_an_error_and_no_crash(made: Repository, tmp_path: P
     repository = made.copy(tmp_path / "copy")
     repository.write("data/audited.txt", "100\n")
     messages = {o.message for o in repository.reconcile().outcomes if o.status is Status.FAILED}
-    assert messages == {"the test issues 990 different samples, and 100 are in memory"}
+    assert messages == {"the test issues 990 different samples, but only 100 are in memory"}
 
 
 def test_a_clone_without_the_data_is_in_sync_and_proves_the_commit(made: Repository, tmp_path: Path) -> None:

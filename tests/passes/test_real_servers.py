@@ -202,12 +202,12 @@ def _wait_until_ready(url: str, started: list[subprocess.Popen[bytes]]) -> None:
 @pytest.mark.parametrize(
     ("number", "mischief", "said"),
     [
-        (1, "expired", "the server refuses the API key (HTTP 401)"),
+        (1, "expired", "the server rejected the API key (HTTP 401)"),
         (2, "few", f"and must have at least {LEAST}"),
-        (3, "twice", "the server answered twice"),
-        (4, "endless", "the stream goes on after"),
-        (5, "stalls", "no further token for 5 s"),
-        (6, "another model", "the server serves another-model, and not tiny"),
+        (3, "twice", "the server sent two answers"),
+        (4, "endless", "the stream exceeds"),
+        (5, "stalls", "no new token for 5 s"),
+        (6, "another model", "the server serves another-model, not tiny"),
     ],
 )
 def test_bent_answers_fail_each_run_and_the_next_pass_recovers(

@@ -143,7 +143,7 @@ MISCHIEF = {
     "dies": ("the service died with status 7", "out of imagined memory", RUN.replace("performance", "accuracy")),
     "goes silent": ("the service stopped answering for 1 s", "ready to serve", RUN.replace("performance", "accuracy")),
     "never ready": ("the service was not ready within 4 s", "loading weights", SERVICE),
-    "ends at once": ("the service ended before it was ready with status 1", "there is no such device", SERVICE),
+    "ends at once": ("the service exited before it was ready with status 1", "there is no such device", SERVICE),
 }
 
 
@@ -180,7 +180,7 @@ def test_a_stranger_is_not_taken_for_it(tmp_path: Path) -> None:
         assert stranger.stdout is not None
         place = f"127.0.0.1:{stranger.stdout.readline().strip()}"
         repository = with_service(tmp_path, more=f'          ready: {{tcp: "{place}"}}\n')
-        assert unhappy(repository)[SERVICE].message == f"another server answers at {place} already"
+        assert unhappy(repository)[SERVICE].message == f"another server already answers at {place}"
         assert not started(repository)
     finally:
         stranger.kill()

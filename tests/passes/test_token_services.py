@@ -157,13 +157,13 @@ def test_key_is_written_nowhere(made: Repository) -> None:
 @pytest.mark.parametrize(
     ("mischief", "said"),
     [
-        ("expired", "the server refuses the API key (HTTP 401)"),
+        ("expired", "the server rejected the API key (HTTP 401)"),
         ("dies", "out of imagined memory"),
         ("few", "an answer has 1 tokens, and must have at least 2"),
-        ("twice", "the server answered twice"),
-        ("endless", "the stream goes on after 3 tokens"),
-        ("stalls", "no further token for 1 s"),
-        ("wrong model", "the server serves another-model, and not tiny-model"),
+        ("twice", "the server sent two answers"),
+        ("endless", "the stream exceeds 3 tokens"),
+        ("stalls", "no new token for 1 s"),
+        ("wrong model", "the server serves another-model, not tiny-model"),
     ],
 )
 def test_misbehaving_server_fails_each_run(mischief: str, said: str, made: Repository, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_machine_that_is_not_put_back_is_reported_and_tried_again(machine: Machi
     script = "echo accuracy > accuracy.txt"
     result = machine.carry_out(machine.ask(script, restore=("true",)))
     assert not result.done
-    assert "was not put back: it was '700 W' before" in result.problem
+    assert "was not restored: it was '700 W' before" in result.problem
     journal = machine.folder / "journal.json"
     said = json.loads(journal.read_text())
     journal.write_text(json.dumps({**said, "restore": machine.set_by(USUAL)}))

@@ -23,7 +23,7 @@ PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLComm
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
 """By precision: the type of values that are not in fp8."""
-_FIX = "name the folder of a checkpoint in diffusers' format (model_index.json), or MLCommons', as model.path"
+_FIX = "set model.path to the folder of a checkpoint in diffusers' (model_index.json) or MLCommons' format"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
     try:
         kind = str(json.loads(path.read_text(encoding="utf-8"))["_class_name"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(f"{path} is cut off or not a pipeline's: {error}", "input", _FIX) from error
+        raise HarnessError(f"{path} is truncated or not a pipeline's: {error}", "input", _FIX) from error
     if kind not in known:
         raise HarnessError(f"{path} is of a {kind}", "input", f"this backend runs {', '.join(known)}")
     return kind
@@ -85,7 +85,7 @@ def choose_devices(plan: LoadPlan) -> list[torch.device]:
     if options.device == "cpu" or (options.device == "auto" and not there):
         return [torch.device("cpu")]
     if options.devices > there:
-        problem = f"the run takes {options.devices} GPUs, and PyTorch finds {there}"
+        problem = f"the run needs {options.devices} GPUs, but PyTorch finds {there}"
         raise HarnessError(problem, "missing", "check nvidia-smi, that this is a CUDA build of PyTorch, and devices")
     return [torch.device("cuda", index) for index in range(options.devices)]
 
@@ -94,7 +94,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
     """Load the networks. Raises HarnessError if a file is missing or damaged."""
     dtype = DTYPES[plan.precision]
     if plan.precision == "fp8" and kind.lower is None:
-        raise HarnessError(f"a {checkpoint.kind} is not computed in fp8", "input", "set engine.precision to bf16")
+        raise HarnessError(f"a {checkpoint.kind} cannot run in fp8", "input", "set engine.precision to bf16")
     diffusers.utils.logging.disable_progress_bar()
     transformers.utils.logging.disable_progress_bar()
     try:
@@ -104,7 +104,9 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
             pipe = kind.read(checkpoint, dtype)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
         problem = f"diffusers cannot load {checkpoint.pipe.name}: {error}"
-        raise HarnessError(problem, "backend", "bring the whole checkpoint, with its weights as safetensors") from error
+        raise HarnessError(
+            problem, "backend", "download the complete checkpoint, with weights as safetensors"
+        ) from error
     pipe.set_progress_bar_config(disable=True)
     pipe.to(device)
     if plan.precision == "fp8" and kind.lower is not None:
@@ -163,8 +165,8 @@ class ImageSettings:
 def read_settings(plan: LoadPlan) -> ImageSettings:
     """Read the settings. Raises HarnessError if the benchmark is not one for pipelines."""
     if "steps" not in plan.pipeline:
-        problem = "the benchmark says nothing of a pipeline"
-        raise HarnessError(problem, "input", "choose another backend, or set PIPELINE in its file")
+        problem = "the benchmark defines no pipeline"
+        raise HarnessError(problem, "input", "use another backend, or set PIPELINE in its file")
     run = DiffusersRunOptions(plan.options)
     guidance_2, boundary = plan.pipeline.get("guidance_2"), plan.pipeline.get("boundary")
     return ImageSettings(

@@ -159,8 +159,8 @@ def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
     config = pipe.unet.config
     wanted = (1, config.in_channels, config.sample_size, config.sample_size)
     if shared[LATENTS].shape != wanted:
-        problem = f"the latents are {list(shared[LATENTS].shape)}, and the network takes {list(wanted)}"
-        raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
+        problem = f"the latents are {list(shared[LATENTS].shape)}, but the network takes {list(wanted)}"
+        raise HarnessError(problem, "input", "use the dataset and the checkpoint of the same benchmark")
 
 
 def lower_network(pipe: Any) -> None:

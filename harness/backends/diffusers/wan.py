@@ -75,7 +75,7 @@ class VideoPipeline:
     def __init__(self, networks: Networks, shared: Mapping[str, np.ndarray], settings: ImageSettings) -> None:
         self._device, self._settings = networks.device, settings
         if settings.channels_last:
-            raise HarnessError("channels_last is for pictures", "input", "leave it out of run.options")
+            raise HarnessError("channels_last supports only images", "input", "remove it from run.options")
         parts = networks.pipe.components
         own = {
             "scheduler": type(parts["scheduler"]).from_config(parts["scheduler"].config),
@@ -133,8 +133,8 @@ def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
     fits = len(found) == len(patch) and found[:2] == (1, config.in_channels)
     if not fits or any(size % part for size, part in zip(found, patch, strict=True)):
         sizes = ", ".join(f"times {part}" for part in config.patch_size)
-        problem = f"the latents are {list(found)}, and the network takes [1, {config.in_channels}, {sizes}]"
-        raise HarnessError(problem, "input", "take the dataset and the checkpoint of one benchmark")
+        problem = f"the latents are {list(found)}, but the network takes [1, {config.in_channels}, {sizes}]"
+        raise HarnessError(problem, "input", "use the dataset and the checkpoint of the same benchmark")
 
 
 KIND = PipelineKind(read_pipe, draw_pipe, VideoPipeline)

@@ -109,7 +109,7 @@ class Process:
                 else:
                     self._answers.put(HarnessError(*said) if kind == "problem" else said)
         except (OSError, EOFError):
-            lost = HarnessError("a client process ended", "resources", "its last words are in the log of this run")
+            lost = HarnessError("a client process ended", "resources", "see its last output in the log of this run")
             self._answers.put(lost)
             self._owner.lose(self, lost)
 

@@ -86,7 +86,9 @@ def read_events(lines: bytes) -> tuple[list[Event], bool]:
 
 
 def refuse_second() -> HarnessError:
-    return HarnessError("the server answered twice", "backend", "see its log; it was asked for one answer")
+    return HarnessError(
+        "the server sent two answers", "backend", "see the server's log; the request was for one answer"
+    )
 
 
 @dataclass(slots=True)

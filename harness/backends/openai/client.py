@@ -41,7 +41,7 @@ _UNSHARE = (
     "start it with --no-enable-prefix-caching (vLLM), --disable-radix-cache (SGLang) or enable_block_reuse: false "
     "(trtllm-serve); in the open division run.options.prefix_caching: true allows it"
 )
-_FIX = "see the server's log; the next pass starts it, or asks it, again"
+_FIX = "see the server's log; the next pass starts or queries it again"
 
 
 @dataclass(slots=True)
@@ -180,17 +180,17 @@ class Client:
             if not served and len(listed) == 1:
                 served = listed[0]
             if not served:
-                fix = f"name one as run.options.model: {', '.join(listed) or 'it serves none'}"
+                fix = f"set run.options.model to one of:  {', '.join(listed) or 'it serves none'}"
                 raise self._server.explain(
-                    url, f"the server has {len(listed)} models, and none is declared", fix, "input"
+                    url, f"the server has {len(listed)} models, but run.options.model is not set", fix, "input"
                 )
             if served not in listed:
-                problem = f"the server serves {', '.join(listed) or 'nothing'}, and not {served}"
-                fix = "start it with that model, or correct run.options.model or url"
+                problem = f"the server serves {', '.join(listed) or 'nothing'}, not {served}"
+                fix = "start it with that model, or fix run.options.model or url"
                 raise self._server.explain(url, problem, fix, "input")
             versions.append(await self._read_version(url))
             if not self._server.shares and await self._find_sharing(url):
-                problem = "the server shares what it computed of prompts that begin alike, which the rules forbid"
+                problem = "the server caches prompt prefixes, which the rules forbid"
                 raise self._server.explain(url, problem, _UNSHARE, "input")
         return served, versions
 
@@ -206,7 +206,7 @@ class Client:
                 async for piece in response.content.iter_any():
                     data += piece
                     if data.count(b"data:") > _MOST_EVENTS:
-                        raise self._server.explain(url, "the stream goes on", "see the server's log")
+                        raise self._server.explain(url, "the stream continues", "see the server's log")
                 return response.status, data
 
         once = aiohttp.TCPConnector(force_close=True)
@@ -230,7 +230,7 @@ class Client:
         try:
             return [str(model["id"]) for model in json.loads(text)["data"]]
         except (ValueError, KeyError, TypeError) as error:
-            problem = f"/v1/models is not that of the OpenAI protocol: {text[:80]!r}"
+            problem = f"/v1/models does not follow the OpenAI protocol: {text[:80]!r}"
             raise self._server.explain(url, problem, "check run.options.url") from error
 
     async def _read_version(self, url: str) -> str:
@@ -326,15 +326,15 @@ class Client:
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
         if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # its revision
-            problem = f"the answer is of model {answer.model}, and not of {self._model}"
-            raise self._server.explain(replica.url, problem, "find out who changed the server, then run again")
+            problem = f"the answer is of model {answer.model}, not {self._model}"
+            raise self._server.explain(replica.url, problem, "find out why the server's model changed, then run again")
         if answer.cached and not self._server.shares:
-            problem = f"the server took {answer.cached} tokens of a prompt from another one, which the rules forbid"
+            problem = f"the server reused {answer.cached} cached prompt tokens, which the rules forbid"
             raise self._server.explain(replica.url, problem, _UNSHARE, "input")
         if not answer.ended:
-            raise self._server.explain(replica.url, "the answer broke off before its end", _FIX, "resources")
+            raise self._server.explain(replica.url, "the answer is incomplete", _FIX, "resources")
         if answer.reason not in _ENDED:
-            raise self._server.explain(replica.url, f"the server gave up an answer ({answer.reason})", _FIX)
+            raise self._server.explain(replica.url, f"the server aborted an answer ({answer.reason})", _FIX)
         return answer
 
     async def _post(self, url: str, body: bytes) -> bytes:
@@ -357,13 +357,15 @@ class Client:
         messages, those of their text."""
         if self._whole:
             if not answer.counted:
-                fix = "choose one that gives `usage` with an answer"
-                raise self._server.explain(url, "the server does not say how many tokens an answer has", fix, "input")
+                fix = "use a server that reports `usage` with an answer"
+                raise self._server.explain(
+                    url, "the server does not report the number of tokens of an answer", fix, "input"
+                )
             return Spoken(answer.text, answer.counted)
         if self._texts is None:
             if answer.text and not answer.tokens:
-                fix = "set run.options.token_ids: false, which sends text and counts with the model's tokenizer"
-                raise self._server.explain(url, "the server gives text and no token ids", fix, "input")
+                fix = "set run.options.token_ids: false, to send text and count with the model's tokenizer"
+                raise self._server.explain(url, "the server returns text, not token ids", fix, "input")
             return stop.cut(answer.tokens) if stop else answer.tokens
         if answer.counted and not self._plan.logged:
             return answer.counted
@@ -375,15 +377,15 @@ class Client:
         """Describe a broken or stalled connection."""
         fix = _FIX
         if isinstance(error, SilentError) and error.between:
-            problem = f"no further token for {self._server.idle:g} s"
-            fix = "see what the server waits for; raise run.options.idle_timeout_s for a slow one"
+            problem = f"no new token for {self._server.idle:g} s"
+            fix = "check why the server stalls; raise run.options.idle_timeout_s for a slow server"
         elif isinstance(error, UnreachableError | aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             problem = f"the server does not answer ({error})"
         elif isinstance(error, TimeoutError | SilentError):
-            problem = f"an answer did not end within {limit:g} s"
-            fix = "see whether its stream ever ends; raise run.options.timeout_s for long answers"
+            problem = f"an answer took longer than {limit:g} s"
+            fix = "check that its stream ends; raise run.options.timeout_s for long answers"
         else:
-            problem = f"the connection broke off ({type(error).__name__}: {error})"
+            problem = f"the connection was lost ({type(error).__name__}: {error})"
         return self._server.explain(url, problem, fix, "resources")
 
 
@@ -392,7 +394,7 @@ def describe_sampling(sampling: Sampling) -> dict[str, Any]:
     Raises HarnessError for settings without a field. If tokens are drawn, every setting that limits the choice is sent,
     since servers have their own defaults: llama.cpp's are the 40 likeliest and ``min_p`` 0.05."""
     if sampling.beams > 1:
-        problem = f"an answer is the best of {sampling.beams} beams, for which the OpenAI protocol has no word"
+        problem = f"beam search ({sampling.beams} beams) is not part of the OpenAI protocol"
         raise HarnessError(problem, "input", "use the backend openvino-genai, or declare a harness command")
     said: dict[str, Any] = {**sampling.describe_choice()}
     if sampling.temperature:
@@ -436,5 +438,5 @@ def load_texts(plan: GenerationPlan) -> Texts:
         path = folder / _FILE if folder is not None else Path(_FILE)
         if folder is not None and path.is_file():
             return Texts(Tokenizer.from_file(str(path)))
-    fix = "name the checkpoint's folder as model.path, or set run.options.token_ids: true where the server takes ids"
-    raise HarnessError(f"there is no {_FILE} to make text of token ids with", "missing", fix)
+    fix = "set model.path to the checkpoint's folder, or set run.options.token_ids: true if the server accepts ids"
+    raise HarnessError(f"no {_FILE} found to convert token ids to text", "missing", fix)

@@ -72,21 +72,21 @@ class Server:
     def explain(self, url: str, problem: str, fix: str, kind: ProblemClass = "backend") -> HarnessError:
         """Describe a failure of one replica, with the server's last output if this pass started it."""
         said = self._last_lines()
-        text = f"{url}: {problem}" + (f"; the server's last lines:\n{said}" if said else "")
+        text = f"{url}: {problem}" + (f"; the server's last output:\n{said}" if said else "")
         return HarnessError(self.hide(text), kind, fix)
 
     def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
         """Raise the error for an HTTP status other than 200."""
         if status in (401, 403):  # its text may repeat the key
-            fix = "renew the key in the variable that run.options.api_key_env names"
-            return self.explain(url, f"the server refuses the API key (HTTP {status})", fix, "input")
+            fix = "renew the key in the variable set as run.options.api_key_env"
+            return self.explain(url, f"the server rejected the API key (HTTP {status})", fix, "input")
         quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
-        text_only = "see what it refuses; run.options.token_ids: false for a server that takes text only"
+        text_only = "see the reason; set run.options.token_ids: false for a server that accepts only text"
         fixes = {
             400: text_only,
             422: text_only,
-            404: "check run.options.url and model: the server has no such address or model",
-            429: "lower run.options.concurrency: the server admits fewer requests",
+            404: "check run.options.url and model: no such address or model on the server",
+            429: "lower run.options.concurrency: the server accepts fewer requests",
         }
         fix = self._find_setting(said) or fixes.get(status, "see the server's log")
         return self.explain(url, f"HTTP {status}{quoted}", fix, "resources" if status in (429, 503) else "backend")
@@ -95,16 +95,16 @@ class Server:
         """Find the option for the request field mentioned by the server; "" if it mentions none."""
         words = set(re.findall(r"[A-Za-z_]+", said))
         if own := next((name for name in self.extra if name in words), ""):
-            return f"correct {own} in run.options.extra, or take it out"
+            return f"fix or remove {own} in run.options.extra"
         if _IDS_WANTED in words:
             return (
-                f"set run.options.extra: '{{\"{_IDS_WANTED}\": null}}' for a server that gives token ids without it, "
-                "and run.options.token_ids: false for one that gives text only"
+                f"set run.options.extra: '{{\"{_IDS_WANTED}\": null}}' for a server that returns token ids without "
+                "it, or run.options.token_ids: false for a text-only server"
             )
         if "prompt" in words and not _TEXT.isdisjoint(words) and (self.token_ids or self.prompt_ids):
-            return "set run.options.token_ids: false, and leave prompt_ids out: the server takes text only"
+            return "set run.options.token_ids: false, and remove prompt_ids: the server accepts only text"
         if named := next((name for name in _FIELDS if name in words), ""):
-            return f"set run.options.extra: '{{\"{named}\": null}}', which leaves {named} out of the request"
+            return f"set run.options.extra: '{{\"{named}\": null}}', to omit {named} from the request"
         return ""
 
     def _last_lines(self) -> str:
@@ -138,11 +138,11 @@ def find_server(plan: GenerationPlan) -> Server:
     chat = options.protocol == "chat" or plan.samples == MESSAGES
     urls = options.url or plan.service_url
     if not urls:
-        fix = "name it as run.options.url, or let harness.service start one"
+        fix = "set run.options.url, or start one with harness.service"
         raise HarnessError("no server is declared", "input", fix)
     addresses = tuple(url.strip().rstrip("/").removesuffix("/v1") for url in urls.split(",") if url.strip())
     if wrong := [url for url in addresses if not url.startswith(("http://", "https://"))]:
-        raise HarnessError(f"{wrong[0]} is not the address of a server", "input", "write http://HOST:PORT")
+        raise HarnessError(f"{wrong[0]} is not a server address", "input", "write http://HOST:PORT")
     return Server(
         urls=addresses,
         model=options.model,
@@ -165,7 +165,7 @@ def _read_key(variable: str) -> str:
         return ""
     key = os.environ.get(variable, "").strip()
     if not key:
-        problem = f"the environment variable {variable}, which holds the API key, is not set"
+        problem = f"the environment variable {variable} for the API key is not set"
         raise HarnessError(problem, "missing", f"export {variable}, then run again")
     return key
 

@@ -155,8 +155,8 @@ class Stream(asyncio.Protocol):
 
     def _refuse_excess(self) -> None:
         if max(self._answer.pieces, len(self._answer.tokens)) > self._limits.most:
-            problem = f"the stream goes on after {self._limits.most} tokens, the most that were asked for"
-            raise HarnessError(problem, "backend", "see whether the server obeys max_tokens")
+            problem = f"the stream exceeds {self._limits.most} tokens, the requested maximum"
+            raise HarnessError(problem, "backend", "check that the server obeys max_tokens")
 
     def _finish(self, body: Body) -> None:
         if body.head.status != 200:
@@ -278,7 +278,7 @@ def read_head(data: bytes) -> Head | None:
     status, *lines = data[:end].split(_LINE)
     words = status.split(b" ", 2)
     if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
-        raise HarnessError(f"not an answer in HTTP: {status[:80].decode(errors='replace')}", "backend")
+        raise HarnessError(f"not an HTTP response: {status[:80].decode(errors='replace')}", "backend")
     split = (line.partition(b":") for line in lines)
     fields = {name.strip().lower(): value.strip().lower() for name, _, value in split}
     return Head(
@@ -337,7 +337,7 @@ class Body:
             if len(data) < stop + len(_LINE):
                 break
             if data[stop : stop + len(_LINE)] != _LINE:
-                problem = "a chunk is not as long as it says"
+                problem = "a chunk has the wrong length"
                 raise HarnessError(problem, "backend", "check for a proxy in front of the server")
             found.append(data[start:stop])
             place = stop + len(_LINE)

@@ -38,21 +38,20 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     if is_fused(program):
         return build_fused(name, kind, plan, program)
     if plan.precision not in _DTYPES:
-        fix = f"use one of {', '.join(_DTYPES)}, or write the model in fp8 where its benchmark can"
-        raise HarnessError(f"{plan.model.name} is not in fp8, and engine.precision is {plan.precision}", "input", fix)
+        fix = f"use one of {', '.join(_DTYPES)}, or create the model in fp8 if its benchmark supports it"
+        raise HarnessError(f"{plan.model.name} is not in fp8, but engine.precision is {plan.precision}", "input", fix)
     sizes = parse_sizes(PytorchEngineOptions(plan.options).batch_sizes, plan.batch_size)
     half = PytorchCudaEngineOptions(plan.options).half_inputs
     samples = _describe_inputs(program, plan, half_inputs=half)
     collated = len({str(size) for size, _, _ in samples if not isinstance(size, int)}) > 1
     if collated and sizes:
         raise HarnessError(
-            f"{plan.model.name} takes batches whose inputs are of sizes of their own, and engine.options.batch_sizes "
-            "does not apply to it",
+            f"{plan.model.name} takes packed batches, which do not support engine.options.batch_sizes",
             "input",
             "leave batch_sizes out",
         )
     fixed = {size for size, _, _ in samples if isinstance(size, int)}
-    plan.refuse_fixed_batch(fixed, "export the program with a dynamic batch axis, or set batch_size to its own")
+    plan.refuse_fixed_batch(fixed, "export the program with a dynamic batch axis, or set batch_size to the program's")
     sizes = () if collated else tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
     plan.counter.stage("building", max(len(sizes), 1))
     outputs: tuple[Tensor, ...] = ()
@@ -89,7 +88,7 @@ def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
         sizes = (0,)
     if sizes[0] < 1 or sizes[-1] != largest:
         problem = f"engine.options.batch_sizes {text!r} does not fit batch_size {largest}"
-        raise HarnessError(problem, "input", "write batch sizes such as 1,16,256, the largest of them batch_size")
+        raise HarnessError(problem, "input", "use batch sizes such as 1,16,256, with batch_size as the largest")
     return sizes
 
 
@@ -210,11 +209,11 @@ def _compile(traced: Any, path: Path, settings: dict[str, Any]) -> None:
     aoti_compile_and_package(traced, package_path=str(path), inductor_configs=settings)
     missing = list_missing_operators(path)
     if missing:
-        problem = f"the compiled program calls operators that only Python has: {', '.join(missing)}"
+        problem = f"the compiled program calls Python-only operators: {', '.join(missing)}"
         raise HarnessError(problem, "backend", "export the program with run_decompositions(), or use another backend")
 
 
 def _require_compiler() -> None:
     if not any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name):
-        problem = "AOTInductor needs a C++ compiler, and none is here"
-        raise HarnessError(problem, "missing", "install g++, or name one in CXX")
+        problem = "AOTInductor needs a C++ compiler, but none was found"
+        raise HarnessError(problem, "missing", "install g++, or set CXX")

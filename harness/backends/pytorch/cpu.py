@@ -35,7 +35,7 @@ def read_engine(folder: Path, name: str) -> BackendEngine:
     """Read an engine. Raises HarnessError if it was built by another version, whose libraries it needs."""
     engine = BackendEngine.read(folder, name)
     if engine.version != find_version():
-        problem = f"the engine does not fit: it was made by PyTorch {engine.version}, {find_version()} is here"
+        problem = f"the engine was built by PyTorch {engine.version}, but {find_version()} is installed"
         raise HarnessError(problem, "backend", "build the engine again")
     return engine
 

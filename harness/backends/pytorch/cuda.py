@@ -40,19 +40,19 @@ def facts() -> dict[str, Fact]:
 def build(plan: BuildPlan) -> BackendEngine:
     if not torch.cuda.is_available():
         fix = "check nvidia-smi, and that this PyTorch is a CUDA build: torch.version.cuda"
-        raise HarnessError(f"PyTorch {find_version()} finds no NVIDIA GPU here", "missing", fix)
+        raise HarnessError(f"PyTorch {find_version()} finds no NVIDIA GPU", "missing", fix)
     return build_engine(NAME, "cuda", plan)
 
 
 def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSession:
     folder = plan.require_engine("PyTorch")
     if not torch.cuda.is_available():
-        raise HarnessError("PyTorch finds no NVIDIA GPU here", "missing", "install a CUDA build of PyTorch")
+        raise HarnessError("PyTorch finds no NVIDIA GPU", "missing", "install a CUDA build of PyTorch")
     if plan.collate is not None:
         return CollatedCudaSession(plan, folder, NAME)
     engine = read_engine(folder, NAME)
     if plan.batch_size > engine.batch_size:
-        problem = f"the engine does not fit: the run wants batches of {plan.batch_size}, it takes {engine.batch_size}"
+        problem = f"the run needs batches of {plan.batch_size}, but the engine supports {engine.batch_size}"
         raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
     if engine.settings.get("packed"):
         devices = chosen(CudaRunOptions(plan.options).devices)

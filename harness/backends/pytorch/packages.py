@@ -102,7 +102,7 @@ class CompiledModel:
         models = ctypes.c_size_t(max(at_once, 1))
         folder = str(library.parent).encode()
         if create(ctypes.byref(self._container), models, device.encode(), folder):
-            raise _unfit(path, "the child's log says why")
+            raise _unfit(path, "see the child's log")
         single = "SingleThreaded" if self._single else ""
         self._run = getattr(self._library, f"AOTInductorModelContainerRun{single}")
         count = ctypes.c_size_t()
@@ -184,7 +184,7 @@ def _unpack(path: Path, folder: Path) -> Path:
         raise _unfit(path, str(error)) from error
     libraries = sorted(folder.rglob("*.so"))
     if len(libraries) != 1:
-        raise _unfit(path, f"it holds {len(libraries)} libraries")
+        raise _unfit(path, f"it contains {len(libraries)} libraries")
     return libraries[0]
 
 
@@ -194,4 +194,4 @@ def _unfit(path: Path, why: str) -> HarnessError:
 
 def _checked(failed: int, what: str) -> None:
     if failed:
-        raise HarnessError(f"PyTorch refuses {what}", "backend", "the child's log says why")
+        raise HarnessError(f"PyTorch refuses {what}", "backend", "see the child's log")

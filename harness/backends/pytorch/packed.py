@@ -85,8 +85,8 @@ class PackedSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         if plan.packing is None:
-            problem = "the engine takes packed samples, and the benchmark does not say how they are packed"
-            fix = "declare PACKING in the benchmark's file, or use a model that takes padded samples"
+            problem = "the engine takes packed samples, but the benchmark defines no packing"
+            fix = "declare PACKING in the benchmark's file, or use a model for padded samples"
             raise HarnessError(problem, "input", fix)
         super().__init__(plan, engine, workers=workers)
         self._packing = plan.packing
@@ -94,7 +94,9 @@ class PackedSession(StreamSession):
         self.tokens = PytorchRunOptions(plan.options).tokens or self.batch_size * longest
         if self.tokens < longest:
             raise HarnessError(
-                f"run.options.tokens {self.tokens} is less than a sample may have", "input", f"write {longest} or more"
+                f"run.options.tokens {self.tokens} is less than the longest sample",
+                "input",
+                f"set it to {longest} or more",
             )
         self._memory_of = {tensor.name: tensor.dtype for tensor in engine.inputs}
         self._samples: PackedSamples | None = None

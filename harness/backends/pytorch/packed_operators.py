@@ -34,7 +34,7 @@ def attend_by_sample(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, head
         if first == end:
             continue
         if end - first > longest:
-            raise ValueError(f"a sample of {end - first} tokens, where {longest} is the most")
+            raise ValueError(f"a sample of {end - first} tokens; the maximum is {longest}")
         parts = qkv[first:end].view(end - first, 3, heads, width // heads).permute(1, 2, 0, 3)
         mixed = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2])
         out[first:end] = mixed.transpose(0, 1).reshape(end - first, width)

@@ -91,7 +91,7 @@ def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
     except TypeError as error:  # the bindings' error if the library created none
-        problem = f"the builder of TensorRT {flavour.version} does not start: {log.last()}"
+        problem = f"the builder of TensorRT {flavour.version} failed to start: {log.last()}"
         raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
 
@@ -101,7 +101,7 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
         return
     errors = list(dict.fromkeys(_errors(parser) or log.errors))
     listed = "\n".join(f"- {error}" for error in errors)
-    fix = "check the model with onnx.checker; an operator that is not supported needs another opset or a plug-in"
+    fix = "check the model with onnx.checker; unsupported operators need another opset or a plug-in"
     raise HarnessError(f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}", "backend", fix)
 
 
@@ -111,7 +111,7 @@ def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> 
     paths = [Path(path) for path in options.plugins.split(":") if path]
     for path in paths:
         if not path.is_file():
-            raise HarnessError(f"no plug-in library {path}", "missing", "check engine.options.plugins")
+            raise HarnessError(f"plug-in library not found: {path}", "missing", "check engine.options.plugins")
         if path in _PLUGINS:  # each GPU loads its engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
@@ -136,7 +136,7 @@ def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan:
         raise HarnessError(
             f"TensorRT {flavour.version} cannot build the engine:\n" + "\n".join(f"- {error}" for error in log.errors),
             "resources" if memory else "backend",
-            "lower batch_size or workspace_mib" if memory else "see the child's log for what the builder tried",
+            "lower batch_size or workspace_mib" if memory else "see the builder's output in the child's log",
         )
     return bytes(content)
 
@@ -257,8 +257,8 @@ def _dtype(trt: Any, tensor: Any) -> str:
         return str(trt.nptype(tensor.dtype).__name__)
     except TypeError as error:
         kind = str(tensor.dtype).rpartition(".")[2]
-        problem = f"{tensor.name} of the model is {kind}, in which neither samples nor answers can be kept"
-        fix = "let the model take and give float32 or float16, with a Cast inside"
+        problem = f"{tensor.name} of the model is {kind}, which is not supported for samples and answers"
+        fix = "use float32 or float16 for inputs and outputs, with a Cast inside the model"
         raise HarnessError(problem, "input", fix) from error
 
 
@@ -363,7 +363,7 @@ class TimingCache:
         except OSError as error:
             with contextlib.suppress(OSError):
                 aside.unlink()
-            return f"the timing cache is not kept: {error}"
+            return f"the timing cache was not saved: {error}"
         self.after = _digest(content)
         return ""
 

@@ -60,8 +60,8 @@ class TensorRTEngine:
         shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
         for name, shape in shapes.items():
             if FREE in shape:
-                problem = f"the shape of output {name} depends on what the samples hold: {list(shape)}"
-                raise HarnessError(problem, "input", "let the model pad it to a fixed shape")
+                problem = f"the shape of output {name} depends on the samples' values: {list(shape)}"
+                raise HarnessError(problem, "input", "pad it to a fixed shape in the model")
         return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:
@@ -103,15 +103,15 @@ class TensorRTEngine:
                 f"batch {p.batch}" + (f" length {p.length}" if p.length else "") for p in self._profiles
             )
             raise HarnessError(
-                f"the engine does not fit: a batch of {size} samples of {[list(shape) for shape in inputs]} is outside "
+                f"a batch of {size} samples of {[list(shape) for shape in inputs]} is outside "
                 f"its profiles ({profiles})",
                 "input",
-                "build it with larger sequence_lengths or batch_size, or make preprocessing agree",
+                "rebuild with larger sequence_lengths or batch_size, or fix preprocessing",
             )
         return found
 
     def problem(self) -> HarnessError:
-        return HarnessError(f"TensorRT refuses a batch: {self._log.last()}", "backend", "see the log of this run")
+        return HarnessError(f"TensorRT rejected a batch: {self._log.last()}", "backend", "see the log of this run")
 
     def _used(self, inputs: Sequence[Shape]) -> set[int]:
         sizes = self.batch_sizes or [profile.batch for profile in self._profiles]

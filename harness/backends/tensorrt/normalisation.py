@@ -96,8 +96,8 @@ class _Writing:
         source, scale, shift = node.input
         kind, rank = self._types.get(source, (0, 0))
         if rank < 3:
-            problem = f"instance normalisation {node.name or node.output[0]}: nothing says how many axes {source} has"
-            fix = "export the model with the shapes of its inputs (onnx.shape_inference finds the others)"
+            problem = f"instance normalisation {node.name or node.output[0]}: the number of axes of {source} is unknown"
+            fix = "export the model with the shapes of its inputs (onnx.shape_inference infers the others)"
             raise HarnessError(problem, "input", fix)
         name = f"instance_normalisation_{self.count}"
         axes = list(range(2, rank))

@@ -52,11 +52,11 @@ def plan_profiles(
         )
     if len(batches) > 1 and not any(FREE in shape[:1] for shape in inputs.values()):
         problem = f"profiles {options.profiles}: the model has a fixed batch"
-        raise HarnessError(problem, "input", "export it with a free batch axis, or leave engine.options.profiles out")
+        raise HarnessError(problem, "input", "export it with a dynamic batch axis, or remove engine.options.profiles")
     lengths = parse_numbers("sequence_lengths", options.sequence_lengths)
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
-        problem = f"input {varying[0]} has a free axis apart from the batch: {list(inputs[varying[0]])}"
+        problem = f"input {varying[0]} has a dynamic axis besides the batch: {list(inputs[varying[0]])}"
         raise HarnessError(problem, "input", "set engine.options.sequence_lengths, such as 384 or 128,384")
     return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
 
@@ -69,7 +69,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
     except ValueError:
         found = [0]
     if found != sorted(set(found)) or (found and found[0] < 1):
-        raise HarnessError(f"{name} {text!r} is not an ascending list of counts", "input", "write it as 128,384")
+        raise HarnessError(f"{name} {text!r} is not an ascending list of counts", "input", "use the form 128,384")
     return found
 
 

@@ -208,15 +208,15 @@ Reason = tuple[str, str] | None
 
 def _refuse_version(engine: BackendEngine, made: Mapping[str, Any], here: Here) -> Reason:
     if made.get("flavour", here.flavour) != here.flavour:
-        return f"it is made by {made['flavour']}, this is {here.flavour}", "build it again here"
+        return f"it was built by {made['flavour']}, but this is {here.flavour}", "rebuild it here"
     if engine.version == here.version:
         return None
     wanted, have = parse_version_numbers(engine.version), parse_version_numbers(here.version)
     if made.get("version_compatible") and wanted[0] == have[0] and have >= wanted:
         return None
     return (
-        f"it is made by TensorRT {engine.version}, this is {here.version}",
-        "build it again here, or build with version_compatible: true for later versions of one major version",
+        f"it was built by TensorRT {engine.version}, but this is {here.version}",
+        "rebuild it here, or build with version_compatible: true for later versions of one major version",
     )
 
 
@@ -228,9 +228,9 @@ def _capability(made: Mapping[str, Any], here: Here) -> Reason:
     if wanted == here.capability or (level == "ampere_plus" and here.capability >= _AMPERE):
         return None
     return (
-        f"it is made for compute capability {wanted[0]}.{wanted[1]}, {here.device} has "
+        f"it was built for compute capability {wanted[0]}.{wanted[1]}, {here.device} has "
         f"{here.capability[0]}.{here.capability[1]}",
-        "build it again on such a device, or with hardware_compatibility: ampere_plus",
+        "rebuild it on such a device, or with hardware_compatibility: ampere_plus",
     )
 
 
@@ -238,6 +238,6 @@ def _batch(engine: BackendEngine, batch_size: int) -> Reason:
     if batch_size <= engine.batch_size:
         return None
     return (
-        f"the run wants batches of {batch_size}, its largest profile holds {engine.batch_size}",
+        f"the run needs batches of {batch_size}, but its largest profile supports {engine.batch_size}",
         f"set run.batch_size to {engine.batch_size} at most, or build with a larger engine.batch_size",
     )

@@ -143,7 +143,7 @@ class GrpcConnection:
         try:
             import grpc
         except ImportError as error:
-            fix = f"pip install grpcio, which is in {installing('triton')}; or leave run.options.protocol out"
+            fix = f"pip install grpcio, which is in {installing('triton')}; or remove run.options.protocol"
             raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
         self._grpc: Any = grpc
         self._timeout = timeout
@@ -195,7 +195,7 @@ def _version() -> str:
     return find_distribution_version(*BACKENDS["triton"].distributions)
 
 
-_REFUSED = "see what the server refuses, and its log"
+_REFUSED = "see the reason and the server's log"
 
 
 class TritonSession(StreamSession):

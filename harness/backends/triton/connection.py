@@ -69,7 +69,7 @@ class Connection:
         filled, end = 0, -1
         while end < 0:
             if filled == len(self._memory):
-                raise ValueError("not an answer in HTTP: its head has no end")
+                raise ValueError("not an HTTP response: incomplete header")
             filled += self._read(source, filled, len(self._memory))
             end = self._memory.find(_END, 0, filled)
         end += len(_END)
@@ -97,7 +97,7 @@ def read_head(data: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = data.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)
     if not words[0].startswith("HTTP/1.") or len(words) < 2 or not words[1].isdigit():
-        raise ValueError(f"not an answer in HTTP: {first[:80]}")
+        raise ValueError(f"not an HTTP response: {first[:80]}")
     pairs = (line.partition(":") for line in lines if line)
     return int(words[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 
@@ -134,7 +134,7 @@ def _ask(host: str, port: int, method: str, path: str, body: str | None, timeout
             raise ConnectionError(f"an answer of more than {_LONGEST_MESSAGE:,} bytes")
         return answer.status, content.decode(errors="replace")
     except http.client.HTTPException as error:
-        raise ConnectionError(f"not an answer in HTTP: {error}") from error
+        raise ConnectionError(f"not an HTTP response: {error}") from error
     finally:
         connection.close()
 

@@ -65,8 +65,8 @@ def read_outputs(message: bytes, outputs: Sequence[Tensor], count: int) -> list[
             for (name, datatype, shape), data in zip(said, raw, strict=True)
         }
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        problem = f"not an answer of KServe's protocol ({type(error).__name__}: {error})"
-        raise HarnessError(problem, "backend", "check run.options.grpc_port: is it Triton's port of gRPC?") from error
+        problem = f"not a KServe response ({type(error).__name__}: {error})"
+        raise HarnessError(problem, "backend", "check run.options.grpc_port: is it Triton's gRPC port?") from error
     return [take_output(found, tensor, count) for tensor in outputs]
 
 
@@ -86,7 +86,7 @@ def _describe(message: memoryview) -> tuple[str, str, tuple[int, ...]]:
 
 def _decode(value: Any) -> str:
     if not isinstance(value, memoryview):
-        raise ValueError("a number in the place of a text")
+        raise ValueError("a number instead of a text")
     return value.tobytes().decode()
 
 

@@ -87,7 +87,7 @@ def read_outputs(document: bytes, data: memoryview, outputs: Sequence[Tensor], c
             at += size
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         shown = document[:120].decode(errors="replace")
-        problem = f"not an answer of KServe's protocol ({type(error).__name__}: {error}): {shown}"
+        problem = f"not a KServe response ({type(error).__name__}: {error}): {shown}"
         raise HarnessError(problem, "backend", "check the address: is it Triton's HTTP port?") from error
     return [take_output(found, tensor, count) for tensor in outputs]
 
@@ -97,13 +97,13 @@ def take_output(found: Mapping[str, np.ndarray], tensor: Tensor, count: int) -> 
     array = found.get(tensor.name)
     if array is None:
         problem = f"the answer has no output {tensor.name}; it has {', '.join(found) or 'none'}"
-        raise HarnessError(problem, "backend", "see which model the server serves")
+        raise HarnessError(problem, "backend", "check which model the server serves")
     if len(array) != count or array.dtype.name != tensor.dtype:
         problem = (
             f"output {tensor.name} of the answer is {array.dtype.name} {list(array.shape)}; "
             f"{tensor.dtype} with {count} rows was expected"
         )
-        raise HarnessError(problem, "backend", "see which model the server serves")
+        raise HarnessError(problem, "backend", "check which model the server serves")
     return array if tensor.shape else array.reshape(count)
 
 

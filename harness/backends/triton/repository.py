@@ -43,13 +43,13 @@ def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
     options = TritonRunOptions(plan.options)
     instances, delay = options.instances, options.batch_delay_us
     if instances < 1 or delay < 0:
-        problem = f"instances {instances} and batch_delay_us {delay} cannot be meant"
-        raise HarnessError(problem, "input", "write at least one instance, and a delay of 0 or more")
+        problem = f"instances {instances} and batch_delay_us {delay} are invalid"
+        raise HarnessError(problem, "input", "use at least one instance, and a delay of 0 or more")
     dynamic = options.dynamic_batching
     if dynamic and engine.batch_sizes:
         sizes = ", ".join(map(str, engine.batch_sizes))
-        fix = "leave dynamic_batching out, or engine: {options: {served_by: python}}, which pads"
-        raise HarnessError(f"the engine computes batches of {sizes} only; the server makes others", "input", fix)
+        fix = "remove dynamic_batching, or set engine: {options: {served_by: python}}, which pads"
+        raise HarnessError(f"the engine supports only batches of {sizes}; the server may create others", "input", fix)
     on_gpu = OWN_BACKENDS[str(engine.settings["made_by"])].kind == "KIND_GPU"
     return ModelSettings(
         instances=instances,
@@ -67,7 +67,7 @@ def read_settings(plan: LoadPlan, engine: BackendEngine) -> ModelSettings:
 def _read_sizes(text: str, largest: int) -> tuple[int, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if wrong := [word for word in words if not word.isdecimal() or not 0 < int(word) <= largest]:
-        fix = f"write sizes from 1 to {largest}, the engine's batch_size, such as {largest}"
+        fix = f"use sizes from 1 to {largest}, the engine's batch_size, such as {largest}"
         raise HarnessError(f"preferred_batch_sizes: {wrong[0]} is not a batch size", "input", fix)
     return tuple(int(word) for word in words)
 
@@ -220,7 +220,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
 def _build(plan: BuildPlan, made_by: str) -> BackendEngine:
     offered = BACKENDS[made_by].precisions
     if plan.precision not in offered:
-        fix = f"use one of {', '.join(offered)}, or another backend as engine.options.made_by"
+        fix = f"use one of {', '.join(offered)}, or set engine.options.made_by to another backend"
         raise HarnessError(f"{made_by} builds no {plan.precision} engine", "input", fix)
     return load_backend(made_by).build(plan)
 
@@ -231,7 +231,7 @@ def _select_options(options: Any, made_by: str) -> dict[str, Any]:
     known = BACKENDS[made_by].engine
     every = set(BACKENDS["triton"].engine)
     if foreign := sorted(name for name in asked if name in every and name not in known):
-        fix = f"take it out; its options are {', '.join(known)}"
+        fix = f"remove it; valid options: {', '.join(known)}"
         raise HarnessError(f"{made_by} has no engine option {foreign[0]}", "input", fix)
     return asked
 
@@ -243,7 +243,7 @@ def copy_engine(file: Path, folder: Path) -> None:
     files = [path for path in files_there if not _is_other_engine(path, file)]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
     if size > free:
-        problem = f"the engine takes {size:,} bytes, and {folder} has room for {free:,}"
+        problem = f"the engine needs {size:,} bytes, but {folder} has only {free:,} free"
         raise HarnessError(problem, "resources", "free space on that file system (`reconcile gc`) and run again")
     for path in files:
         shutil.copyfile(path, folder / path.name)

@@ -44,7 +44,7 @@ _ENDING = 10.0  # seconds for an orderly end
 _REGIONS = "mlperf_triton_"  # regions of shared memory: the Python backend's, and inputs
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
-_FIX = "see the server's log; the next pass starts it, or asks it, again"
+_FIX = "see the server's log; the next pass starts or queries it again"
 
 
 @dataclass(slots=True)
@@ -72,9 +72,9 @@ class TritonServer:
         """Describe a failure, with the end of the process and its last output."""
         ended = self._find_end() if kind == "resources" else None
         if ended is not None:
-            problem = f"the server died with {f'signal {-ended}' if ended < 0 else f'status {ended}'} ({problem})"
+            problem = f"the server ended with {f'signal {-ended}' if ended < 0 else f'status {ended}'} ({problem})"
         said = self._last_lines()
-        text = f"{self.name}: {problem}" + (f"; the server's last lines:\n{said}" if said else "")
+        text = f"{self.name}: {problem}" + (f"; the server's last output:\n{said}" if said else "")
         return HarnessError(text, kind, fix)
 
     def explain_broken(self, error: BaseException) -> HarnessError:
@@ -83,7 +83,7 @@ class TritonServer:
             return self.explain(f"no answer within {self.timeout:g} s", fix, "resources")
         if isinstance(error, ValueError):
             return self.explain(str(error), "check the address: is it Triton's HTTP port?")
-        return self.explain(f"the connection broke off ({type(error).__name__}: {error})", _FIX, "resources")
+        return self.explain(f"the connection was lost ({type(error).__name__}: {error})", _FIX, "resources")
 
     def ask(self, path: str) -> dict[str, Any]:
         """Request a document. Raises HarnessError."""
@@ -109,7 +109,7 @@ class TritonServer:
         except HarnessError as error:
             if "HTTP 40" not in error.problem:
                 raise
-            fix = "name the model as the server does: run.options.model"
+            fix = "set run.options.model to the server's name for the model"
             raise self.explain(f"the server has no model {self.model}", fix, "input") from error
         try:
             differs = find_differences(metadata, engine.inputs, engine.outputs)
@@ -119,13 +119,15 @@ class TritonServer:
             problem = f"{path} does not describe a model ({type(error).__name__}: {error})"
             raise self.explain(problem, fix, "input") from error
         if differs:
-            fix = "serve the model of this benchmark, or correct run.options.model or url"
+            fix = "serve the model of this benchmark, or fix run.options.model or url"
             raise self.explain(f"{self.model} is another model: {differs}", fix, "input")
         if largest < batch_size:
             fix = (
-                f"set run.batch_size to {largest}, or raise max_batch_size there" if largest else "serve it in batches"
+                f"set run.batch_size to {largest}, or raise max_batch_size there"
+                if largest
+                else "enable batching on the server"
             )
-            raise self.explain(f"{self.model} takes batches of {largest}, and not of {batch_size}", fix, "input")
+            raise self.explain(f"{self.model} takes batches of {largest}, not {batch_size}", fix, "input")
 
     def share(self, stream: int, samples: Sequence[np.ndarray], batch_size: int) -> SharedInputs | None:
         """Share memory for the inputs of a stream; None if there is no room for it, or the server refuses it."""
@@ -181,10 +183,10 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
         return _start(plan, options, engine, folder)
     at = urlsplit(url.strip().removesuffix("/"))
     if at.scheme != "http" or not at.hostname or at.path:
-        raise HarnessError(f"{url} is not the address of a server", "input", "write http://HOST:PORT")
+        raise HarnessError(f"{url} is not a server address", "input", "write http://HOST:PORT")
     if not options.model:
-        fix = "name it as run.options.model: POST /v2/repository/index of the server lists its models"
-        raise HarnessError("nothing says which model the server serves", "input", fix)
+        fix = "set run.options.model; POST /v2/repository/index of the server lists its models"
+        raise HarnessError("run.options.model is not set", "input", fix)
     found = TritonServer(
         at.hostname,
         at.port or 80,
@@ -207,9 +209,9 @@ def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, eng
     program = find_program(options.server)
     if program is None:
         problem = (
-            f"there is no tritonserver at {options.server}" if options.server else "tritonserver is not installed here"
+            f"no tritonserver found at {options.server}" if options.server else "tritonserver is not installed here"
         )
-        fix = f"{installing('triton')}; or name one as run.options.server, or its address as run.options.url"
+        fix = f"{installing('triton')}; or set run.options.server to its path, or run.options.url to its address"
         raise HarnessError(problem, "missing", fix)
     remove_left_regions()
     settings = read_settings(plan, engine)
@@ -226,7 +228,7 @@ def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, eng
             server.close()
             if attempt + 1 == _TRIES or _TAKEN not in str(error):
                 raise
-    raise AssertionError("the last try ends above")
+    raise AssertionError("see the last attempt above")
 
 
 def _launch(
@@ -300,7 +302,7 @@ def _wait(server: TritonServer, longest: float) -> None:
     while time.monotonic() < give_up:
         if server.process is not None and (status := server.process.poll()) is not None:
             ending = f"signal {-status}" if status < 0 else f"status {status}"
-            raise server.explain(f"the server ended with {ending} before it was ready", "see what it printed")
+            raise server.explain(f"the server ended with {ending} before it was ready", "see its output")
         try:
             status, text = get(server.host, server.port, "/v2/health/ready", min(_ASKED, longest))
             if status == 200:
@@ -309,7 +311,7 @@ def _wait(server: TritonServer, longest: float) -> None:
         except OSError as error:
             silent = str(error)
         time.sleep(_LOOK)
-    fix = "see what it printed; raise run.options.ready_timeout_s if it only needs longer"
+    fix = "see its output; raise run.options.ready_timeout_s if it needs longer"
     raise server.explain(f"the server was not ready within {longest:g} s ({silent})", fix)
 
 

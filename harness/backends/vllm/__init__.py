@@ -45,7 +45,7 @@ from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken,
 
 _MOST = 8
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-_SPEECH_FIX = "see the log of this run: the process prints the cause before it ends, unless the system ended it"
+_SPEECH_FIX = "see the log of this run for the cause, unless the system killed the process"
 
 
 def count_listeners(threads: int) -> int:
@@ -131,11 +131,9 @@ class _Listener:
         try:
             problem, found = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise HarnessError(
-                f"a process that computes features of sounds {self._report_end()}", "backend", _SPEECH_FIX
-            ) from error
+            raise HarnessError(f"an audio feature process {self._report_end()}", "backend", _SPEECH_FIX) from error
         if problem:
-            raise HarnessError(f"vLLM cannot compute the features of a sound: {problem}", "backend", _SPEECH_FIX)
+            raise HarnessError(f"vLLM cannot compute audio features: {problem}", "backend", _SPEECH_FIX)
         return found
 
     def end(self) -> None:
@@ -166,10 +164,10 @@ def load(plan: GenerationPlan) -> VllmEngine:
         return VllmEngine(plan, checkpoint, arguments)
     except (RuntimeError, ValueError, TypeError, AssertionError, OSError) as error:
         problem = f"vLLM cannot load {checkpoint.folder.name}: {error}"
-        raise HarnessError(problem, "backend", "its own messages are in the log of this run") from error
+        raise HarnessError(problem, "backend", "see its messages in the log of this run") from error
 
 
-_FIX = "see the log of this run: vLLM prints the cause before it ends"
+_FIX = "see vLLM's messages in the log of this run"
 _ENDED = ("stop", "length")
 _AHEAD = 2  # multiple of the engine's concurrent sequences
 
@@ -278,7 +276,7 @@ class VllmEngine:
                     tokens, ended = tokens[:count], "stop"
                     break
         if ended not in _ENDED:
-            raise HarnessError(f"vLLM gave up a prompt ({ended or 'without a reason'})", "backend", _FIX)
+            raise HarnessError(f"vLLM aborted a prompt ({ended or 'without a reason'})", "backend", _FIX)
         return tokens if self._listeners is None else Spoken(text, len(tokens))
 
     def _give_up(self, identity: int, error: Exception) -> None:
@@ -314,8 +312,8 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool,
     """Make a prompt's parameters. Without a tokenizer vLLM does not know the tokens that end an answer, so they are
     included. ``texts``: answers are read as texts, with a tokenizer."""
     if sampling.beams > 1:
-        problem = f"an answer is the best of {sampling.beams} beams, which vLLM's engine does not search"
-        raise HarnessError(problem, "input", "choose openvino-genai, or a harness command")
+        problem = f"vLLM's engine does not support beam search ({sampling.beams} beams)"
+        raise HarnessError(problem, "input", "use openvino-genai, or a harness command")
     return SamplingParams(
         **sampling.describe_choice(),
         max_tokens=sampling.max_new_tokens or None,

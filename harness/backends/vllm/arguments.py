@@ -42,7 +42,7 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
         if folder is not None and (folder / _CONFIG).is_file():
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
     problem = f"{plan.source or plan.model} has no {_CONFIG}"
-    raise HarnessError(problem, "missing", "name the folder of a checkpoint in Hugging Face's layout as model.path")
+    raise HarnessError(problem, "missing", "set model.path to the folder of a checkpoint in Hugging Face format")
 
 
 def choose_arguments(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> dict[str, Any]:
@@ -97,11 +97,11 @@ def _choose_dtype(plan: GenerationPlan, checkpoint: TransformersCheckpoint) -> s
     plain, own = _PLAIN.get(plan.precision), checkpoint.quantization
     if plain is not None and (declared or own):
         by = f"engine.options.quantization: {declared}" if declared else f"the checkpoint's own {own}"
-        fix = "write the precision of the quantized weights, such as engine.precision: fp8"
-        raise HarnessError(f"engine.precision is {plan.precision}, and weights are quantized by {by}", "input", fix)
+        fix = "set the precision of the quantized weights, such as engine.precision: fp8"
+        raise HarnessError(f"engine.precision is {plan.precision}, but weights are quantized by {by}", "input", fix)
     if plain is None and not (declared or own):
-        fix = "name what quantizes them as engine.options.quantization, or take a quantized checkpoint"
-        raise HarnessError(f"engine.precision is {plan.precision}, and nothing quantizes the weights", "input", fix)
+        fix = "set engine.options.quantization, or use a quantized checkpoint"
+        raise HarnessError(f"engine.precision is {plan.precision}, but the weights are not quantized", "input", fix)
     return plain or "auto"
 
 
@@ -139,8 +139,8 @@ def read_speech_prompt(folder: Path) -> tuple[int, ...]:
         tokens = (said["decoder_start_token_id"], *chosen, said["no_timestamps_token_id"])
         return tuple(int(token) for token in tokens)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"{folder / _GENERATION} does not say how a transcript begins: {type(error).__name__}: {error}"
-        fix = "name a checkpoint of Whisper in Hugging Face's layout, with its generation_config.json, as model.path"
+        problem = f"{folder / _GENERATION} does not define the start of a transcript: {type(error).__name__}: {error}"
+        fix = "set model.path to a Whisper checkpoint in Hugging Face format, with generation_config.json"
         raise HarnessError(problem, "input", fix) from error
 
 

@@ -39,7 +39,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 def _read(data: bytes) -> np.ndarray:
     if len(data) % 8:
-        raise HarnessError("a response does not hold pairs of float32", "input", "run accuracy again")
+        raise HarnessError("a response does not contain pairs of float32", "input", "run accuracy again")
     return np.frombuffer(data, np.float32).reshape(-1, 2)
 
 

@@ -47,7 +47,9 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     try:
         graph = onnx.load(str(path)).graph
     except Exception as error:  # from a damaged file, a missing external file, or anything else
-        raise HarnessError(f"{path} is no ONNX file: {error}", "input", "fetch the reference's model again") from error
+        raise HarnessError(
+            f"{path} is not an ONNX file: {error}", "input", "fetch the reference's model again"
+        ) from error
     initial = {item.name: numpy_helper.to_array(item) for item in graph.initializer}
     made = {output: node for node in graph.node for output in node.output}
     products: dict[str, np.ndarray] = {}
@@ -83,7 +85,7 @@ class PackedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-ch
         self._layers = sum(name.endswith("_qkv_weight") for name in named)
         width = self.words.shape[1]
         if width % HEAD:
-            problem = f"a network of width {width} has no heads of {HEAD}"
+            problem = f"a network of width {width} cannot have heads of {HEAD}"
             raise HarnessError(problem, "input", "use the reference's BERT")
         self._heads = width // HEAD
 
@@ -134,7 +136,7 @@ def _name_weights(weights: Weights) -> dict[str, np.ndarray]:
         for kind in ("weight", "bias"):
             named |= {f"{ours}_{kind}": weights[f"{theirs}.{kind}"] for ours, theirs in pairs.items()}
     except KeyError as error:
-        problem = f"the model has no weights {error.args[0]}, so it is no export of the reference's BERT"
-        fix = "name the reference's bert_large_v1_1.onnx as model.path, or leave model.settings.format out"
+        problem = f"the model has no weights {error.args[0]}and is not an export of the reference's BERT"
+        fix = "set model.path to the reference's bert_large_v1_1.onnx, or remove model.settings.format"
         raise HarnessError(problem, "input", fix) from error
     return named

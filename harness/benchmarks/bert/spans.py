@@ -115,6 +115,6 @@ def postprocess(outputs: Outputs) -> np.ndarray:
     else:
         both = np.asarray(outputs[0])
     if both.shape[1:] != (LENGTH, 2):
-        problem = f"the model gives {list(both.shape[1:])} for a sample, not start and end logits of {LENGTH} tokens"
+        problem = f"the model returns {list(both.shape[1:])} per sample, not start and end logits of {LENGTH} tokens"
         raise HarnessError(problem, "input", "use the reference's BERT, or one with its outputs")
     return both.astype(np.float32, copy=False)

@@ -139,7 +139,7 @@ def read_articles(path: Path) -> list[Any]:
     document = read_json(path, _FIX)
     version = document.get("version") if isinstance(document, dict) else None
     if version != "1.1":
-        raise HarnessError(f"{path} is of version {version!r}, not 1.1 of SQuAD", "input", _FIX)
+        raise HarnessError(f"{path} is of version {version!r}, not SQuAD 1.1", "input", _FIX)
     articles = document.get("data")
     if not isinstance(articles, list):
         raise HarnessError(f"{path} has no data", "input", _FIX)
@@ -149,7 +149,7 @@ def read_articles(path: Path) -> list[Any]:
         except (KeyError, TypeError, AttributeError):
             whole = False
         if not whole:
-            raise HarnessError(f"{path}: data[{number}] has a paragraph that is not whole", "input", _FIX)
+            raise HarnessError(f"{path}: data[{number}] has an incomplete paragraph", "input", _FIX)
     return articles
 
 

@@ -32,8 +32,8 @@ def make_response(index: int, found: Rows, side: int) -> Rows:
 def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]:
     """Convert [n, most, 6] to one response for each of the n images."""
     if found.ndim != 3 or found.shape[2] != FOUND:
-        fix = "use the reference's model, or one whose output holds xmin, ymin, xmax, ymax, score and label"
-        raise HarnessError(f"the model gives {list(found.shape[1:])} for an image, not rows of {FOUND}", "input", fix)
+        fix = "use the reference's model, or one with outputs xmin, ymin, xmax, ymax, score and label"
+        raise HarnessError(f"the model returns {list(found.shape[1:])} per image, not rows of {FOUND}", "input", fix)
     if len(found) == 1:  # takes half the time of the general case below
         return [make_response(indices[0], found[0], side)]
     rows = found.reshape(-1, FOUND)

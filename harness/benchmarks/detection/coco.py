@@ -74,7 +74,7 @@ def build_dataset(
     whole = read_annotations(path, layout.again)
     wanted = int(settings.get("count", 0))
     if not wanted and len(whole["images"]) != layout.count and not is_rehearsal(source):
-        fix = f"{layout.again}, or set dataset.settings.count where fewer are wanted in the open division"
+        fix = f"{layout.again}, or set dataset.settings.count to use fewer in the open division"
         found = f"{len(whole['images'])} images, the benchmark has {layout.count}"
         raise HarnessError(f"{path} names {found}", "input", fix)
     chosen = take_first(whole, choose_count(settings, len(whole["images"]))) if wanted else whole
@@ -132,7 +132,7 @@ def read_annotations(path: Path, fix: str) -> dict[str, Any]:
         raise HarnessError(f"{path} does not list images, annotations and categories", "input", fix)
     problem = _find_problem(**parts)
     if problem:
-        raise HarnessError(f"{path}: {problem}", "input", f"{fix}, or correct the file; nothing was prepared")
+        raise HarnessError(f"{path}: {problem}", "input", f"{fix}, or fix the file; nothing was prepared")
     return parts
 
 
@@ -174,7 +174,7 @@ def _find_missing(kind: str, entries: Sequence[Any], names: Sequence[str]) -> st
 def _describe_image(image: Mapping[str, Any]) -> str:
     for name in ("height", "width"):
         if not (_is_size(image[name]) and image[name] > 0):
-            return f"image {image['id']} has the {name} {shorten(image[name])}, which is none"
+            return f"image {image['id']} has the {name} {shorten(image[name])}, which is invalid"
     file = str(image["file_name"])
     return "" if is_below(file) else f"{file} is not a path below the images' folder"
 
@@ -184,7 +184,7 @@ def _describe_doubled(kind: str, name: str, entries: Sequence[Mapping[str, Any]]
     if len(set(values)) == len(values):
         return ""
     most = Tally(values).most_common(1)[0][0][:80]
-    return f"names {len(values) - len(set(values))} {kind} twice, by their {name}, such as {most}"
+    return f"lists {len(values) - len(set(values))} {kind} twice, by their {name}, such as {most}"
 
 
 def _find_annotation(
@@ -197,9 +197,9 @@ def _find_annotation(
     for item in annotations:
         image, category = item["image_id"], item["category_id"]
         if not _is_id(image) or image not in sizes:
-            problem = f"is of image {shorten(image)}, which the file does not declare"
+            problem = f"is of image {shorten(image)}, which the file does not define"
         elif not _is_id(category) or category not in known:
-            problem = f"is of category {shorten(category)}, which the file does not declare"
+            problem = f"is of category {shorten(category)}, which the file does not define"
         else:
             problem = _describe_box(item["bbox"], *sizes[image]) or _describe_rest(item)
         if problem:
@@ -220,7 +220,7 @@ def _describe_box(box: Any, width: float, height: float) -> str:
 
 def _describe_rest(item: Mapping[str, Any]) -> str:
     if not (_is_size(item["area"]) and item["area"] >= 0):
-        return f"has the area {shorten(item['area'])}, which is none"
+        return f"has the area {shorten(item['area'])}, which is invalid"
     crowd = item["iscrowd"]  # in a table of floats, iscrowd is a float too
     whole = isinstance(crowd, int) or (isinstance(crowd, float) and crowd.is_integer())
     return "" if whole else f"has iscrowd {shorten(crowd)}, not 0 or 1"

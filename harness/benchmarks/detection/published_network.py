@@ -62,7 +62,7 @@ def _require_channels_first(source: Path, model: Any) -> None:
     sizes = [dim.dim_value for dim in image.type.tensor_type.shape.dim] if image is not None else []
     if image is not None and len(sizes) == 4 and sizes[3] == 3 != sizes[1]:
         problem = f"{source} takes channels last, {image.name} {sizes[1:]}, as networks converted from TensorFlow do"
-        fix = "name the ONNX file that the reference converted from PyTorch, which `reconcile fetch` brings"
+        fix = "use the reference's ONNX file converted from PyTorch; `reconcile fetch` downloads it"
         raise HarnessError(problem, "input", fix)
 
 

@@ -55,7 +55,7 @@ def _read_response(
         raise HarnessError(f"the response to sample {index} has {len(data)} bytes", "input", "run accuracy again")
     rows = np.frombuffer(data, np.float32).reshape(-1, WIDTH)
     if len(rows) and (rows[:, 0] != index).any():
-        problem = f"the response to sample {index} names sample {int(rows[0, 0])}"
+        problem = f"the response to sample {index} refers to sample {int(rows[0, 0])}"
         raise HarnessError(problem, "input", "run accuracy again")
     height, width = np.float32(image["height"]), np.float32(image["width"])
     for _, ymin, xmin, ymax, xmax, score, label in rows * np.array([1, height, width, height, width, 1, 1], np.float32):
@@ -71,6 +71,6 @@ def _find_category(label: int, index: int, labels: Sequence[int] | None) -> int:
     if labels is None:
         return label
     if not 0 < label < len(labels):
-        fix = "use a model whose labels count the categories from 1 on"
+        fix = "use a model with category labels from 1"
         raise HarnessError(f"the response to sample {index} has label {label} of {len(labels) - 1}", "input", fix)
     return labels[label]

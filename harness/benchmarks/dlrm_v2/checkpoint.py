@@ -26,7 +26,10 @@ METADATA = ".snapshot_metadata"
 BUFFER = "buffer_protocol"  # a tensor's raw bytes
 _DTYPES: Mapping[str, np.dtype[Any]] = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
 _WRAPPERS = ("module.", "model.")  # the prefixes that training adds around the network
-_FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v2-99` says; its folder holds .snapshot_metadata"
+_FIX = (
+    "download the checkpoint again, as described by `reconcile fetch dlrm-v2-99`; its folder contains "
+    ".snapshot_metadata"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,11 @@ def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
     try:
         pieces = {name: list(parts) for name, parts in _read_pieces(manifest).items()}
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        problem = f"{folder / METADATA} does not say where its tensors are: {error!r}"
+        problem = f"{folder / METADATA} has no valid tensor locations: {error!r}"
         raise HarnessError(problem, "input", _FIX) from error
     missing = [name for name in wanted if name not in pieces]
     if missing:
-        raise HarnessError(f"{folder / METADATA} names no {', '.join(missing[:3])}", "input", _FIX)
+        raise HarnessError(f"{folder / METADATA} does not list {', '.join(missing[:3])}", "input", _FIX)
     chosen = {name: pieces[name] for name in wanted}
     ends: dict[str, int] = {}
     for piece in (piece for parts in chosen.values() for piece in parts):
@@ -96,7 +99,7 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", _FIX) from error
     except (ValueError, TypeError, KeyError, RecursionError, YAMLError) as error:
-        raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", _FIX) from error
+        raise HarnessError(f"{path} is truncated, or not of a checkpoint: {error}", "input", _FIX) from error
     return manifest
 
 
@@ -128,7 +131,7 @@ def _list_pieces(name: str, entry: Mapping[str, Any]) -> Iterator[TensorPart]:
 def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) -> TensorPart:
     if tensor["serializer"] != BUFFER or tensor["dtype"] not in _DTYPES:
         how = f"{tensor['dtype']}, written with {tensor['serializer']}"
-        raise HarnessError(f"{name} of the checkpoint is {how}, which is not read here", "input", _FIX)
+        raise HarnessError(f"{name} of the checkpoint is {how}, which is not supported", "input", _FIX)
     start = (tensor.get("byte_range") or [0])[0]
     part = TensorPart(tuple(offsets), tuple(tensor["shape"]), tensor["location"], start, _DTYPES[tensor["dtype"]])
     if any(type(number) is not int or number < 0 for number in (*part.offsets, *part.shape, start)):
@@ -142,7 +145,7 @@ def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
     """Return the joined shape. Raises HarnessError if the pieces do not fill the shape: no tensor is larger than its
     data on disk."""
     if len({len(piece.shape) for piece in pieces}) != 1:
-        raise HarnessError(f"{name} has parts of different axes", "input", _FIX)
+        raise HarnessError(f"{name} has parts with different axes", "input", _FIX)
     ends = (tuple(at + size for at, size in zip(piece.offsets, piece.shape, strict=True)) for piece in pieces)
     shape = tuple(max(sizes) for sizes in zip(*ends, strict=True))
     covered = sum(prod(piece.shape) for piece in pieces)

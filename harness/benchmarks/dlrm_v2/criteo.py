@@ -131,13 +131,13 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise HarnessError(f"{path} is cut off, or no npz file: {error}", "input", _FIX) from error
+        raise HarnessError(f"{path} is truncated, or no npz file: {error}", "input", _FIX) from error
     with archive:
         members = {item.filename: item for item in archive.infolist()}
     for number, width in enumerate(MULTI_HOT):
         item = members.get(f"{number}.npy")
         if item is None:
-            raise HarnessError(f"{path} holds no {number}.npy; it has {', '.join(members)}", "input", _FIX)
+            raise HarnessError(f"{path} has no {number}.npy; it has {', '.join(members)}", "input", _FIX)
         if item.compress_type != zipfile.ZIP_STORED:
             raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
         try:
@@ -245,7 +245,9 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> 
     if not np.isfinite(taken).all():
         row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
         value = f"{given[row, column]} as dense feature {column}"
-        raise HarnessError(f"{path}: row {first + row:,} has {value}, no finite {taken.dtype.name}", "input", _ROW_FIX)
+        raise HarnessError(
+            f"{path}: row {first + row:,} has {value}, not a finite {taken.dtype.name}", "input", _ROW_FIX
+        )
 
 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: str, table: int) -> None:

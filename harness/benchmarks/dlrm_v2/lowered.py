@@ -132,7 +132,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
 
     def _add_product(self, name: str, weight: torch.Tensor) -> None:
         if any(extent % ALIGNED for extent in weight.shape):
-            problem = f"layer {name} has weights of {list(weight.shape)}, and fp8 takes multiples of {ALIGNED}"
+            problem = f"layer {name} has weights of {list(weight.shape)}, but fp8 needs multiples of {ALIGNED}"
             raise HarnessError(problem, "input", "leave model.settings.precision out")
         scale = choose_scale(weight.abs().max())
         self.register_buffer(f"weight_{name}", round_fp8(weight, scale))

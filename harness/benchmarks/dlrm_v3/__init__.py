@@ -47,7 +47,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         answered[request] = True
         _, predictions, labels, weights, _ = np.split(values, 2 + likes.shape[1] * np.arange(4))
         if not np.array_equal(labels, likes[request]) or not (weights == 1).all():
-            raise HarnessError("an answer does not carry the labels of its request", "input", _FIX)
+            raise HarnessError("an answer does not contain the labels of its request", "input", _FIX)
         entropy += sum_entropy(predictions, labels)
         right += float(((predictions >= 0.5) == labels).sum())
         liked += float(labels.sum())
@@ -69,18 +69,18 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 def _read(data: bytes, count: int) -> np.ndarray:
     """Return timestamp, number, predictions, labels, weights, and their count."""
     if len(data) != 4 * (3 + 3 * count):
-        problem = f"an answer holds {len(data)} bytes, a request of {count} candidates makes {4 * (3 + 3 * count)}"
+        problem = f"an answer has {len(data)} bytes, a request of {count} candidates needs {4 * (3 + 3 * count)}"
         raise HarnessError(problem, "input", _FIX)
     values = np.frombuffer(data, np.float32)
     if values[-1] != count or not np.isfinite(values).all():
-        raise HarnessError("an answer holds what is not a number, or another count of candidates", "input", _FIX)
+        raise HarnessError("an answer contains non-numbers, or the wrong number of candidates", "input", _FIX)
     return values
 
 
 def _find_request(named: np.ndarray, counts: np.ndarray, firsts: np.ndarray) -> int:
     timestamp, number = named.astype(np.int64).tolist()
     if not (0 <= timestamp < len(counts) and 0 <= number < counts[timestamp]):
-        summary = f"an answer is of request {number} of timestamp {timestamp}, which the dataset does not have"
+        summary = f"an answer is for request {number} at timestamp {timestamp}, which the dataset does not contain"
         raise HarnessError(summary, "input", _FIX)
     return int(firsts[timestamp] + number)
 
@@ -124,7 +124,7 @@ Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
     """Open the loop. ``source``: the checkpoint."""
     if source is None:
-        raise HarnessError("no model is declared", "input", "name the checkpoint of DLRMv3 as model.path")
+        raise HarnessError("model.path is not set", "input", "set model.path to the DLRMv3 checkpoint")
     shapes = read_shapes(source)
     items, users = (open_table(source, name, shapes[name]) for name in (ITEMS, USERS))
     in_category = max(1, items.rows // shapes[CATEGORIES].size[0])
@@ -202,10 +202,10 @@ def build_model(
         shape = find_shape(sizes)
         for name, wanted in list_weights(shape).items():
             if sizes[name] != wanted:
-                message = f"{name} of the checkpoint is {list(sizes[name])}, by the others it should be {list(wanted)}"
+                message = f"{name} of the checkpoint is {list(sizes[name])}, expected {list(wanted)}"
                 raise HarnessError(message, "input", FIX)
     except KeyError as error:
-        raise HarnessError(f"{source / DENSE} holds no weight {error.args[0]}", "input", FIX) from error
+        raise HarnessError(f"{source / DENSE} has no weight {error.args[0]}", "input", FIX) from error
     if {table.size[1] for table in tables.values()} != {shape.embedding}:
         widths = ", ".join(f"{name} {table.size[1]}" for name, table in tables.items())
         message = f"rows of the tables have {widths} values, {USER_WEIGHT} takes {shape.embedding}"

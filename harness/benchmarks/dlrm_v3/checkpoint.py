@@ -26,7 +26,10 @@ from harness.benchmarks.sources import describe_problems, is_below
 from harness.errors import HarnessError
 
 SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"
-FIX = "bring the checkpoint again, as `reconcile fetch dlrm-v3` says; its folder holds sparse/ and non_sparse.ckpt"
+FIX = (
+    "download the checkpoint again, as described by `reconcile fetch dlrm-v3`; its folder contains sparse/ "
+    "and non_sparse.ckpt"
+)
 _NAME = "embeddings.{}.weight"  # suffix of a table's weight name
 _TYPES: Mapping[str, np.dtype[Any]] = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
@@ -90,7 +93,7 @@ def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
         ending = _NAME.format(name)
         found = next((entry for full, entry in described.items() if full.endswith(ending)), None)
         if found is None:
-            raise HarnessError(f"{folder / METADATA} names no {ending}", "input", FIX)
+            raise HarnessError(f"{folder / METADATA} does not list {ending}", "input", FIX)
         _check_covered(folder, name, found)
         shapes[name] = found
     _check_files(folder, [part for shape in shapes.values() for part in shape.parts])
@@ -146,7 +149,7 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
             raise HarnessError(f"{path} is damaged where {name} should be: {error}", "input", FIX) from error
     start = part.start + member.header_offset + _LOCAL_HEADER + int(header.sum())
     if start + member.file_size > part.start + part.length:
-        raise HarnessError(f"{path} is damaged where {name} should be: it is cut off", "input", FIX)
+        raise HarnessError(f"{path} is damaged where {name} should be: it is truncated", "input", FIX)
     if member.file_size != prod(part.size) * dtype.itemsize:
         problem = f"{path} holds {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
         raise HarnessError(problem, "input", FIX)
@@ -168,7 +171,7 @@ class _FilePart(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
         if self._at < 0:
-            raise ValueError("nothing begins so far before")
+            raise ValueError("invalid back-reference")
         return self._at
 
     def readinto(self, buffer: Any) -> int:
@@ -219,13 +222,13 @@ def _read_metadata(path: Path) -> dict[str, TableShape]:
     except HarnessError:
         raise
     except Exception as error:  # a damaged pickle may raise any error
-        raise HarnessError(f"{path} is cut off, or not of a checkpoint: {error}", "input", FIX) from error
+        raise HarnessError(f"{path} is truncated, or not of a checkpoint: {error}", "input", FIX) from error
 
 
 def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
     kind = entry.properties.state[0].__name__
     if kind not in _TYPES:
-        raise HarnessError(f"{name} of the checkpoint is {kind}, which is not read here", "input", FIX)
+        raise HarnessError(f"{name} of the checkpoint is {kind}, which is not supported", "input", FIX)
     parts = []
     for chunk in entry.chunks:
         place = places[name, tuple(chunk.offsets)]

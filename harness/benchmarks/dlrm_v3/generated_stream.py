@@ -75,8 +75,8 @@ class GeneratedStream:
     def __init__(self, rng: np.random.Generator, extent: Extent, count: int) -> None:
         """``count``: requests at the timestamps of inference."""
         if count < _INFERRED:
-            fix = f"ask for at least {_INFERRED}, one a timestamp"
-            raise HarnessError(f"{count} samples are too few", "input", fix)
+            fix = f"use at least {_INFERRED}, one per timestamp"
+            raise HarnessError(f"{count} samples are not enough", "input", fix)
         self._rng, self._extent, self._count = rng, extent, count
         self.users = [
             GeneratedUser(number, rng.choice(extent.categories, _CATEGORIES_OF_A_USER, replace=False))

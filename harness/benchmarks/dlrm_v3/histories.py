@@ -119,7 +119,7 @@ class _Candidates:
         self._wanted = self._wanted or count
         if step is None or count != self._wanted:
             wanted = self._wanted or "any"
-            raise self._files.refuse_line(user, f"has {count} candidates in one of its requests, and not {wanted}")
+            raise self._files.refuse_line(user, f"has {count} candidates in a request, not {wanted}")
         if self._items is None or self._likes is None:
             shape = (self._requests, count)
             self._items = npy.open_memmap(self._output / "candidates.npy", "w+", np.dtype("int32"), shape)

@@ -28,7 +28,7 @@ TIMESTAMPS, TRAINED = 100, 90
 FIELDS = 4 * (TIMESTAMPS + 2)
 PUBLISHED_USERS, PUBLISHED_REQUESTS = 50_000, 349_823
 _MOST_ITEMS = 2**31  # limit of item numbers
-_FIX = "bring it again, as `reconcile fetch dlrm-v3` says; nothing was prepared"
+_FIX = "download it again, as described by `reconcile fetch dlrm-v3`; nothing was prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class StreamFiles:
                 try:
                     (fields,) = csv.reader([stream.readline().decode("ascii", "replace")])
                 except csv.Error as error:
-                    raise self.refuse_line(user, f"is not one of a table: {error}") from error
+                    raise self.refuse_line(user, f"is not a table row: {error}") from error
                 if len(fields) != FIELDS:
                     raise self.refuse_line(user, f"has {len(fields)} fields, not {FIELDS}")
                 yield fields
@@ -83,12 +83,12 @@ class StreamFiles:
             items = [parse_numbers(text, np.int64) for text in (seen, shown)]
             rated = [parse_numbers(text, np.float64) for text in (ratings, likes)]
         except ValueError as error:
-            raise self.refuse_line(user, f"holds what is no number in step {number}: {error}") from error
+            raise self.refuse_line(user, f"has an invalid number in step {number}: {error}") from error
         for found, stars in zip(items, rated, strict=True):
             if len(found) != len(stars):
-                raise self.refuse_line(user, f"has {len(found)} items in step {number}, and {len(stars)} ratings")
+                raise self.refuse_line(user, f"has {len(found)} items in step {number}, but {len(stars)} ratings")
             if len(found) and not (found.min() >= 0 and found.max() < _MOST_ITEMS):
-                raise self.refuse_line(user, f"names an item in step {number} that there is not")
+                raise self.refuse_line(user, f"has an unknown item in step {number}")
             if len(found) and not (stars.min() >= 1 and stars.max() <= 5):
                 raise self.refuse_line(user, f"has a rating in step {number} that is not between 1 and 5")
         return StreamStep(items[0], rated[0], items[1], rated[1])
@@ -103,11 +103,11 @@ class StreamFiles:
         with path.open("rb") as stream:
             stream.seek(-1, os.SEEK_END)
             if stream.read() != b"\n":
-                self._refuse(path, "is cut off")
+                self._refuse(path, "is truncated")
             for user, offset in enumerate(self._offsets):
                 stream.seek(max(min(offset, size + 1) - 1, 0))  # no file system supports every number
                 if (offset and stream.read(1) != b"\n") or (user == 0 and offset):
-                    self._refuse(path, f"has no line at byte {offset:,}, where {OFFSETS} has user {user}")
+                    self._refuse(path, f"has no line at byte {offset:,}, the {OFFSETS} entry of user {user}")
             stream.seek(self._offsets[-1])
             stream.readline()
             if stream.tell() != size:
@@ -129,7 +129,9 @@ class StreamFiles:
                     self.folder / REQUESTS, f"has {len(users)} requests of timestamp {timestamp}, {USER_COUNTS} more"
                 )
             if len(np.unique(users)) != len(users) or not (users < self.users).all():
-                self._refuse(self.folder / REQUESTS, f"names a user twice, or without a line, at timestamp {timestamp}")
+                self._refuse(
+                    self.folder / REQUESTS, f"lists a user twice, or an unknown user, at timestamp {timestamp}"
+                )
             yield users
 
     def _read_row(self, name: str, offset: int = 0) -> NDArray[np.int64]:
@@ -141,12 +143,12 @@ class StreamFiles:
     def _parse(self, name: str, line: bytes) -> NDArray[np.int64]:
         try:
             if not line.endswith(b"\n"):
-                raise ValueError("a line without an end")
+                raise ValueError("an unterminated line")
             found = parse_numbers(line.strip().strip(b'"').decode("ascii"), np.int64)
             if not len(found) or found.min() < 0:
                 raise ValueError("no numbers")
         except ValueError as error:
-            raise HarnessError(f"{self.folder / name} is not what it should be: {error}", "input", _FIX) from error
+            raise HarnessError(f"{self.folder / name} is invalid: {error}", "input", _FIX) from error
         return found
 
     def _refuse(self, path: Path, what: str) -> None:

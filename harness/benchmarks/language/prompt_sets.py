@@ -63,7 +63,7 @@ class PromptSet:
 
     @property
     def fix(self) -> str:
-        return f"`reconcile fetch {self.name}` says where it comes from and where it belongs"
+        return f"`reconcile fetch {self.name}` shows its source and location"
 
 
 def build_prompt_set(
@@ -87,7 +87,7 @@ def build_prompt_set(
     table = read_table(path, [*columns, *published.references], fix, also=published.also)
     count = len(table[columns[0]])
     if count != published.samples and not is_rehearsal(folder) and not settings.get("unpublished"):
-        raise HarnessError(f"{path} has {count} rows, and {published.samples} are published", "input", fix)
+        raise HarnessError(f"{path} has {count} rows, but the published set has {published.samples}", "input", fix)
     count = choose_count(settings, count)
     counter.stage("building", count)
     prompts = _collect_prompts(published, table, count, encoder, path, counter)
@@ -101,8 +101,8 @@ def build_prompt_set(
 def _check_size(size: int, published: PromptSet, folder: Path) -> None:
     """Check the size; a network may have a few more rows than its tokenizer has tokens."""
     if not _FEWEST * published.vocabulary <= size <= published.vocabulary:
-        problem = f"{folder / TOKENIZER} has {size} tokens, and the model has {published.vocabulary}"
-        raise HarnessError(problem, "input", f"take that of {published.checkpoints[0]}, and no other model's")
+        problem = f"{folder / TOKENIZER} has {size} tokens, but the model has {published.vocabulary}"
+        raise HarnessError(problem, "input", f"copy the tokenizer of {published.checkpoints[0]}")
 
 
 def find_folder(published: PromptSet, source: Path) -> Path:
@@ -154,9 +154,12 @@ def _find_wrong(tokens: Sequence[int], published: PromptSet) -> str:
     if not tokens:
         return "is not a prompt of token ids"
     if min(tokens) < 0 or max(tokens) >= published.vocabulary:
-        return f"names token {min(tokens) if min(tokens) < 0 else max(tokens)}, and there are {published.vocabulary}"
+        return (
+            f"names token {min(tokens) if min(tokens) < 0 else max(tokens)}, but the vocabulary has "
+            f"{published.vocabulary}"
+        )
     if published.longest and len(tokens) > published.longest:
-        return f"is a prompt of {len(tokens)} tokens, and the longest published one has {published.longest}"
+        return f"is a prompt of {len(tokens)} tokens, longer than the published maximum of {published.longest}"
     return ""
 
 
@@ -178,8 +181,8 @@ def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequenc
     answers."""
     lengths = [len(prompt) for prompt in prompts]
     if not lengths or 0 in lengths:
-        where = f"prompt {lengths.index(0)} is empty" if lengths else "there is no prompt"
-        raise HarnessError(where, "input", "see the file of the dataset")
+        where = f"prompt {lengths.index(0)} is empty" if lengths else "there are no prompts"
+        raise HarnessError(where, "input", "check the dataset file")
     np.save(output / _TOKENS, np.concatenate([np.asarray(prompt, np.int32) for prompt in prompts]))
     np.save(output / _ENDS, np.cumsum(lengths))
     if any(stops):

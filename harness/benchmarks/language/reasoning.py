@@ -54,14 +54,14 @@ def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
     for known, judge in judges.items():
         if known in name.lower():
             return judge
-    raise HarnessError(f"questions of {name!r} are not judged", "input", f"known are {', '.join(judges)}")
+    raise HarnessError(f"questions of {name!r} cannot be scored here", "input", f"known are {', '.join(judges)}")
 
 
 def leave_to_script(names: Sequence[str]) -> None:
     """Raise HarnessError if answers are programs or formulas, which are not run or simplified here."""
     known = " ".join(sorted(set(names))).lower()
-    refuse_answers(PROGRAMS in known, "LiveCodeBench", "programs, which only the official script runs, in a sandbox")
-    refuse_answers(FORMULAS in known, "MATH-500", "formulas, which the official script gives to PRM800K's grader")
+    refuse_answers(PROGRAMS in known, "LiveCodeBench", "programs, which only the official script runs in a sandbox")
+    refuse_answers(FORMULAS in known, "MATH-500", "formulas, which the official script scores with PRM800K's grader")
 
 
 def find_last_letter(text: str, last: str) -> str | None:

@@ -46,7 +46,7 @@ def score_mixed(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any
     references = load_references(dataset)
     indices = log.indices.tolist()
     kinds = [references["dataset"][index] for index in indices]
-    refuse_answers("MBXP" in kinds, "MBXP", "programs, which only the official script runs, in a sandbox")
+    refuse_answers("MBXP" in kinds, "MBXP", "programs, which only the official script runs in a sandbox")
     wanted = [references["gt_output"][index] for index in indices]
     texts = read_texts(log, dataset, cleans=False)
     summaries, numbers = (
@@ -79,7 +79,7 @@ def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str
     for index, answer in zip(log.indices.tolist(), answers, strict=True):
         metric, wanted = references["metric"][index], split(references["gt_output"][index].strip())
         if metric not in judge:
-            raise HarnessError(f"sample {index} is judged by {metric!r}", "input", f"known are {', '.join(judge)}")
+            raise HarnessError(f"sample {index} is scored by {metric!r}", "input", f"known are {', '.join(judge)}")
         found.setdefault(_PRINTED[metric], []).append(judge[metric](answer, wanted))
     scores = {name: float(np.mean(values)) for name, values in found.items()}
     counts = {"gen_len": sum(map(len, answers)), "gen_num": len(answers), **_count_tokens(log)}
@@ -89,7 +89,7 @@ def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str
 def refuse_answers(found: bool, what: str, why: str) -> None:
     """Raise HarnessError if there are answers that cannot be judged here."""
     if found:
-        fix = "declare it as harness.score.command (`reconcile benchmarks show` says how); the accuracy run is kept"
+        fix = "declare it as harness.score.command (see `reconcile benchmarks show`); the accuracy run is kept"
         raise HarnessError(f"answers to {what} are {why}", "input", fix)
 
 

@@ -30,7 +30,7 @@ def read_table(
     readers = {".json": _read_json, ".jsonl": _read_lines, ".parquet": _read_parquet}
     readers |= {".pkl": read_frame, ".pickle": read_frame}
     if path.suffix not in readers:
-        problem = f"{path} is none of {', '.join(readers)}"
+        problem = f"{path} is not one of {', '.join(readers)}"
         raise HarnessError(problem, "input", fix)
     found = readers[path.suffix](path, fix)
     found |= {name: found[other] for name, other in also.items() if other in found}
@@ -47,7 +47,7 @@ def _read_json(path: Path, fix: str) -> Columns:
         return _turn(document, path, fix)
     if isinstance(document, dict) and all(isinstance(column, dict) for column in document.values()):
         return {name: list(column.values()) for name, column in document.items()}
-    raise HarnessError(f"{path} holds no rows", "input", fix)
+    raise HarnessError(f"{path} has no rows", "input", fix)
 
 
 def _read_lines(path: Path, fix: str) -> Columns:
@@ -56,7 +56,7 @@ def _read_lines(path: Path, fix: str) -> Columns:
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (ValueError, RecursionError) as error:
-        raise HarnessError(f"{path} is cut off or not lines of JSON: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or not lines of JSON: {error}", "input", fix) from error
 
 
 def _turn(rows: Sequence[Any], path: Path, fix: str) -> Columns:
@@ -64,7 +64,7 @@ def _turn(rows: Sequence[Any], path: Path, fix: str) -> Columns:
     names = list(rows[0]) if rows and isinstance(rows[0], Mapping) else []
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or any(name not in row for name in names):
-            raise HarnessError(f"{path}: row {number} has not the columns of the first", "input", fix)
+            raise HarnessError(f"{path}: row {number} has other columns than the first row", "input", fix)
     return {name: [row[name] for row in rows] for name in names}
 
 
@@ -84,10 +84,10 @@ def _read_parquet(path: Path, fix: str) -> Columns:
             found: Columns = Table.from_batches(batches, file.schema_arrow).to_pydict()
         return found
     except OSError as error:
-        problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is cut off: {error}"
+        problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is truncated: {error}"
         raise HarnessError(problem, "missing" if error.strerror else "input", fix) from error
     except (ArrowException, ValueError) as error:  # the second for invalid text
-        raise HarnessError(f"{path} is cut off or not Parquet: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or not Parquet: {error}", "input", fix) from error
 
 
 def _check_size(path: Path, size: int, fix: str) -> None:
@@ -214,7 +214,7 @@ def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (EOFError, pickle.UnpicklingError) as error:
         cut = isinstance(error, EOFError) or "truncated" in str(error)
-        problem = "is cut off" if cut else f"is not opened: {error}"
+        problem = "is truncated" if cut else f"is not opened: {error}"
         raise HarnessError(f"{path} {problem}", "input", fix) from error
     except Exception as error:  # a pickle may contain anything in any order
         raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
@@ -240,7 +240,7 @@ def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
 def _open_manager(manager: Any) -> tuple[Any, list[_Block]]:
     """Open a manager of any pandas version; the format changed in 1.3."""
     if not isinstance(manager, _Manager):
-        raise ValueError("its columns are of a kind that is not known here")
+        raise ValueError("its columns are of a kind that is not supported")
     if manager.state is not None:
         older = manager.state[-1]["0.14.1"]
         return older["axes"], [_Block(block["values"], block["mgr_locs"]) for block in older["blocks"]]

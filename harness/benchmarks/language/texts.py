@@ -45,7 +45,7 @@ def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # regardless of its class in the library
-        raise HarnessError(f"{path} is cut off or not a tokenizer: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or not a tokenizer: {error}", "input", fix) from error
 
 
 def keep_texts(tokenizer: Path, sentences: Path | None, output: Path, fix: str) -> None:

@@ -33,7 +33,10 @@ SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"
 FORMATS = {"onnx": (SEGMENTATION_ONNX, DETECTION_ONNX), "pt2": (SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS)}
 SHAPES = ("free", "published")
-FIX = "bring the published networks, as `reconcile fetch pointpainting` says, and name their folder as model.path"
+FIX = (
+    "download the published networks, as described by `reconcile fetch pointpainting`, and set model.path to "
+    "their folder"
+)
 
 
 def build_model(
@@ -49,7 +52,7 @@ def build_model(
         if value not in known:
             raise HarnessError(f"model.settings.{name} is {value!r}", "input", f"use one of {', '.join(known)}")
     if source is None:
-        raise HarnessError("no model is declared", "input", FIX)
+        raise HarnessError("model.path is not set", "input", FIX)
     files = [source / name for name in FORMATS[wanted]]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
@@ -135,7 +138,7 @@ def _read_scenes(log: AnswerLog, dataset: Path) -> list[Scene]:
         rows = np.frombuffer(data, np.float32) if len(data) % (4 * ROW) == 0 else np.zeros(0, np.float32)
         rows = rows.reshape(-1, ROW)
         if not len(rows) or (rows[:, -1] != numbers[place]).any():
-            what = f"the answer to sample {place} does not hold rows of frame {numbers[place]}, {ROW} float32 each"
+            what = f"the answer to sample {place} does not contain rows of frame {numbers[place]}, {ROW} float32 each"
             raise HarnessError(what, "input", "run accuracy again")
         own = slice(bounds[place], bounds[place + 1])
         scenes.append(make_scene(objects[own], classes[own], difficulties[own], rows[rows[:, 0] > 0]))

@@ -22,7 +22,7 @@ CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's clas
 # Classes that the official script accepts as a pedestrian or a car, without counting them as errors.
 TOLERATED = {"Person_sitting": 3, "Van": 4}
 OTHER = 5
-FIX = "bring kitti_format again, as `reconcile fetch pointpainting` says; nothing was prepared"
+FIX = "download kitti_format again, as described by `reconcile fetch pointpainting`; nothing was prepared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ def read_frames(path: Path) -> list[Frame]:
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", FIX) from error
     except Exception as error:  # a damaged pickle may raise any error
-        raise HarnessError(f"{path} is cut off, or not a list of frames: {error}", "input", FIX) from error
+        raise HarnessError(f"{path} is truncated, or not a list of frames: {error}", "input", FIX) from error
     if not isinstance(found, list) or not found:
-        raise HarnessError(f"{path} holds no list of frames", "input", FIX)
+        raise HarnessError(f"{path} does not contain a list of frames", "input", FIX)
     return [_read_frame(path, place, info) for place, info in enumerate(found)]
 
 
@@ -83,11 +83,11 @@ def _make_frame(info: Any) -> Frame:
     )
     sizes = {len(frame.objects), len(frame.classes), len(frame.difficulties)}
     if not is_below(str(cloud)):
-        raise ValueError(f"velodyne_path {cloud} leads out of the folder")
+        raise ValueError(f"velodyne_path {cloud} is outside the folder")
     if not (np.isfinite(frame.matrices).all() and np.isfinite(frame.objects).all()):
         raise ValueError("matrices or objects are not finite")
     if frame.matrices.shape != (len(MATRICES), 4, 4) or frame.shapes.shape != (CAMERAS, 2) or len(sizes) != 1:
-        raise ValueError("matrices, shapes or objects are not as many as they should be")
+        raise ValueError("matrices, shapes or objects have the wrong length")
     return frame
 
 

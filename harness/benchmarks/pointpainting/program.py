@@ -22,7 +22,7 @@ from harness.benchmarks.saved_tensors import load_saved
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
-_FIX = "use the checkpoint of the reference, as `reconcile fetch pointpainting` says"
+_FIX = "use the reference checkpoint, see `reconcile fetch pointpainting`"
 _RESNET = {"layer1": (3, 1), "layer2": (4, 2), "layer3": (6, 2), "layer4": (3, 1)}  # blocks, stride of the first
 _FURTHER = "layer4"  # whose blocks after the first have dilation 2
 _ATROUS = (6, 12, 18)
@@ -213,7 +213,7 @@ def _write(source: Path, network: Any, given: Any, free: Any, folder: Path) -> N
         with torch.no_grad():
             program = torch.export.export(network, given, dynamic_shapes=free)
     except AttributeError as error:
-        raise HarnessError(f"{source} has not all weights of the published network: {error}", "input", _FIX) from error
+        raise HarnessError(f"{source} lacks weights of the published network: {error}", "input", _FIX) from error
     torch.export.save(program, folder / MODEL)
 
 
@@ -221,5 +221,5 @@ def _read_weights(path: Path, name: str) -> Weights:
     document = load_saved(path, _FIX)
     state = document.get(name) if isinstance(document, dict) else None
     if not isinstance(state, dict) or not all(isinstance(item, torch.Tensor) for item in state.values()):
-        raise HarnessError(f"{path} holds no {name}", "input", _FIX)
+        raise HarnessError(f"{path} has no {name}", "input", _FIX)
     return state

@@ -140,7 +140,7 @@ def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
     except ValueError as error:
         raise HarnessError(f"{folder / LISTED} is not a list of numbers: {error}", "input", FIX) from error
     named = {frame.number for frame in frames}
-    for problem, numbers in (("has no", listed - named), (f"beside those of {LISTED} has", named - listed)):
+    for problem, numbers in (("has no", listed - named), (f"in addition to those of {LISTED} has", named - listed)):
         if numbers:
             shown = ", ".join(map(str, sorted(numbers)[:_SHOWN]))
             raise HarnessError(f"{folder / INFOS} {problem} frame {shown}: {len(numbers)} in all", "input", FIX)

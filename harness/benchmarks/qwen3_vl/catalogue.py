@@ -31,7 +31,7 @@ from harness.run.tokens import MESSAGES
 FOLDER = "data"
 SPLITS = ("train", "test")  # in the reference's order
 ASKED = ("product_title", "product_description", "product_image", "potential_product_categories")
-FIX = "`reconcile fetch qwen3-vl` says where it comes from and where it belongs"
+FIX = "`reconcile fetch qwen3-vl` shows its source and location"
 _MESSAGES, _ENDS = "messages.bin", "message_ends.npy"
 _SHARD = re.compile(r"(train|test)-(\d{5})-of-(\d{5})\.parquet")
 _MAGIC = b"PAR1"
@@ -65,7 +65,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     shards = find_shards(source / FOLDER if (source / FOLDER).is_dir() else source)
     rows = {split: sum(count_rows(path) for path in paths) for split, paths in shards.items()}
     if rows not in [edition.rows for edition in EDITIONS] and not (is_rehearsal(source) or settings.get("unpublished")):
-        raise HarnessError(f"{source} has {_show(rows)}; published are {_show_editions()}", "input", FIX)
+        raise HarnessError(f"{source} has {_show(rows)}; the published set has {_show_editions()}", "input", FIX)
     count = choose_count(settings, sum(rows.values()))
     counter.stage("building", count)
     references: dict[str, list[Any]] = {name: [] for name in SCORED}
@@ -115,7 +115,7 @@ def _name_shards(split: str, counts: set[int]) -> Iterator[str]:
 
 def count_rows(path: Path) -> int:
     """Count the rows from a shard's footer. Raises HarnessError if it is damaged, or columns are missing."""
-    with _opened(path, "is cut off or not Parquet") as file:
+    with _opened(path, "is truncated or not Parquet") as file:
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     if missing := [name for name in (*ASKED, *SCORED) if name not in schema.names]:
         raise HarnessError(
@@ -123,8 +123,8 @@ def count_rows(path: Path) -> int:
         )
     kind = schema.field("product_image").type
     if "bytes" not in [kind.field(place).name for place in range(kind.num_fields)]:
-        problem = f"{path}: product_image holds {kind}, and no bytes of pictures"
-        raise HarnessError(problem, "input", f"take the files as they are published; {FIX}")
+        problem = f"{path}: product_image holds {kind}, not image bytes"
+        raise HarnessError(problem, "input", f"use the published files unchanged; {FIX}")
     return rows
 
 

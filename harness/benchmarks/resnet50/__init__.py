@@ -40,7 +40,7 @@ DTYPES = ("float32", "float16")
 MAP = "val_map.txt"
 _IMAGES = "ILSVRC2012_val_*"
 _AGAIN = "unpack ILSVRC2012_img_val.tar again"
-_MAP_AGAIN = f"`reconcile fetch resnet50` brings {MAP}, once the wrong one is away"
+_MAP_AGAIN = f"`reconcile fetch resnet50` downloads {MAP} after you remove the wrong one"
 
 
 class Labelled(NamedTuple):
@@ -63,8 +63,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
     wanted = int(settings.get("count", 0))
     if not wanted and len(listed) != COUNT and not is_rehearsal(source):
-        fix = f"complete {MAP}, or set dataset.settings.count where fewer are wanted in the open division"
-        raise HarnessError(f"{source / MAP} names {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
+        fix = f"complete {MAP}, or set dataset.settings.count to use fewer in the open division"
+        raise HarnessError(f"{source / MAP} lists {len(listed)} images, ImageNet 2012 has {COUNT}", "input", fix)
     chosen = listed[: choose_count(settings, len(listed))]
     calibration = [item for item in read_list("resnet50", "calibration.txt") if (source / item).is_file()]
     named = [*(item.name for item in chosen), *calibration]
@@ -96,7 +96,7 @@ def read_map(path: Path) -> list[Labelled]:
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()  # Windows editors add a mark to saved files
     except OSError as error:
-        fix = f"`reconcile fetch resnet50` brings {MAP}: a line for each image, its file and its class"
+        fix = f"`reconcile fetch resnet50` downloads {MAP}: one line per image, with file and class"
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except ValueError as error:
         raise HarnessError(f"{path}: not a text file", "input", _MAP_AGAIN) from error
@@ -149,7 +149,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
     scores = first.reshape(len(first), -1)
     background = scores.shape[1] - CLASSES
     if background not in (0, 1):
-        problem = f"the model gives {scores.shape[1]} scores for an image, not {CLASSES} or {CLASSES + 1}"
+        problem = f"the model returns {scores.shape[1]} scores per image, not {CLASSES} or {CLASSES + 1}"
         raise HarnessError(problem, "input", "use the reference's ResNet-50, or one whose first output is its classes")
     classes: np.ndarray = scores.argmax(axis=1) - background
     return classes.astype(np.int32)

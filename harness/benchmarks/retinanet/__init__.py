@@ -43,7 +43,7 @@ def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
     if set(by_width) != {CLASSES, 4}:
         shapes = ", ".join(str(list(np.shape(output)[1:])) for output in outputs)
         fix = f"use the reference's model, or heads of [anchors, {CLASSES}] and [anchors, 4]"
-        raise HarnessError(f"the model gives {shapes} for an image", "input", fix)
+        raise HarnessError(f"the model returns {shapes} per image", "input", fix)
     heads = zip(indices, by_width[CLASSES], by_width[4], strict=True)
     return [make_response(index, find_objects(scores, offsets), SIDE) for index, scores, offsets in heads]
 

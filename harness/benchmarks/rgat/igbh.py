@@ -49,7 +49,7 @@ FEATURES_FILE, LABELS_FILE, EDGES_FILE = "node_feat.npy", f"{SEEDS}/node_label_2
 SEEDS_FILE = "val_idx.pt"
 DTYPES = ("float32", "float16")
 _ROWS = 1 << 14  # nodes that a thread copies at a time: 64 MiB
-_FIX = "bring it again, as `reconcile fetch rgat` says; nothing was prepared"
+_FIX = "download it again, as described by `reconcile fetch rgat`; nothing was prepared"
 _SPLIT = f"write {SEEDS_FILE} with tools/split_seeds.py --dataset_size full of the reference; nothing was prepared"
 
 
@@ -99,7 +99,7 @@ def read_published(source: Path, *, real: bool) -> PublishedGraph:
     edges = [FileRule(f"{relation.folder}/{EDGES_FILE}", kind="npy file", start=NPY) for relation in PUBLISHED]
     check_files(folder, [*map(FileRule, names), *edges], fix=_FIX)
     if extra := find_extra(folder, (relation.folder for relation in PUBLISHED), "*__*"):
-        raise HarnessError(f"{folder}: relations that the set does not have: {', '.join(extra)}", "input", _FIX)
+        raise HarnessError(f"{folder}: unknown relations: {', '.join(extra)}", "input", _FIX)
     features = {kind: map_array(folder / kind / FEATURES_FILE, "float32", FEATURES, _FIX) for kind in KINDS}
     labels = map_array(folder / LABELS_FILE, "float32", 0, _FIX)
     for kind, rows in features.items():
@@ -124,16 +124,16 @@ def _read_seeds(path: Path, labels: np.ndarray, *, real: bool) -> np.ndarray:
     seeds = np.asarray(saved)
     papers = LABELLED if real else len(labels)
     if seeds.ndim != 1 or seeds.dtype.kind != "i" or not len(seeds):
-        raise HarnessError(f"{path} holds {seeds.dtype.name} {list(seeds.shape)}, no list of papers", "input", _SPLIT)
+        raise HarnessError(
+            f"{path} contains {seeds.dtype.name} {list(seeds.shape)}, not a list of papers", "input", _SPLIT
+        )
     if real and len(seeds) != SAMPLES:
-        raise HarnessError(f"{path} names {len(seeds):,} papers, the round has {SAMPLES:,}", "input", _SPLIT)
+        raise HarnessError(f"{path} names {len(seeds):,} papers, but the round has {SAMPLES:,}", "input", _SPLIT)
     if seeds.min() < 0 or seeds.max() >= papers or len(np.unique(seeds)) != len(seeds):
-        raise HarnessError(f"{path} names papers twice, or not below {papers:,}", "input", _SPLIT)
+        raise HarnessError(f"{path} contains duplicate papers, or papers not below {papers:,}", "input", _SPLIT)
     classes = labels[seeds]
     if not np.isin(classes, np.arange(CLASSES)).all():
-        problem = (
-            f"{path.parent / LABELS_FILE} has labels that are no class of 0 to {CLASSES - 1} for papers of {path.name}"
-        )
+        problem = f"{path.parent / LABELS_FILE} has labels outside 0 to {CLASSES - 1} for papers of {path.name}"
         raise HarnessError(problem, "input", _FIX)
     return seeds.astype(np.int64)
 

@@ -157,7 +157,7 @@ def write_program(weights: Weights, output: Path, counter: Counter) -> None:
 STATE = "model_state_dict"
 # The reference stores the network in an object that names its layers a second time, without this prefix.
 PREFIXES = ("model.", "")
-_FIX = "bring the checkpoint of the reference again, as `reconcile fetch rgat` says"
+_FIX = "download the reference checkpoint again, as described by `reconcile fetch rgat`"
 Weights = Mapping[str, torch.Tensor]
 
 
@@ -188,20 +188,18 @@ def read_checkpoint(path: Path) -> Weights:
     saved = load_saved(path, _FIX)
     state = saved.get(STATE) if isinstance(saved, dict) else None
     if not isinstance(state, dict):
-        raise HarnessError(f"{path} holds no {STATE}", "input", _FIX)
+        raise HarnessError(f"{path} has no {STATE}", "input", _FIX)
     first = name_weight(0, RELATIONS[0].name, "attn_l")
     prefix = next((prefix for prefix in PREFIXES if prefix + first in state), None)
     if prefix is None or state[prefix + first].ndim != 3:
-        raise HarnessError(f"{path} holds no weight {first}", "input", _FIX)
+        raise HarnessError(f"{path} has no weight {first}", "input", _FIX)
     _, heads, width = state[prefix + first].shape
     classes = len(state.get(f"{prefix}linear.bias", ()))
     weights = {}
     for name, shape in list_shapes(heads, width, classes).items():
         weight = state.get(prefix + name)
         if weight is None or tuple(weight.shape) != shape:
-            found = (
-                "is missing" if weight is None else f"is {list(weight.shape)}, by the others it should be {list(shape)}"
-            )
+            found = "is missing" if weight is None else f"is {list(weight.shape)}, expected {list(shape)}"
             raise HarnessError(f"{path}: {name} {found}", "input", _FIX)
         weights[name] = weight.float()
     return weights

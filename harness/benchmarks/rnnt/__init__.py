@@ -45,7 +45,7 @@ from harness.errors import HarnessError
 MANIFEST = "dev-clean-wav.json"
 UTTERANCES = 2703  # utterances of dev-clean, of any length
 LONGEST = 15.0  # seconds
-_DATASET_FIX = "`reconcile fetch rnnt` brings LibriSpeech dev-clean; nothing was prepared"
+_DATASET_FIX = "`reconcile fetch rnnt` downloads LibriSpeech dev-clean; nothing was prepared"
 
 
 class Utterance(NamedTuple):
@@ -65,7 +65,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     folder = source if (source / MANIFEST).is_file() else _find_folder(source)
     utterances = list_utterances(folder)
     if len(utterances) != UTTERANCES and not is_rehearsal(source):
-        problem = f"{folder} names {len(utterances)} utterances, dev-clean has {UTTERANCES}"
+        problem = f"{folder} lists {len(utterances)} utterances, dev-clean has {UTTERANCES}"
         raise HarnessError(problem, "input", _DATASET_FIX)
     names = [utterance.file for utterance in utterances]
     check_files(folder, [make_rule(name) for name in names], only=find_pattern(names), fix=_DATASET_FIX)
@@ -116,12 +116,12 @@ def _read_manifest(path: Path) -> Iterator[Utterance]:
         for entry in document:
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
             if not is_below(file):
-                raise ValueError(f"{file!r} leads out of the folder")
+                raise ValueError(f"{file!r} is outside the folder")
             if not isinstance(text := entry["transcript"], str):
-                raise TypeError(f"{text!r} is no transcript")
+                raise TypeError(f"{text!r} is not a transcript")
             yield Utterance(file, _check_transcript(text, f"{path}: {file}"))
     except (KeyError, TypeError, ValueError) as error:
-        problem = f"{path} is not the manifest that the reference makes: {error}"
+        problem = f"{path} is not the reference's manifest: {error}"
         raise HarnessError(problem, "input", _DATASET_FIX) from error
 
 
@@ -138,7 +138,7 @@ def _check_transcript(text: str, place: str) -> str:
     found = " ".join(text.lower().split())
     unknown = sorted(set(found) - set(LETTERS))
     if unknown:
-        raise HarnessError(f"{place} has {unknown[0]!r}, which is not a letter of a transcript", "input", _DATASET_FIX)
+        raise HarnessError(f"{place} has {unknown[0]!r}, which is not a transcript character", "input", _DATASET_FIX)
     return found
 
 
@@ -157,12 +157,12 @@ def read_text(data: bytes) -> str:
     """Read the letters of a response, int64 each."""
     letters = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
     if letters is None or (letters < 0).any() or (letters >= len(LETTERS)).any():
-        raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")
+        raise HarnessError("a response does not contain numbers of letters, int64 each", "input", "run accuracy again")
     return "".join(LETTERS[letter] for letter in letters.tolist())
 
 
 MODEL = "model.onnx"
-_FIX = "name the reference's checkpoint (.pt) as model.path, or a folder with what was made of it"
+_FIX = "set model.path to the reference's checkpoint (.pt), or to a folder generated from it"
 
 
 def build_model(
@@ -170,7 +170,7 @@ def build_model(
 ) -> None:
     """Write encoder/model.onnx, prediction/model.onnx and joint/model.onnx. Reading a checkpoint requires PyTorch."""
     if source is None:
-        raise HarnessError("no model is declared", "input", _FIX)
+        raise HarnessError("model.path is not set", "input", _FIX)
     if source.is_dir():
         missing = [part for part in PARTS if not (source / part / MODEL).is_file()]
         if missing:
@@ -186,7 +186,7 @@ def build_model(
     try:
         write_parts(weights, output)
     except KeyError as error:
-        raise HarnessError(f"{source} holds no {error.args[0]}", "input", _FIX) from error
+        raise HarnessError(f"{source} has no {error.args[0]}", "input", _FIX) from error
 
 
 class Rnnt(LoopBenchmark):

@@ -10,7 +10,7 @@ from harness.benchmarks.rnnt.network import Weights
 from harness.benchmarks.saved_tensors import load_state
 
 _UNUSED = "audio_preprocessor."  # parts that compute features
-_FIX = "`reconcile fetch rnnt` brings the reference's checkpoint"
+_FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:

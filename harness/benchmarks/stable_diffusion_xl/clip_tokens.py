@@ -62,7 +62,7 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
     except HarnessError:
         raise
     except Exception as error:  # the library raises nothing more specific
-        raise HarnessError(f"{folder} does not hold a tokenizer of CLIP: {error}", "input", fix) from error
+        raise HarnessError(f"{folder} is not a CLIP tokenizer: {error}", "input", fix) from error
     words = Tokenizer(model)
     words.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]

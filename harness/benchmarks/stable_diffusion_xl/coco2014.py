@@ -32,7 +32,7 @@ AGAINST = "normal quality, low quality, worst quality, low res, blurry, nsfw, nu
 TOKENIZERS = {"input_ids": "tokenizer", "input_ids_2": "tokenizer_2"}
 REFERENCES = "references.npz"  # of a rehearsal: references for its images
 _CHECKPOINTS = ("stable_diffusion_fp16", "stable_diffusion_fp32", "SDXL/official_pytorch/fp16/stable_diffusion_fp16")
-_FIX = "`reconcile fetch stable-diffusion-xl` says where it comes from and where it belongs; nothing was prepared"
+_FIX = "`reconcile fetch stable-diffusion-xl` shows its source and location; nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -102,7 +102,7 @@ def read_latents(path: Path) -> NDArray[np.float32]:
     else:
         found = load_npy(path, _FIX)
     if found.ndim != 4 or found.dtype != np.float32 or not np.isfinite(found).all():
-        raise HarnessError(f"{path} holds {found.dtype} {list(found.shape)}, and no latents", "input", _FIX)
+        raise HarnessError(f"{path} contains {found.dtype} {list(found.shape)}, not latents", "input", _FIX)
     return np.ascontiguousarray(found)
 
 
@@ -112,7 +112,7 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
         raise HarnessError(f"{folder} has latents {list(latents.shape)}, not {list(SHAPE)}", "input", _FIX)
     digest = hashlib.sha256(latents.tobytes()).hexdigest()
     if digest != LATENTS_SHA256:
-        problem = f"{folder} has other latents than the reference's: sha256 of their bytes {digest[:12]}…"
+        problem = f"{folder} differs from the reference's latents: their sha256 is {digest[:12]}…"
         raise HarnessError(problem, "input", _FIX)
 
 

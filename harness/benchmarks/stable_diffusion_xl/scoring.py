@@ -33,9 +33,9 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     scores."""
     if not (dataset / REFERENCES).is_file():
         raise HarnessError(
-            "images are scored with the networks of CLIP and Inception, by the official script",
+            "only the official script scores images, with CLIP and Inception",
             "input",
-            "declare it as harness.score.command (`reconcile benchmarks show stable-diffusion-xl` says how); the "
+            "declare it as harness.score.command (see `reconcile benchmarks show stable-diffusion-xl`); the "
             "accuracy run is kept",
         )
     references = np.load(dataset / REFERENCES)
@@ -45,7 +45,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     for index, data in zip(log.indices.tolist(), log.data, strict=True):
         picture = read_picture(data)
         if picture.shape != wanted[index].shape:
-            problem = f"the answer to sample {index} is a picture of {list(picture.shape)}"
+            problem = f"the answer to sample {index} is an image of {list(picture.shape)}"
             raise HarnessError(f"{problem}, not {list(wanted[index].shape)}", "input", "run accuracy again")
         near += float((np.abs(picture.astype(np.int16) - wanted[index]) <= _NEAR).mean())
         found.append(see_colours(picture))
@@ -107,7 +107,7 @@ def read_picture(data: bytes) -> NDArray[np.uint8]:
     """Convert an answer's bytes to [side, side, 3]. Raises HarnessError if they are not a square picture."""
     side = math.isqrt(len(data) // 3)
     if not side or side * side * 3 != len(data):
-        problem = f"an answer has {len(data)} bytes, which are not a square picture of red, green and blue"
+        problem = f"an answer has {len(data)} bytes, which is not a square RGB image"
         raise HarnessError(problem, "input", "run accuracy again")
     return np.frombuffer(data, np.uint8).reshape(side, side, 3)
 

@@ -31,7 +31,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 def _compare(data: bytes, label: np.ndarray) -> np.ndarray:
     answer = np.frombuffer(data, np.uint8)
     if answer.size != label.size or (answer.size and answer.max() >= CLASSES):
-        problem = f"a response holds {answer.size} places, its volume {label.size}, of {CLASSES} classes"
+        problem = f"a response has {answer.size} voxels, its volume {label.size}, with {CLASSES} classes"
         raise HarnessError(problem, "input", "run accuracy again")
     return compute_dice(answer, label)
 

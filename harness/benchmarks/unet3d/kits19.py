@@ -43,7 +43,7 @@ _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case unde
 _THREADS = 4  # preparing a case takes about two gigabytes
 _OF_EACH = 4  # windows per case of the calibration list
 _GZIP = b"\x1f\x8b"
-_FIX = "bring the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
+_FIX = "download the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -161,12 +161,12 @@ def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
         shapes = f"{list(values.shape)} and {list(classes.shape)}"
         raise HarnessError(f"{folder}: volume and labels have shapes {shapes}", "input", _FIX)
     if not np.isfinite(values).all():
-        raise HarnessError(f"{folder / IMAGE} holds intensities that are no numbers", "input", _FIX)
+        raise HarnessError(f"{folder / IMAGE} contains intensities that are not numbers", "input", _FIX)
     if spacing != list(SPACING):
         factor = np.array(spacing) / np.array(SPACING)
         sides = factor * values.shape
         if not (sides >= 1).all() or np.prod(factor) * values.nbytes > LARGEST:
-            raise HarnessError(f"{folder}: {IMAGE} says that its voxels are {spacing} mm apart", "input", _FIX)
+            raise HarnessError(f"{folder}: {IMAGE} has an invalid voxel spacing of {spacing} mm", "input", _FIX)
         values = zoom(values, factor, order=1, mode="constant", cval=values.min(), grid_mode=False)
         classes = zoom(classes, factor, order=0, mode="constant", cval=classes.min(), grid_mode=False)
     return values[None], classes[None]

@@ -55,7 +55,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 def _compare(data: bytes, dataset: Path, case: Case) -> NDArray[np.float64]:
     scores = np.frombuffer(data, np.float16)
     if scores.size != CLASSES * np.prod(SHAPE):
-        problem = f"a response holds {scores.size} numbers, not those of {CLASSES} classes in {SHAPE}"
+        problem = f"a response has {scores.size} numbers, not {CLASSES} classes in {SHAPE}"
         raise HarnessError(problem, "input", "run accuracy again")
     labels = load_labels(dataset, case)
     answer = np.zeros(labels.shape, np.uint8)

@@ -174,12 +174,12 @@ def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
     images = [_read(source, name, part) for part in IMAGES]
     found = np.logical_or.reduce([image != 0 for image in images])
     if not found.any():
-        raise HarnessError(f"{source / find_folder(name)}: its images hold nothing but zeros", "input", _FIX)
+        raise HarnessError(f"{source / find_folder(name)}: its images contain only zeros", "input", _FIX)
     places = [np.flatnonzero(found.any(axis=others)) for others in ((1, 2), (0, 2), (0, 1))]
     begin, end = [int(axis[0]) for axis in places], [int(axis[-1]) + 1 for axis in places]
     case = Case(name, tuple(begin), tuple(last - first for first, last in zip(begin, end, strict=True)))
     if any(size > whole for size, whole in zip(case.size, SHAPE, strict=True)):
-        problem = f"{source / find_folder(name)} is {case.size} without zeros around it, and the network takes {SHAPE}"
+        problem = f"{source / find_folder(name)} is {case.size} without zeros around it, but the network takes {SHAPE}"
         raise HarnessError(problem, "input", _FIX)
     inside = binary_fill_holes(found[case.without])
     whole = np.zeros((len(IMAGES), *SHAPE), np.float32)
@@ -208,7 +208,7 @@ def _read(source: Path, name: str, part: str) -> np.ndarray:
     with open_volume(path, _FIX) as image:
         values: np.ndarray = np.asanyarray(image.dataobj)  # as small as on disk
     if values.ndim != 3:
-        raise HarnessError(f"{path} has {values.ndim} axes, and a volume three", "input", _FIX)
+        raise HarnessError(f"{path} has {values.ndim} axes, not three", "input", _FIX)
     if values.dtype.kind not in "biuf":
-        raise HarnessError(f"{path} holds {values.dtype}, and a volume one number at each place", "input", _FIX)
+        raise HarnessError(f"{path} contains {values.dtype}, not one number per voxel", "input", _FIX)
     return np.ascontiguousarray(values.transpose(2, 1, 0))

@@ -45,7 +45,7 @@ TOKENS = ("input_ids", "attention_mask")
 WRITTEN = "prompts.txt"  # in the prepared dataset: the prompts, for the score
 REFERENCES = "references"  # of a rehearsal: the reference videos for its answers
 _CHECKPOINTS = ("Wan2.2-T2V-A14B-Diffusers", "wan22-a14b/Wan2.2-T2V-A14B-Diffusers")
-_FIX = "`reconcile fetch wan-2.2-t2v-a14b` says where it comes from and where it belongs; nothing was prepared"
+_FIX = "`reconcile fetch wan-2.2-t2v-a14b` shows its source and location; nothing was prepared"
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -108,11 +108,11 @@ def read_prompts(path: Path) -> list[str]:
 def check_prompts(prompts: Sequence[str], path: Path) -> None:
     """Check that the prompts are the reference's own, complete and in order, as a result requires."""
     if len(prompts) != COUNT:
-        message = "is cut off" if len(prompts) < COUNT else "has more than there are"
+        message = "is truncated" if len(prompts) < COUNT else "has too many"
         raise HarnessError(f"{path} {message}: {len(prompts)} prompts, the set has {COUNT}", "input", _FIX)
     digest = hashlib.sha256("\n".join([*prompts, ""]).encode()).hexdigest()
     if digest != PROMPTS_SHA256:
-        problem = f"{path} has other prompts than the reference's, or another order: sha256 {digest[:12]}…"
+        problem = f"{path} differs from the reference's prompts or their order: sha256 {digest[:12]}…"
         raise HarnessError(problem, "input", _FIX)
 
 
@@ -121,10 +121,10 @@ def check_latent_file(path: Path) -> None:
     in git."""
     data = path.read_bytes()
     if len(data) < LATENT_SIZE:
-        raise HarnessError(f"{path} is cut off: {len(data)} bytes of {LATENT_SIZE}", "input", _FIX)
+        raise HarnessError(f"{path} is truncated: {len(data)} bytes of {LATENT_SIZE}", "input", _FIX)
     digest = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     if digest != LATENT_BLOB:
-        problem = f"{path} is another latent than the reference's: git would call it {digest[:12]}…"
+        problem = f"{path} differs from the reference's latent: its git id is {digest[:12]}…"
         raise HarnessError(problem, "input", _FIX)
 
 
@@ -134,7 +134,7 @@ def read_latent(path: Path) -> NDArray[np.float32]:
 
     found = read_tensor(path, _FIX)
     if found.ndim != 5 or not np.isfinite(found).all():
-        raise HarnessError(f"{path} holds {found.dtype} {list(found.shape)}, and no latent of a video", "input", _FIX)
+        raise HarnessError(f"{path} contains {found.dtype} {list(found.shape)}, not a video latent", "input", _FIX)
     return np.ascontiguousarray(found, np.float32)
 
 
@@ -182,10 +182,10 @@ def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
     try:
         words = Tokenizer.from_str(text)
     except Exception as error:  # the library raises nothing more specific
-        raise HarnessError(f"{path} is cut off or not a tokenizer's: {error}", "input", fix) from error
+        raise HarnessError(f"{path} is truncated or not a tokenizer's: {error}", "input", fix) from error
     padding = words.token_to_id(PADDING)
     if padding is None:
-        raise HarnessError(f"{path} has no token {PADDING}, and so is not UMT5's", "input", fix)
+        raise HarnessError(f"{path} has no token {PADDING}, so it is not UMT5's", "input", fix)
     words.enable_truncation(LENGTH)
     words.no_padding()
     return PromptTokenizer(words, padding)

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--show", default="", help="samples of which the round wants to see the videos")
     options = parser.parse_args(words)
     if not command:
-        parser.error("the official script is missing: write it behind --")
+        parser.error("the official script is missing: add it after --")
     asked, results = options.run_dir / "vbench", options.run_dir / "vbench-results"
     try:
         write_videos(options.accuracy_log, options.dataset, asked, options.run_dir / SHOWN, options.show.split(","))
@@ -86,22 +86,22 @@ def evaluate(command: Sequence[str]) -> None:
     try:
         status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
     except OSError as error:
-        raise HarnessError(f"{command[0]} does not start: {error}", "missing", "check the words behind --") from error
+        raise HarnessError(f"{command[0]} failed to start: {error}", "missing", "check the command after --") from error
     if status:
         problem = f"{' '.join(command)} ended with status {status}"
-        raise HarnessError(problem, "backend", "see what it wrote to standard error")
+        raise HarnessError(problem, "backend", "see its standard error")
 
 
 def read_score(results: Path) -> float:
     """Read the newest results, in percent. Raises HarnessError if a dimension is missing."""
     found = sorted(results.glob(RESULTS))
     if not found:
-        raise HarnessError(f"VBench wrote no {RESULTS}", "backend", "see what it wrote to standard error")
+        raise HarnessError(f"VBench wrote no {RESULTS}", "backend", "see its standard error")
     try:
         said = json.loads(found[-1].read_text(encoding="utf-8"))
         values = [float(said[name][0]) for name in DIMENSIONS]
     except (ValueError, KeyError, TypeError, LookupError) as error:
-        problem = f"{found[-1].name} does not say all of {', '.join(DIMENSIONS)}: {error}"
+        problem = f"{found[-1].name} does not contain all of {', '.join(DIMENSIONS)}: {error}"
         raise HarnessError(problem, "backend", "evaluate all six dimensions") from error
     return round(100 * sum(values) / len(values), 4)
 

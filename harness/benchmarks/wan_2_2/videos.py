@@ -80,9 +80,9 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Return a rehearsal's vbench_score. Raises HarnessError for real prompts: the official script scores."""
     if not (dataset / REFERENCES).is_dir():
         raise HarnessError(
-            "videos are scored with the networks of VBench, by the official script",
+            "only the official script scores videos, with VBench",
             "input",
-            "declare it as harness.score.command (`reconcile benchmarks show wan-2.2-t2v-a14b` says how); the accuracy "
+            "declare it as harness.score.command (see `reconcile benchmarks show wan-2.2-t2v-a14b`); the accuracy "
             "run is kept",
         )
     near = 0.0

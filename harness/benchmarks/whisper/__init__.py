@@ -40,7 +40,7 @@ MANIFEST, FOLDER = "dev-all-repack.json", "dev-all-repack"
 UTTERANCES = 1633
 LONGEST = 30.0  # seconds
 _TRANSCRIPTS = "transcripts.json"
-_FIX = "`reconcile fetch whisper` says where it comes from and where it belongs; nothing was prepared"
+_FIX = "`reconcile fetch whisper` shows its source and location; nothing was prepared"
 
 
 class PackedUtterance(NamedTuple):
@@ -61,7 +61,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     folder = source.parent if source.is_file() else source
     utterances = read_manifest(folder, source if source.is_file() else folder / MANIFEST)
     if len(utterances) != UTTERANCES and not is_rehearsal(folder):
-        raise HarnessError(f"{folder} names {len(utterances)} utterances, the set has {UTTERANCES}", "input", _FIX)
+        raise HarnessError(f"{folder} lists {len(utterances)} utterances, the set has {UTTERANCES}", "input", _FIX)
     utterances = utterances[: choose_count(settings, len(utterances))]
     check_files(folder, [make_rule(utterance.file) for utterance in utterances], fix=_FIX)
     files = [folder / utterance.file for utterance in utterances]
@@ -96,7 +96,7 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
             transcript = keep_letters(entry["transcript"])
             found.append(PackedUtterance(_place(folder, file), transcript, round(entry["original_duration"] * RATE)))
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
-        raise HarnessError(f"{path} is not the manifest that the reference makes: {error}", "input", _FIX) from error
+        raise HarnessError(f"{path} is not the reference's manifest: {error}", "input", _FIX) from error
     return found
 
 
@@ -125,7 +125,7 @@ def read_text(data: bytes) -> str:
     """Read the text of a response."""
     numbers = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
     if numbers is None or (numbers < 0).any() or (numbers >= len(LETTERS)).any():
-        raise HarnessError("a response does not hold numbers of letters, int64 each", "input", "run accuracy again")
+        raise HarnessError("a response does not contain numbers of letters, int64 each", "input", "run accuracy again")
     return "".join(LETTERS[number] for number in numbers.tolist())
 
 
@@ -157,7 +157,7 @@ def load_normalizer() -> Callable[[str], str]:
         folders = [Path(folder) / "normalizers" for folder in (package and package.submodule_search_locations) or []]
         folder = next((folder for folder in folders if (folder / "english.json").is_file()), None)
         if folder is None:
-            problem = "texts are normalised by openai-whisper's code, and the package is not installed"
+            problem = "text normalisation needs the package openai-whisper, which is not installed"
             raise HarnessError(problem, "missing", installing("whisper"))
         spec = importlib.util.spec_from_file_location(
             _ALIAS, folder / "__init__.py", submodule_search_locations=[str(folder)]

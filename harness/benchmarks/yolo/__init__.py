@@ -52,7 +52,7 @@ def find_objects(found: NDArray[np.float32]) -> Boxes:
         return kept
     if found.ndim != 2 or found.shape[0] != 4 + CLASSES:
         fix = "export the published checkpoint to ONNX: yolo export model=yolo11l.pt format=onnx"
-        raise HarnessError(f"the model gives {list(found.shape)} for an image", "input", fix)
+        raise HarnessError(f"the model returns {list(found.shape)} per image", "input", fix)
     scores = found[4:].max(axis=0)
     likely = np.flatnonzero(scores > THRESHOLD)
     likely = likely[np.argsort(-scores[likely], kind="stable")][:_CONSIDERED]
@@ -88,7 +88,7 @@ LAYOUT = coco.CocoLayout(
     images="val2017_safe",
     calibration="",
     count=1525,
-    again="`reconcile fetch yolo` says where they come from",
+    again="`reconcile fetch yolo` shows their source",
 )
 
 

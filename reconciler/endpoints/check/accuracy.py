@@ -64,7 +64,7 @@ def check_bars(view: CurveView) -> Iterator[Complaint]:
     if benchmark is None:
         if any(point.scores for point in view.folder.points):
             yield complain(
-                view.folder.shown, f"no bar is known for {view.folder.model}", "a model of the round", warning=True
+                view.folder.shown, f"unknown accuracy bar of {view.folder.model}", "a model of the round", warning=True
             )
         return
     for point in view.folder.points if not benchmark.agentic else ():
@@ -189,7 +189,7 @@ ACCURACY_RULES = (
     (make_rule("accuracy-coverage", "accuracy at the mandatory points, and at no other"), check_coverage),
     (make_rule("accuracy-present", "accuracy results"), check_present),
     (make_rule("accuracy-gate", "the benchmark's accuracy bars", CHECKER), check_bars),
-    (make_rule("accuracy-sample-count", "the whole accuracy dataset", CHECKER), check_sample_count),
+    (make_rule("accuracy-sample-count", "the complete accuracy dataset", CHECKER), check_sample_count),
     (make_rule("agentic-accuracy-inline", "accuracy of the performance run"), check_inline),
     (make_rule("agentic-accuracy-swebench", "the mean over the regions"), check_swe_bench),
     (make_rule("agentic-osl-range", "output tokens of a turn", CHECKER), check_turn_tokens),

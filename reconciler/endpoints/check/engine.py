@@ -57,7 +57,7 @@ _JUDGED = (
     make_rule("point-duration", "each point lasts as long as its region asks"),
     make_rule("steady-state-basis", "each point has a steady state", warning=True),
     make_rule("failed-samples", "no sample failed", OURS),
-    make_rule("run-complete", "the run came to its end", OURS),
+    make_rule("run-complete", "the run completed", OURS),
     make_rule("streaming-config", "responses were streamed", POLICY),
     make_rule("metric-consistency-accounting", "every issued sample is accounted for", CHECKER),
     make_rule("metric-consistency-output-tokens", "output tokens were counted", CHECKER),
@@ -134,7 +134,7 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
     peak = max((tps for _, tps, _ in found), default=Decimal(0))
     for point, tps, share in found if peak else ():
         if abs(share - tps / peak) > view.rules.values.utilization_tolerance:
-            fix = "render the submission again: it follows from the results"
+            fix = "render the submission again"
             yield complain(
                 point.description.file, f"tps_utilization {share}", f"{tps / peak:.4f}, of the curve's peak", fix
             )
@@ -143,7 +143,7 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
 def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         if point.state("rehearsal"):
-            yield complain(point.point.file, "a rehearsal", "a measured result: this cannot be submitted")
+            yield complain(point.point.file, "a rehearsal", "a measured result: cannot be submitted")
 
 
 def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
@@ -154,7 +154,7 @@ def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
 
 RESULT_RULES = (
     *map(_judged, _JUDGED),
-    (make_rule("min-query-count", "a whole pass over the dataset"), check_queries),
+    (make_rule("min-query-count", "a complete pass over the dataset"), check_queries),
     (make_rule("metric-consistency-system-tps", "the system's rate follows from its counts"), check_system_tps),
     (make_rule("metric-consistency-tps-per-user", "the rate per user follows from TPOT"), check_per_user),
     (make_rule("agentic-metric-consistency", "interactivity follows from its sums"), check_interactivity),

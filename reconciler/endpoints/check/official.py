@@ -24,7 +24,7 @@ from reconciler.tree.findings import Complaint, OfficialRun, Place, TreeFinding,
 
 PACKAGE = "endpoints-submission-cli"
 NAME = "submission-checker"
-RULE = Rule("official.endpoints", "the official checker's own words", (NAME,))
+RULE = Rule("official.endpoints", "the official checker's message", (NAME,))
 _LOG, _REPORT = "endpoints_checker_log.txt", "endpoints_checker.json"
 _CODE = """
 import sys
@@ -51,7 +51,10 @@ def run_official_checker(
     """
     found = find_submissions(path)
     if len(found) != 1:
-        raise ReconcilerError(f"{path} holds {len(found)} submissions", fix="the official checker takes one: name it")
+        raise ReconcilerError(
+            f"{path} contains {len(found)} submissions",
+            fix="the official checker takes one submission: pass its folder",
+        )
     python = environment / "bin/python"
     command = [str(python.absolute()) if python.is_file() else sys.executable, "-c", _CODE]
     output.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,7 @@ def run_official_checker(
         status = child.wait(_SECONDS)
     text = log.read_text(encoding="utf-8", errors="replace")
     if "No module named 'submission_checker'" in text or "PackageNotFoundError" in text:
-        fix = f"pip install {PACKAGE}, or name a virtual environment that has it: --official ENVIRONMENT"
+        fix = f"pip install {PACKAGE}, or pass a virtual environment with it: --official ENVIRONMENT"
         raise ReconcilerError(f"{PACKAGE} is not installed", fix=fix)
     if not written.is_file():
         run = OfficialRun(NAME, "", -1 if status is None else status, "crashed", _last_line(text), str(log))

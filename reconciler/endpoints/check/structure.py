@@ -72,13 +72,13 @@ class PointView(Struct, frozen=True):
 def check_folders(view: SubmissionView) -> Iterator[Complaint]:
     for name in (RESULTS, DOCUMENTS):
         if not view.folder.has(name):
-            yield complain(f"{view.folder.shown}{name}", "there is no such folder", f"a folder {name}/")
+            yield complain(f"{view.folder.shown}{name}", "no such folder", f"a folder {name}/")
 
 
 def check_sources(view: SubmissionView) -> Iterator[Complaint]:
     if not view.folder.list_implementations():
         place = f"{view.folder.shown}{SOURCES}"
-        yield complain(place, "there is no implementation", f"a folder {SOURCES}/<implementation>/")
+        yield complain(place, "no implementation", f"a folder {SOURCES}/<implementation>/")
 
 
 def check_source_readmes(view: SubmissionView) -> Iterator[Complaint]:
@@ -86,24 +86,22 @@ def check_source_readmes(view: SubmissionView) -> Iterator[Complaint]:
         files = list_files(view.folder.path / SOURCES / name)
         if not any(file.lower() == README.lower() for file in files):
             place = f"{view.folder.shown}{SOURCES}/{name}/{README}"
-            yield complain(
-                place, "there is no such file", "how to build what was measured, and to measure a point again"
-            )
+            yield complain(place, "no such file", "instructions to build the system and repeat a point")
 
 
 def check_models(view: DescribedSystem) -> Iterator[Complaint]:
     if not view.folder.curves:
-        yield complain(view.folder.shown, "there is no model in it", "a folder <model>/ with points r<N>/")
+        yield complain(view.folder.shown, "it contains no model", "a folder <model>/ with points r<N>/")
 
 
 def check_points_there(view: CurveView) -> Iterator[Complaint]:
     if not view.folder.points:
-        yield complain(view.folder.shown, "there is no point in it", "a folder r<N>/ for each concurrency N")
+        yield complain(view.folder.shown, "it contains no point", "a folder r<N>/ for each concurrency N")
 
 
 def check_point_file(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.absent:
-        yield complain(view.folder.point.file, "there is no such file", "what the point disclosed")
+        yield complain(view.folder.point.file, "no such file", "the point's disclosure")
 
 
 def check_point_readable(view: PointView) -> Iterator[Complaint]:
@@ -112,13 +110,13 @@ def check_point_readable(view: PointView) -> Iterator[Complaint]:
 
 def check_config(view: PointView) -> Iterator[Complaint]:
     if view.folder.config.absent:
-        yield complain(view.folder.config.file, "there is no such file", f"{CONFIG} as the client wrote it")
+        yield complain(view.folder.config.file, "no such file", f"{CONFIG} as the client wrote it")
     yield from _readable(view.folder.config, CONFIG)
 
 
 def check_summary(view: PointView) -> Iterator[Complaint]:
     if view.folder.summary.absent:
-        yield complain(view.folder.summary.file, "there is no such file", f"{SUMMARY} as the client wrote it")
+        yield complain(view.folder.summary.file, "no such file", f"{SUMMARY} as the client wrote it")
 
 
 def check_summary_values(view: PointView) -> Iterator[Complaint]:
@@ -136,7 +134,7 @@ def check_accuracy_file(view: PointView) -> Iterator[Complaint]:
 
 def check_description_file(view: PointView) -> Iterator[Complaint]:
     if view.folder.description.absent:
-        yield complain(view.folder.description.file, "there is no such file", "the system's description")
+        yield complain(view.folder.description.file, "no such file", "the system's description")
 
 
 def check_description_readable(view: PointView) -> Iterator[Complaint]:
@@ -149,9 +147,9 @@ def _readable(read: Read[object], name: str) -> Iterator[Complaint]:
 
 
 SUBMISSION_RULES = (
-    (make_rule("required-dir", "results/ and docs/ are there"), check_folders),
-    (make_rule("src-dir", "src/ holds an implementation"), check_sources),
-    (make_rule("src-readme", "each implementation says how a point is measured again"), check_source_readmes),
+    (make_rule("required-dir", "results/ and docs/ exist"), check_folders),
+    (make_rule("src-dir", "src/ contains an implementation"), check_sources),
+    (make_rule("src-readme", "each implementation documents how to repeat a point"), check_source_readmes),
 )
 SYSTEM_RULES = ((make_rule("benchmark-model-dir", "a system has a model"), check_models),)
 CURVE_STRUCTURE_RULES = ((make_rule("point-dirs", "a model has points"), check_points_there),)

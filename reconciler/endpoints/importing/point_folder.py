@@ -64,13 +64,13 @@ class PointRun(Struct, frozen=True):
         try:
             differing = tuple(points.find_other_point(files, asked, foreign=True))
         except (UnreadablePointError, ValueError, RecursionError) as error:
-            fix = "provide the files as the client wrote them"
+            fix = "provide the client's unchanged files"
             raise LogError(f"{self.folder}: {' '.join(str(error).split())}", fix=fix) from error
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(
-                f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
-                fix="change the point's settings to what ran, or import a run that had the declared settings",
+                f"{self.folder} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
+                fix="change the point's settings to match, or import a run that had the declared settings",
             )
         timed, rehearsal = self.mode == PERFORMANCE, REHEARSAL in detail.marks
         values = points.measure_point(files, asked, rehearsal=rehearsal) if timed else {}
@@ -100,15 +100,15 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...
     refuse_special(path)
     there = {name: found for name, places in PLACES.items() if (found := _find(path, places))}
     if CONFIG not in there:
-        fix = "name the folder that the client reported into, or the point's folder in a submission"
+        fix = "pass the client's report folder, or the point's folder in a submission"
         raise LogError(f"{path} has no {CONFIG}", fix=fix)
     try:
         runs = tuple(_read_runs(path, there))
     except (OSError, ValueError, RecursionError) as error:
-        fix = "provide the files as the client wrote them"
+        fix = "provide the client's unchanged files"
         raise LogError(f"{path}: {' '.join(str(error).split())}", fix=fix) from error
     if not runs:
-        raise LogError(f"{path} has no {RESULT_SUMMARY} of a point, and no score", fix="run the point again")
+        raise LogError(f"{path} has no {RESULT_SUMMARY} of a point, and no score file", fix="run the point again")
     return runs
 
 

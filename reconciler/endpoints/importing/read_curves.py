@@ -105,7 +105,7 @@ def read_curves(path: Path, submitter: str = "") -> TakenCurves:
         chosen = list(found)  # the folder above it need not have the submitter's name
     if len(chosen) != 1:
         listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
-        raise ReconcilerError(f"{path} holds {len(found)} submissions: {listed}", fix="name the folder of one")
+        raise ReconcilerError(f"{path} contains {len(found)} submissions: {listed}", fix="pass the folder of one")
     return _take(chosen[0], submitter or chosen[0].submitter)
 
 
@@ -115,13 +115,13 @@ def _take(folder: SubmissionFolder, submitter: str) -> TakenCurves:
     curves: list[TakenCurve] = []
     cells: list[TakenCell] = []
     stated: dict[Cell, Mapping[str, object]] = {}
-    problems = [f"{path}: {what}, which is not read" for path, what in unreadable.items()]
+    problems = [f"{path}: {what}, ignored" for path, what in unreadable.items()]
     for item in (curve for system in folder.systems for curve in system.curves if curve.points):
         if not is_readable(item.path, unreadable):
             continue
         taken, why = _curve(item, [curve.benchmark for curve in curves if curve.official != item.model])
         if taken is None:
-            problems.append(f"{item.shown}: {why}; none of its points is adopted")
+            problems.append(f"{item.shown}: {why}; its points are not adopted")
             continue
         offline = [point for point in item.points if _is_offline(point)]
         problems += [f"{point.shown}: a second dedicated Offline run" for point in offline[1:]]
@@ -151,10 +151,10 @@ def _curve(folder: CurveFolder, taken: list[str]) -> tuple[TakenCurve | None, st
     stated = [point.state("max_supported_concurrency") for point in folder.stated]
     maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
     if not maximum:
-        return None, "nothing says what max_supported_concurrency is"
+        return None, "max_supported_concurrency is not declared"
     lowest = description.get("c_min_override")
     if lowest is not None and not (is_whole(lowest) and lowest in [point.named for point in folder.points]):
-        return None, f"its c_min_override is {lowest!r}, and there is no such point"
+        return None, f"its c_min_override is {lowest!r}, but this point does not exist"
     implementation = find_implementation(folder)
     name = implementation if implementation and implementation not in taken else folder.model
     statements = {name: value for point in folder.stated[:1] for name, value in _statements(point).items()}

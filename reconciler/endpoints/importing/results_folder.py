@@ -77,8 +77,8 @@ class EndpointsRun(Struct, frozen=True):
         if differing:
             listed = "\n".join(f"  {item}" for item in differing)
             raise LogError(
-                f"{self.folder} does not hold a run of {resource.address}; the spec asks for something else:\n{listed}",
-                fix="change the cell's settings to what ran, or import the results of a run with the declared settings",
+                f"{self.folder} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
+                fix="change the cell's settings to match, or import results with the declared settings",
             )
         least = detail.settings.get_number(keys.MIN_DURATION)
         values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
@@ -128,7 +128,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
     runs = tuple(item for item in found if item is not None)
     if not runs:
         wanted = " or ".join(f"{mode}/{name}" for mode, name in _PARTS.items())
-        fix = "name the folder that the endpoints harness reported into"
+        fix = "pass the report folder of the endpoints harness"
         raise LogError(f"{path} has no {wanted} of a run", fix=fix)
     return runs
 
@@ -142,7 +142,7 @@ def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     try:
         left = parse_left({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
-        raise LogError(f"{path}: {error}", fix="provide the files as the harness wrote them") from error
+        raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
     summary, scores = left.results.summary, left.results.scores
     if mode == "performance":
         return (

@@ -77,18 +77,18 @@ def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[s
     make = "python3.12 -m venv .venv && .venv/bin/pip install ."
     if not (code / _MAIN).is_file():
         clone = f"git clone {_REPOSITORY} && cd endpoints && git checkout {tried} && {make}"
-        fix = f"{clone} && export MLPERF_ENDPOINTS_CLIENT=$PWD, which client.code names"
-        yield f"the official client is not in {locations.get('client.code')}", True, fix
+        fix = f"{clone} && export MLPERF_ENDPOINTS_CLIENT=$PWD, for client.code"
+        yield f"official client not found in {locations.get('client.code')}", True, fix
         return
     python = root / locations.get("client.python", "")
     if not python.is_file():
-        yield f"the client has no interpreter {python}", True, f"cd {code} && {make}, or name one in client.python"
+        yield f"the client's interpreter is missing: {python}", True, f"cd {code} && {make}, or set client.python"
     head = find_head(code) or ""
-    text = f"the official client is commit {head[:7] or 'unknown'}; this release was tried with {tried}"
+    text = f"the official client is commit {head[:7] or 'unknown'}; this release was tested with {tried}"
     yield (
         text,
         False,
-        "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it refuses its configuration",
+        "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it rejects its configuration",
     )
 
 

@@ -47,7 +47,7 @@ class Cohort(Struct, frozen=True, order=True):
         """Parse the name of a cohort. Raises ReconcilerError if it is not one."""
         match = _NAME.fullmatch(name)
         if match is None:
-            raise ReconcilerError(f"{name!r} is not a cohort", fix="write YYYY-MM-C0 or YYYY-MM-C1, as 2026-10-C1")
+            raise ReconcilerError(f"{name!r} is not a cohort", fix="use YYYY-MM-C0 or YYYY-MM-C1, such as 2026-10-C1")
         return cls(int(match["year"]), int(match["month"]), int(match["index"]))
 
     def add(self, count: int) -> Cohort:
@@ -293,7 +293,7 @@ def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
                 found[name] = _parse_seed_sets(values, rules.values) if name == "seed_sets" else _parse_drafters(values)
         except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
             said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
-            fix = "take the file that MLCommons publishes, seedset.yaml or approved_drafters.yaml"
+            fix = "use the file published by MLCommons, seedset.yaml or approved_drafters.yaml"
             raise ReconcilerError(f"{path} is no list of {name.replace('_', ' ')}: {said}", fix=fix) from error
     return replace(rules, **found)
 
@@ -306,9 +306,7 @@ def _values(stated: Mapping[str, Any]) -> RuleValues:
     try:
         return convert(stated, RuleValues)
     except ValidationError as error:
-        raise ReconcilerError(
-            f"rules: {error}", fix="write each rule as its field in RuleValues is declared"
-        ) from error
+        raise ReconcilerError(f"rules: {error}", fix="use the fields of RuleValues") from error
 
 
 def _origin(
@@ -317,7 +315,7 @@ def _origin(
     _check_sources(name, entry.get("sources"), sources)
     question = entry.get("question", "")
     if question and question not in questions:
-        raise ReconcilerError(f"{name}: there is no open question {question!r}", fix="name one of `questions`")
+        raise ReconcilerError(f"{name}: unknown question {question!r}", fix="use one of `questions`")
     if isinstance(entry["value"], float):
         raise ReconcilerError(f"{name}: {entry['value']!r} is not exact as a number", fix="write it in quotes")
     return RuleOrigin(_texts(entry["sources"]), _texts(entry.get("differs", {})), question)
@@ -326,7 +324,7 @@ def _origin(
 def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping[str, RuleSource]) -> None:
     if not stated or not set(stated) <= set(sources):
         known = ", ".join(sources)
-        raise ReconcilerError(f"{name}: it names no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
+        raise ReconcilerError(f"{name}: no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:

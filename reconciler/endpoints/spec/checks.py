@@ -34,20 +34,20 @@ _OF_A_POINT = (
     *(f"{group}." for group in DISCLOSING),
 )
 _NOT_OF_AGENTS = {
-    "client.warmup": "the client can salt no conversation of a warm-up",
-    "client.audit.": "the client tests single requests",
-    "client.accuracy.dataset": "the SWE-bench service has its own",
+    "client.warmup": "the client cannot salt conversations of a warm-up",
+    "client.audit.": "the client's test supports only single requests",
+    "client.accuracy.dataset": "the SWE-bench service has its own dataset",
     "client.accuracy.method": "the client scores it with SWE-bench",
-    "client.columns.": "its dataset has the columns of conversations",
-    keys.TARGET_QPS: "min_query_count says how many conversations are played",
+    "client.columns.": "its dataset has fixed conversation columns",
+    keys.TARGET_QPS: "use min_query_count for the number of conversations",
 }
 _ANSWERING = ("endpoint.url", "harness.service.command")
 _SERVICED = "serviced"
 # Disclosures that the rules require of a service that anyone can buy (§2.3.1), by their names.
 _SERVICE_TERMS = {
-    "advertised_model": "the model's name and version, as the service advertises it",
+    "advertised_model": "the model's advertised name and version",
     "pricing": "its prices at the time of submission",
-    "rate_limits": "its rate limits and quotas, or that there are none",
+    "rate_limits": "its rate limits and quotas, or their absence",
 }
 
 
@@ -56,54 +56,58 @@ def find_unlocked(own: Block, settings: Block) -> Iterator[SettingProblem]:
     settings. Runs made elsewhere are not checked."""
     for name in sorted(own) if not is_elsewhere(settings) else ():
         if not name.startswith(_OF_A_POINT):
-            fix = "set it next to points, for all of them; a curve of its own is for another stack"
-            yield name, f"a point has no {name} of its own: a curve is measured on one locked stack", fix
+            fix = "set it next to points, for all of them, or declare another curve"
+            yield name, f"a point cannot set {name}: all points of a curve use the same stack", fix
 
 
 def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[SettingProblem]:
     """Find missing settings without which a point cannot run. ``rehearsal``: it sets its own durations."""
     if "harness.model_name" not in settings:
-        fix = "write 'client: {model_name: NAME}'; GET /v1/models of the server lists the names"
-        yield "client.model_name", "nothing says which model the endpoint serves", fix
+        fix = "write 'client: {model_name: NAME}'; GET /v1/models lists the names"
+        yield "client.model_name", "the endpoint's model is not declared", fix
     if is_elsewhere(settings):
         return
     if CLIENT_CODE not in settings:
         fix = "write 'client: {code: ${MLPERF_ENDPOINTS_CLIENT}}', a checkout of mlcommons/endpoints"
-        yield "client.code", "nothing says where the official client is", fix
+        yield "client.code", "the official client's location is not declared", fix
     if "dataset.path" not in settings:
         fix = "write 'dataset: {path: …}' in the benchmark"
-        yield "dataset.path", "nothing says what the performance dataset is", fix
+        yield "dataset.path", "the performance dataset is not declared", fix
     if AGENTIC in settings:
         yield from _find_agentic_problems(settings)
     else:
-        for name, what in {"dataset": "what the accuracy dataset is", "method": "how its answers are scored"}.items():
+        for name, what in {"dataset": "the accuracy dataset", "method": "the scoring of its answers"}.items():
             if f"client.accuracy.{name}" not in settings:
                 fix = "write 'client: {accuracy: {dataset: FILE, method: SCORER, …}}'"
                 yield f"client.accuracy.{name}", f"nothing says {what}", fix
     named = [name for name in _ANSWERING if name in settings]
     if len(named) != 1:
-        message = "both an endpoint's address and a service are declared" if named else "nothing says what is measured"
-        fix = "write 'endpoint: {url: …}' for one that runs elsewhere, or `harness: {service: …}` for one started here"
+        message = (
+            "both endpoint.url and a service are declared"
+            if named
+            else "neither endpoint.url nor a service is declared"
+        )
+        fix = "write 'endpoint: {url: …}' for a remote endpoint, or `harness: {service: …}` to start one"
         yield (named or ["endpoint.url"])[0], message, fix
     given = [name for name in settings if name.startswith("client.audit.")]
     if given and "client.audit.samples" not in settings:
-        yield given[0], "nothing says how many samples the audit asks", "write 'client: {audit: {samples: 64}}'"
+        yield given[0], "the number of audit samples is not declared", "write 'client: {audit: {samples: 64}}'"
     if "endpoint.url" in settings and not any(name.startswith("endpoint.stack.") for name in settings):
-        fix = "write 'endpoint: {stack: {engine: …, weights: …, flags: …}}': a change of it makes every point stale"
-        yield "endpoint.url", "nothing says which stack answers at this address", fix
+        fix = "write 'endpoint: {stack: {engine: …, weights: …, flags: …}}'; a change makes every point stale"
+        yield "endpoint.url", "the endpoint's stack is not declared", fix
     if rehearsal:
         return
     duration, least = settings.get(keys.MIN_DURATION), settings["point.least_duration"][0].value.value
     if duration is not None and int(duration[0].value.value) < int(least):
-        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules ask {int(least) // 1000} s"
+        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules require {int(least) // 1000} s"
         yield keys.MIN_DURATION, message, "remove min_duration, or set `rehearsal: true` (never packaged)"
 
 
 def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
     """Find settings that an agentic benchmark's client requires, rejects or ignores."""
     if SERVICE not in settings:
-        fix = "write 'client: {accuracy: {service: http://HOST:18080}}', of the client's swebench_service"
-        yield SERVICE, "nothing says which SWE-bench service scores the accuracy runs", fix
+        fix = "write 'client: {accuracy: {service: http://HOST:18080}}', the address of the client's swebench_service"
+        yield SERVICE, "no SWE-bench service is declared for the accuracy runs", fix
     for name, why in _NOT_OF_AGENTS.items():
         given = next((own for own in settings if own == name or (name.endswith(".") and own.startswith(name))), "")
         if given and settings[given][0].value.value:
@@ -111,9 +115,9 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
     count, size = (settings.get(name) for name in (keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT))
     if size is None:
         fix = "write 'performance_sample_count: 613', the number of conversations"
-        yield keys.PERFORMANCE_SAMPLE_COUNT, "nothing says how many conversations the dataset has", fix
+        yield keys.PERFORMANCE_SAMPLE_COUNT, "the number of conversations of the dataset is not declared", fix
     elif count is not None and int(count[0].value.value) % int(size[0].value.value):
-        message = f"{count[0].value.value} conversations are not whole passes over {size[0].value.value}"
+        message = f"{count[0].value.value} conversations are not complete passes over {size[0].value.value}"
         yield keys.MIN_QUERY_COUNT, message, f"write a multiple of {size[0].value.value}"
 
 
@@ -125,7 +129,7 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
         provisioned = types.get(node, {}).get("number_of_nodes")
         if node not in types:
             known = ", ".join(sorted(types)) or "none are declared"
-            yield name, f"{node} is not a type of node of the system", f"its node_types: {known}"
+            yield name, f"{node} is not a node type of the system", f"its node_types: {known}"
         elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
             yield (
                 name,
@@ -136,7 +140,7 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
             yield (
                 name,
                 f"{used} nodes of {node} are used, the system has {provisioned.value}",
-                "use no more than it has",
+                "use at most that many",
             )
     given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
     if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
@@ -150,7 +154,7 @@ def find_service_problems(settings: Block, division: str, description: Mapping[s
     if division != _SERVICED or is_elsewhere(settings):
         return
     if "harness.service.command" in settings:
-        message = "the Serviced division is for services that anybody can buy, not for a server that is started here"
+        message = "the Serviced division is for public services, not for a server started here"
         yield (
             "harness.service.command",
             message,
@@ -160,7 +164,7 @@ def find_service_problems(settings: Block, division: str, description: Mapping[s
         if f"disclosure.{name}" not in settings:
             yield "endpoint.url", f"nothing says {what}", f"write 'disclosure: {{{name}: …}}'"
     if "endpoint_url" not in description:
-        message = "nothing says under which address the service is offered"
+        message = "the service's public address is not declared"
         yield "endpoint.url", message, "write 'description: {endpoint_url: …}' in the system"
 
 
@@ -169,14 +173,14 @@ def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> l
     problems, value = [], cell.settings[RESULTS]
     if rules.name not in ruleset.endpoints.benchmarks:
         known = ", ".join(ruleset.endpoints.benchmarks) or f"no benchmark in round {ruleset.round}"
-        fix = f"remove `results: endpoints`; it is for {known}"
+        fix = f"remove `results: endpoints`; it supports {known}"
         message = f"round {ruleset.round} does not accept results of the endpoints harness for {rules.name}"
         problems.append(make_cell_problem(cell, value, message, fix))
     if power := cell.power_path:
-        message = "a power measurement belongs with LoadGen's logs, which the endpoints harness does not write"
+        message = "a power measurement needs LoadGen's logs, which the endpoints harness does not write"
         problems.append(make_cell_problem(cell, power, message, "take `power` out"))
     for test in is_asked_for(cell):
-        fix = "remove it, and add the test to the harness's own configuration (`audit:`)"
-        message = f"{test} is run by the endpoints harness itself, after its performance run"
+        fix = "remove it, and add the test to the harness's configuration (`audit:`)"
+        message = f"{test} is part of the endpoints harness's performance run"
         problems.append(make_cell_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))
     return problems

@@ -103,11 +103,11 @@ def place_curve(
     by_hand = tuple(int(word) for word in written if word not in (AUTO, OFFLINE))
     automatic = AUTO in written
     if count and not automatic:
-        fix = "take point_count out, or write 'points: auto'"
-        raise ReconcilerError("point_count counts the points that auto places, and they are placed by hand", fix=fix)
+        fix = "remove point_count, or set 'points: auto'"
+        raise ReconcilerError("point_count applies only to 'points: auto'", fix=fix)
     if agentic and OFFLINE in written:
-        fix = "take offline out of points"
-        raise ReconcilerError("an agentic benchmark has no Offline run", fix=fix)
+        fix = "remove offline from points"
+        raise ReconcilerError("agentic benchmarks have no Offline run", fix=fix)
     offline = _check_offline(size, c_max) if OFFLINE in written else 0
     dedicated = 1 if offline else 0
     placed = count - dedicated if count else 0
@@ -124,10 +124,10 @@ def place_curve(
 def _check_offline(size: int, c_max: int) -> int:
     """Return the size of the dataset, which the rules count as the concurrency of a dedicated Offline run."""
     if not size:
-        fix = "write 'performance_sample_count: …' in the benchmark, or take offline out: the maximum is elected then"
-        raise ReconcilerError("a dedicated Offline run is as large as the dataset, and nothing says how large", fix=fix)
+        fix = "write 'performance_sample_count: …' in the benchmark, or remove offline to elect the maximum"
+        raise ReconcilerError("a dedicated Offline run needs the size of the dataset, which is not declared", fix=fix)
     if size <= c_max:
-        fix = f"take offline out: the point at {c_max} is elected then"
+        fix = f"remove offline, to elect the point at {c_max}"
         raise ReconcilerError(
             f"the dataset has {size} samples; a dedicated Offline run needs more than {c_max}", fix=fix
         )
@@ -140,20 +140,20 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Curv
     if placed.offline:
         least = rules.values.least_points_with_dedicated_offline
     if count < least:
-        fix = f"write 'points: auto', or add {least - count}"
-        yield CurveProblem("points", f"{count} points are declared; the rules ask at least {least}", fix)
+        fix = f"set 'points: auto', or add {least - count}"
+        yield CurveProblem("points", f"{count} points are declared; the rules require at least {least}", fix)
     if count > most:
         yield CurveProblem("points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out")
     beyond = [point for point in placed.points if not placed.regions.find(point)]
     for point in beyond:
         last = placed.regions.regions[-1].last
-        fix = f"take {point} out, or raise {MAXIMUM}"
-        yield CurveProblem("points", f"point {point} lies beyond {last}, the end of the margin", fix)
+        fix = f"remove {point}, or raise {MAXIMUM}"
+        yield CurveProblem("points", f"point {point} is above {last}, the end of the margin", fix)
     for gap in find_gaps(placed.points, placed.regions, rules):
         fix = f"add a point in {gap}"
         yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
     if placed.regions.c_max not in placed.points and not placed.agentic:
-        role = "which Offline is compared with" if placed.offline else "which is elected as the Offline point"
+        role = "the reference for Offline" if placed.offline else "to elect as the Offline point"
         message = f"no point is at {placed.regions.c_max}, {role}"
         yield CurveProblem("points", message, f"add {placed.regions.c_max}")
     if placed.declared:
@@ -168,10 +168,10 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
     for band in (band for band in BANDS if band not in placed.owners):
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
-        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; one point counts for one region")
+        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; a point counts for only one region")
     elected = placed.regions.c_max in placed.points and not placed.offline and not placed.agentic
     if elected and placed.regions.c_max not in placed.accuracy:
-        message = f"{placed.regions.c_max} is elected as the Offline point, and has no accuracy run"
+        message = f"{placed.regions.c_max} is elected as the Offline point, but has no accuracy run"
         yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
 
 

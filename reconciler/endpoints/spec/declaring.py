@@ -67,7 +67,7 @@ def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
         absent += [f"{field} of {name}" if name else field for field in fields]
     if absent:
         message = f"the description of {system.name} has no {', '.join(absent)}"
-        fix = "write them there; what one type of node has of its own goes into node_types"
+        fix = "add them there; put fields of one node type into node_types"
         yield _at(system.origin, path, message, fix)
 
 
@@ -87,17 +87,17 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.model_seed):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
-        yield _at(stated.origin, f"{path}.client.parameters.seed", message, "take seed out, or write the set's")
+        yield _at(stated.origin, f"{path}.client.parameters.seed", message, "remove seed, or use the set's")
     if COMMAND not in settings:
         return  # measured elsewhere: its settings are fixed
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
-        message = "nothing says how many samples the dataset has, so it is unknown whether passes are whole"
+        message = "the size of the dataset is not declared, so complete passes cannot be checked"
         yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
     if AGENTIC in settings:
         yield from _unruled(cell, rules, path)
     elif not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
-        message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client takes 10 queries/s"
-        fix = "write the rate that the point is expected to reach, so that its passes fill min_duration"
+        message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client uses 10 queries/s"
+        fix = "set the rate you expect, so that its passes fill min_duration"
         yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
 
 
@@ -111,11 +111,13 @@ def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Probl
         if found is None or wanted is None or not is_same(wanted, found.value):
             said = "missing" if found is None else str(found.value)
             fix = f"take {name} out" if wanted is None else f"write 'client: {{parameters: {{{name}: {wanted}}}}}'"
-            message = f"the sampling parameter {name} is {said}, the rules have {'none' if wanted is None else wanted}"
+            message = (
+                f"the sampling parameter {name} is {said}, the rules require {'none' if wanted is None else wanted}"
+            )
             yield _at(found.origin if found else _place(cell), f"{path}.client.parameters", message, fix)
     pinned = settings.get("dataset.sha256")
     if benchmark.dataset and (pinned is None or pinned.value != benchmark.dataset):
-        message = f"nothing says that the dataset is the published one, sha256 {benchmark.dataset}"
+        message = f"the dataset's digest is not declared; the published one has sha256 {benchmark.dataset}"
         fix = f"write 'dataset: {{sha256: {benchmark.dataset}}}'"
         yield _at(pinned.origin if pinned else _place(cell), f"{path}.dataset", message, fix)
 

@@ -27,7 +27,7 @@ def _parse_concurrency(value: Any) -> str:
     written = parse_text(value)
     if not re.fullmatch(r"[1-9][0-9]{0,6}|auto|offline", written, re.ASCII):
         fix = "write numbers such as [1, 8, 40], or 'points: auto'; 'offline' for a dedicated Offline run"
-        raise UnfitError(f"{show_quantity(written)} is not a number of requests at a time", fix)
+        raise UnfitError(f"{show_quantity(written)} is not a concurrency", fix)
     return written
 
 
@@ -36,7 +36,7 @@ def _parse_concurrencies(value: Any) -> tuple[int, ...]:
     written = value if isinstance(value, list) else [value]
     points = [_parse_concurrency(item) for item in written]
     if not points or not all(map(str.isdigit, points)):
-        raise UnfitError("points with an accuracy run are named one by one", "write numbers such as [1, 3, 10, 64]")
+        raise UnfitError("accuracy_points must be a list of numbers", "write numbers such as [1, 3, 10, 64]")
     return tuple(sorted(set(map(int, points))))
 
 
@@ -65,15 +65,15 @@ class ClientAccuracy(Group):
     extractor: fields.OptionalText = Field(
         None, description="The client's extractor of answers, such as identity_extractor."
     )
-    columns: Options = Field({}, description="Columns by what the client calls them, such as {prompt: question}.")
+    columns: Options = Field({}, description="Columns by the client's names, such as {prompt: question}.")
     service: fields.OptionalText = Field(
         None,
-        description="Of agentic benchmarks, in place of a dataset and a method: address of the client's SWE-bench"
+        description="Agentic benchmarks, instead of a dataset and a method: address of the client's SWE-bench"
         " service, such as http://scorer:18080. It must reach the endpoint. Not part of any key.",
     )
     extras: Options = Field(
         {},
-        description="Of agentic benchmarks: more settings of the SWE-bench scorer, such as workers: 10 or"
+        description="Agentic benchmarks: more settings of the SWE-bench scorer, such as workers: 10 or"
         " swebench_service_auth_token: ${TOKEN}, of the environment of the harness.",
     )
 
@@ -82,13 +82,11 @@ class ClientAudit(Group):
     """The client's own test that responses are not cached, run behind each performance run: distinct samples, then one
     of them again and again, which must not be answered more than 10 % faster (audit: output_caching_test)."""
 
-    samples: fields.Count = Field(None, description="Distinct samples that are asked first, such as 64.")
+    samples: fields.Count = Field(None, description="Number of distinct samples sent first, such as 64.")
     audit_samples: fields.Count = Field(
-        None, description="How often the one sample is asked; default: as many as there are distinct ones."
+        None, description="How often the repeated sample is sent; default: as often as distinct samples."
     )
-    sample_index: fields.CountOrNone = Field(
-        None, description="Which sample of the performance dataset is asked again and again; default: 0."
-    )
+    sample_index: fields.CountOrNone = Field(None, description="Index of the performance sample to repeat; default: 0.")
 
 
 class EndpointsClient(Group):
@@ -98,7 +96,8 @@ class EndpointsClient(Group):
         None, description="Checkout of the client, such as ${MLPERF_ENDPOINTS_CLIENT}; its content counts."
     )
     python: fields.Location = Field(
-        None, description="Interpreter that has the client's dependencies; default: .venv/bin/python of the checkout."
+        None,
+        description="Python interpreter with the client's dependencies; default: .venv/bin/python of the checkout.",
     )
     model_name: fields.OptionalText = Field(
         None, description="Name under which the endpoint serves the model (model_params.name)."
@@ -117,25 +116,25 @@ class EndpointsClient(Group):
         " September 2026 on). Its report is compared with the run's events.",
     )
     columns: Options = Field(
-        {}, description="Columns of the performance dataset by what the client calls them, such as {prompt: text}."
+        {}, description="Columns of the performance dataset by the client's names, such as {prompt: text}."
     )
     parameters: Options = Field(
         {},
-        description="More of model_params, such as max_new_tokens: 1024, temperature: 0 or "
+        description="More model_params, such as max_new_tokens: 1024, temperature: 0 or "
         "chat_template_kwargs.preserve_thinking: true.",
     )
     arguments: fields.Command = Field(
-        None, description="More words for the client's command line, such as [--timeout, '7200']."
+        None, description="More arguments for the client's command line, such as [--timeout, '7200']."
     )
     accuracy: ClientAccuracy = Field(ClientAccuracy(), description="The accuracy dataset and its scorer.")
-    audit: ClientAudit = Field(ClientAudit(), description="The client's test that responses are not cached.")
+    audit: ClientAudit = Field(ClientAudit(), description="The client's test for cached responses.")
 
 
 class Shortfall(Group):
     """Why a point ran fewer replicas than its system holds."""
 
     replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
-    fitting: fields.Count = Field(None, description="Replicas that the provisioned accelerators hold (dp_formula).")
+    fitting: fields.Count = Field(None, description="Replicas that fit on the provisioned accelerators (dp_formula).")
     reason: fields.OptionalText = Field(None, description="Why no more of them ran.")
 
 
@@ -148,25 +147,25 @@ class PointWarmup(Group):
     requests_issued: fields.CountOrNone = Field(None, description="Requests of the warm-up.")
     requests_completed: fields.CountOrNone = Field(None, description="Requests of the warm-up that were answered.")
     data_source: fields.OptionalText = Field(None, description="Source of the requests, such as synthetic.")
-    concurrency: fields.CountOrNone = Field(None, description="Requests at a time.")
+    concurrency: fields.CountOrNone = Field(None, description="Concurrent requests.")
     initialization_steps: fields.Names = Field(
-        None, description="Steps of the platform before the run, such as [CUDA graphs captured, caches filled]."
+        None, description="Platform steps before the run, such as [CUDA graphs captured, caches filled]."
     )
     logs_retained: fields.Flag = Field(None, description="true: the logs of the warm-up are kept.")
-    link_logs: fields.OptionalText = Field(None, description="Where a reviewer finds these logs.")
+    link_logs: fields.OptionalText = Field(None, description="Where reviewers can find these logs.")
 
 
 class Endpoint(Group):
     """An endpoint that somebody else runs. One that this project starts is `harness.service`."""
 
-    url: fields.OptionalText = Field(None, description="Its address, such as https://host/; no secret belongs here.")
+    url: fields.OptionalText = Field(None, description="Its address, such as https://host/, without secrets.")
     api_key_env: fields.OptionalName = Field(
-        None, description="Variable of the environment that holds its key; its name counts, never its value."
+        None, description="Environment variable with its key; only its name enters the key, never its value."
     )
     stack: Options = Field(
         {},
-        description="Description of the service in names of your own, such as engine, weights, flags and image. A "
-        "change makes every point stale.",
+        description="Description of the service, with fields of your choice, such as engine, weights, flags and image. "
+        "A change makes every point stale.",
     )
 
 
@@ -195,11 +194,11 @@ class PointGroup(SettingsGroup):
     client: EndpointsClient = Field(EndpointsClient(), description="The official client, for this point.")
     disclosure: Options = Field({}, description="Fields of point.yaml and system_desc.json that only this point has.")
     nodes_used: Annotated[dict[fields.Name, fields.Count], Empty] = Field(
-        {}, description="Nodes that a point engages, by their name among the system's `node_types`; default: all."
+        {}, description="Nodes that a point uses, by name in the system's `node_types`; default: all."
     )
-    dp_shortfall: Shortfall = Field(Shortfall(), description="Why fewer replicas ran than the system holds.")
+    dp_shortfall: Shortfall = Field(Shortfall(), description="Why fewer replicas ran than fit on the system.")
     warmup: PointWarmup = Field(
-        PointWarmup(), description="Events before the run, beyond the warm-up that the client makes."
+        PointWarmup(), description="Events before the run, other than the client's own warm-up."
     )
     speculative_decoding: Options = Field(
         {}, description="Fields of speculative_decoding in point.yaml, such as model_id and weight_checksum."
@@ -210,36 +209,42 @@ class CurveGroup(PointGroup):
     """The points of one benchmark on one system, with program endpoints. Settings next to `points` apply to each."""
 
     max_supported_concurrency: fields.Count = Field(
-        None, description="The most requests at a time that the system supports (C_max), more than 32."
+        None, description="Maximum concurrency that the system supports (C_max), more than 32."
     )
     min_concurrency: fields.Count = Field(
         None,
-        description="A lowest concurrency from 1 to 32 from which the regions are derived (c_min_override), at which "
-        "there is a point; default: that of the lowest point.",
+        description=(
+            "Lowest concurrency, 1 to 32, from which the regions are derived (c_min_override); needs a point "
+            "there. Default: the lowest point's."
+        ),
     )
     points: Annotated[dict[_Concurrency, PointGroup], _ByConcurrency, Empty] = Field(
         {},
-        description="Requests at a time of each point, such as [1, 8, 40], or by number with settings of their own; "
-        "auto: as many as the rules ask, placed by region, with or without numbers; offline among them: "
-        "a dedicated Offline run.",
+        description=(
+            "Concurrency of each point, such as [1, 8, 40], or a map from concurrency to the point's settings; "
+            "auto: as many points as the rules require, placed by region; offline: a dedicated Offline run."
+        ),
         json_schema_extra=_or_list,
     )
     accuracy_points: _Concurrencies = Field(
         None,
-        description="Points with an accuracy run of their own, such as [1, 3, 10, 64]: one in each region at least. "
-        "Default: as the rules place them.",
+        description=(
+            "Points with an accuracy run, such as [1, 3, 10, 64]: at least one in each region. Default: as the "
+            "rules require."
+        ),
     )
     point_count: fields.Count = Field(
-        None, description="How many points `auto` places, a dedicated Offline run among them; default: the fewest."
+        None,
+        description="Number of points that `auto` places, including a dedicated Offline run; default: the minimum.",
     )
     seed_set: fields.OptionalName = Field(
-        None, description="The published set of seeds that the curve is bound to, such as A; default: the newest."
+        None, description="Published seed set of the curve, such as A; default: the newest."
     )
     client: EndpointsClient = Field(EndpointsClient(), description="The official client.")
     disclosure: Options = Field(
         {}, description="Fields of point.yaml and system_desc.json that cannot be derived and apply to all points."
     )
-    endpoint: Endpoint = Field(Endpoint(), description="An endpoint that is not started here.")
+    endpoint: Endpoint = Field(Endpoint(), description="An endpoint that runs elsewhere.")
 
 
 Curves = Annotated[
@@ -267,7 +272,7 @@ ADDED_FIELDS: dict[str, dict[str, tuple[Any, Any]]] = {
             Endpoint,
             Field(
                 Endpoint(),
-                description="With program endpoints: an endpoint that is not started here, but for `harness.service`.",
+                description="With program endpoints: endpoint that runs elsewhere, unless `harness.service` starts it.",
             ),
         ),
     },

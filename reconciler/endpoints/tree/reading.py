@@ -219,8 +219,8 @@ def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
     found = tuple(_below(str(path), "", _DEPTH))
     if not found:
         raise ReconcilerError(
-            f"{path} is not an Endpoints submission: there is no {RESULTS}/ with points r<N> in it",
-            fix="name the folder that holds src, docs and results",
+            f"{path} is not an Endpoints submission: no {RESULTS}/ with points r<N>",
+            fix="pass the folder with src, docs and results",
         )
     return found
 

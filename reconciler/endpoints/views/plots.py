@@ -33,7 +33,7 @@ def _chart_curves(drawn: dict[str, ParetoCurve], others: tuple[str, ...], name: 
     """``others``: folders or commits. ``curve``: the curve of a commit to draw, "" for all."""
     chosen = name or CURVE_CHARTS[0]
     if chosen not in CURVE_CHARTS:
-        raise ReconcilerError(f"{name} is a plot of a cell", fix=f"--of {CURVE_CHARTS[0]}")
+        raise ReconcilerError(f"{name} is a plot for cells", fix=f"--of {CURVE_CHARTS[0]}")
     for other in others:
         drawn |= _read_folder(Path(other), other) if Path(other).is_dir() else _read_commit(other, curve)
     return chart_curves(chosen, drawn)
@@ -55,5 +55,5 @@ def _read_commit(name: str, curve: str) -> dict[str, ParetoCurve]:
         ceiling = next((Decimal(side.value) for side in own if side.offline), None)
         found[f"{known}, {name}"] = ParetoCurve(tuple(points), ceiling, find_dominated(points))
     if not found:
-        raise ReconcilerError(f"{name} has no curve {curve}".rstrip(), fix="name a commit whose records it is in")
+        raise ReconcilerError(f"{name} has no curve {curve}".rstrip(), fix="use a commit with its records")
     return found

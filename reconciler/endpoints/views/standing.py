@@ -170,8 +170,8 @@ def render_denser_text(curve: CurveStatus, patch: str) -> str:
         return f"{count} for {curve.curve} near its sharpest bends: {_list(curve.denser)}{cost}\n\n{patch}".rstrip()
     if len(curve.measured) < _BENDING:
         few = show_count(len(curve.measured), "point")
-        return f"{curve.curve} has {few} measured: it takes {_BENDING} to see a bend. Nothing is proposed."
-    return f"{curve.curve} has no room for another point near a bend. Nothing is proposed."
+        return f"{curve.curve} has {few} measured: a bend needs {_BENDING}. No points proposed."
+    return f"{curve.curve} has no room for another point near a bend. No points proposed."
 
 
 def _list(points: Sequence[int]) -> str:

@@ -53,7 +53,7 @@ from reconciler.storage.untrusted_files import describe_special, read_regular
 NAME = "loadgen"
 USER_CONF = "user.conf"
 LEAVES = "LoadGen's logs"
-DECLARE = "take `harness: {results: …}` out"
+DECLARE = "remove `harness: {results: …}`"
 LOGS = "mlperf_log_*"
 SCORES_ITSELF = False
 TESTS_ITSELF = False

@@ -89,16 +89,16 @@ def name_container(command: Words, name: str) -> Started | None:
 def find_unfit(launcher: Launcher) -> Problem | None:
     at = _find_verb(launcher)
     if at is None:
-        return f"{launcher.program} starts nothing here", f"write [{launcher.program}, run, …, name@sha256:…]"
+        return f"{launcher.program} starts no container here", f"write [{launcher.program}, run, …, name@sha256:…]"
     wrong = next((word for word in launcher.words if word.partition("=")[0] in _UNFIT), None)
     if wrong is not None:
         return (
-            f"{wrong} keeps a run from being followed and ended",
-            "remove it: reconcile chooses the name, and input must reach the container",
+            f"{wrong} prevents monitoring and stopping a run",
+            "remove it: reconcile sets the name, and the container needs its input",
         )
     if launcher.words[at] == "run" and not any(map(is_pinned, launcher.words)):
         return (
-            "the launcher does not pin its image: a tag may mean another image tomorrow",
+            "the launcher does not pin its image: tags can change",
             "write the image as name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it",
         )
     return None

@@ -55,8 +55,7 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
         where = f" in {choose_interpreter(launcher, sys.executable)}" if launcher.words else ""
         raise ReconcilerError(
             f"`{asked}` ended {ended} and {len(results)} answers\n{said}".strip(),
-            fix=f"what it starts must see {shared}, and have mlperf-reconciler{where}, which `python` of the system "
-            "may name",
+            fix=f"its processes need {shared} and mlperf-reconciler{where}; set the system's `python` if needed",
         )
     nodes = [result.values for result in results if _rank(result.values, "local") == 0]
     return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), read_host(node))))
@@ -110,7 +109,7 @@ def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]
                 _end(ending, folder)
             return status
     except OSError as error:
-        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="name a program that can be started") from error
+        raise ReconcilerError(f"{command[0]}: {error.strerror}", fix="use an executable program") from error
 
 
 def _end(command: Sequence[str], folder: Path) -> None:

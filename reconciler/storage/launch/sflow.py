@@ -31,10 +31,10 @@ def start_bare(_launch: BareLaunch) -> Started | None:
 
 def find_unfit(launcher: Launcher) -> Problem | None:
     if launcher.words[1:2] != ("run",):
-        return "sflow starts nothing that could be followed", "write [sflow, run, -f, workflow.yaml]"
+        return "sflow starts nothing to monitor", "write [sflow, run, -f, workflow.yaml]"
     wrong = next((word for word in launcher.words if word.partition("=")[0] in _UNFIT), None)
     if wrong is not None:
-        return f"{wrong} keeps sflow from running the workflow to its end", "remove it"
+        return f"{wrong} prevents sflow from completing the workflow", "remove it"
     return None
 
 

@@ -45,7 +45,7 @@ def find_unfit(launcher: Launcher) -> Problem | None:
     if not image or is_pinned(image) or image.endswith(_FILES):
         return None
     return (
-        f"{image} does not pin an image: a tag may mean another one tomorrow",
+        f"{image} does not pin an image: tags can change",
         "write name@sha256:…, or the .sqsh file that enroot imported it into",
     )
 

@@ -121,14 +121,14 @@ def _read_in_memory(tree: InMemoryTree, name: str, limit: int) -> bytes | None:
         raise UnreadableError("it is not a regular file")
     data = tree.files[name]() if name in tree.files else None
     if data is not None and len(data) > limit:
-        raise UnreadableError(f"it has {len(data):,} bytes, too many to be what its name says")
+        raise UnreadableError(f"it has {len(data):,} bytes, too many for its type")
     return data
 
 
 def _read_link(path: Path, limit: int) -> bytes | None:
     try:
         if leads_out(path):
-            raise UnreadableError("it is a link that leads out of the tree")
+            raise UnreadableError("it is a link that points outside the tree")
         return read_regular(path, limit)
     except FileNotFoundError:
         raise UnreadableError("it is a broken link") from None

@@ -82,7 +82,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     Raises ReconcilerError if there is none.
     """
     if not is_folder(path):
-        raise ReconcilerError(f"{path}: no such folder", fix="name the root of a submission tree, or a part of it")
+        raise ReconcilerError(f"{path}: no such folder", fix="pass the root of a submission tree, or a part of it")
     below = tuple(_below(str(path), "", _DEPTH))
     if below:
         return below
@@ -91,7 +91,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
         problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
         rendered = path / ".reconcile" / "tree"
         fix = f"the tree that was rendered here: {rendered}" if is_folder(rendered) else ""
-        raise ReconcilerError(problem, fix=fix or "name the folder above these, or one division or submitter of it")
+        raise ReconcilerError(problem, fix=fix or "pass the parent folder, or one division or submitter")
     return (found,)
 
 

@@ -122,7 +122,7 @@ def refuse_unknown_round(tree: Survey) -> None:
     """Raise ReconcilerError if the rules of a tree's round are not available."""
     if tree.recognised is not None and not tree.recognised.is_known:
         problem = f"{tree.root.path}: no rules for round {tree.recognised.name} here (by {tree.recognised.evidence})"
-        raise ReconcilerError(problem, fix=f"--round chooses one whose rules are here: {', '.join(list_rounds())}")
+        raise ReconcilerError(problem, fix=f"use --round with a known round: {', '.join(list_rounds())}")
 
 
 def recognise_round(root: RootPlace) -> RecognisedRound:

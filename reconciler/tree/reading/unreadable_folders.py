@@ -41,9 +41,9 @@ def _report(path: Path, roots: Sequence[tuple[Path, str]]) -> TreeFinding:
     shown = f"{before}{inside}"
     complaint = Complaint(
         Place(shown),
-        "this user may not read it, so that nothing is known of what it holds",
-        "what can be read",
-        fix="have its owner run `chmod -R a+rX` on it, or run this as a user who may read it",
+        "this user cannot read it, so its content is unknown",
+        "readable content",
+        fix="have its owner run `chmod -R a+rX` on it, or run this as a user with access",
     )
     division, *rest = inside.parts or ("",)
     of_cell = rest[2:5] if rest[1:2] and rest[1] in _OF_CELLS else []

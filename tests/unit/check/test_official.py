@@ -127,7 +127,7 @@ def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None
         (
             ("ModuleNotFoundError: No module named 'yaml'", "bye"),
             ("files.missing",),
-            "it needs PyYAML: pip install pyyaml into the environment that runs reconcile",
+            "install PyYAML in the environment of reconcile: pip install pyyaml",
         ),
         (("KeyError: x",), ("run.valid",), "KeyError: x"),
         (

@@ -107,7 +107,7 @@ def test_the_limits_of_server_are_wider(tmp_path: Path) -> None:
 def test_a_model_mapping_names_the_benchmark(tmp_path: Path) -> None:
     open_cell(tmp_path, "ours", "Server", TOKENS)
     (finding,) = check_tree(tmp_path, round_name="v6.1").findings
-    fix = "enter the folder in model_mapping.json"
+    fix = "add the folder to model_mapping.json"
     assert (finding.rule.id, finding.complaint.found, finding.complaint.fix) == (
         "benchmark.known",
         "unknown benchmark ours",

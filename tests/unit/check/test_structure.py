@@ -188,7 +188,7 @@ def test_files_among_the_results_are_those_that_checkers_leave(tree: Path, file:
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("__pycache__/x.pyc", "a folder of compiled Python"),
+        ("__pycache__/x.pyc", "a folder with compiled Python"),
         (".hidden", "hidden name .hidden"),
         (".gitkeep", ""),
         ("a b.py", "a space in a b.py"),

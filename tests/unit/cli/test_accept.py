@@ -149,8 +149,8 @@ def test_a_rehearsal_is_not_accepted_in_place_of_a_result(recorded: Path, reconc
     edit(recorded, ", min_duration: 0, min_query_count: 512", "")
     code, _, err = reconcile("accept", "digits", "--reason", "please")
     assert code == 1
-    assert "rehearsal True → None: what was measured as a rehearsal stays one" in err
-    assert "min_query_count 512 → 24576: round v6.1 (mlperf.conf) sets it, and holds every result to it" in err
+    assert "rehearsal True → None: a rehearsal's results always remain a rehearsal" in err
+    assert "min_query_count 512 → 24576: round v6.1 (mlperf.conf) sets it for every result" in err
 
 
 def test_an_audit_says_accepted_and_proves_nothing_by_it(recorded: Path, reconcile: Reconcile) -> None:

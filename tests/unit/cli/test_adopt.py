@@ -296,7 +296,7 @@ def test_logs_behind_links_are_not_imported(tree: Path, recorded_once: Path, rec
     shutil.move(folder / DETAIL, recorded_once.parent / "private")
     (folder / DETAIL).symlink_to(recorded_once.parent / "private")
     code, _, err = reconcile("import", str(folder), "--cell", CELL)
-    assert (code, "a link that leads elsewhere" in err) == (1, True), err
+    assert (code, "a link that points elsewhere" in err) == (1, True), err
 
 
 def test_a_power_measurement_is_published_again_byte_for_byte(tree: Path, empty: Path, reconcile: Reconcile) -> None:

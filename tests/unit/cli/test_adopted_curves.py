@@ -175,7 +175,7 @@ def test_a_lowest_concurrency_without_its_point_leaves_the_curve_out(sent: Path,
         path.write_text(json.dumps({**json.loads(path.read_text()), "c_min_override": 4}))
     code, report = adopt(sent)
     assert code == 1
-    assert "its c_min_override is 4, and there is no such point" in report["error"]
+    assert "its c_min_override is 4, but this point does not exist" in report["error"]
 
 
 def test_accuracy_may_be_measured_at_other_points_than_the_rules_would_choose(sent: Path, adopt: Adopt) -> None:
@@ -268,4 +268,4 @@ def test_a_point_is_imported_from_the_folder_that_the_client_reported_into(
     assert main(["import", str(top), "--cell", "c1"]) == 1
     assert "target_concurrency: expected 1, config.yaml says 3" in capsys.readouterr().err
     assert main(["import", str(top), "--cell", "c5"]) == 1
-    assert "c5 has no accuracy run of its own: that of another point counts for it" in capsys.readouterr().err
+    assert "c5 uses the accuracy run of another point" in capsys.readouterr().err

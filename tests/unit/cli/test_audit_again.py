@@ -140,7 +140,7 @@ def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch
         (
             replace(lower, facts={**record.facts, **elsewhere}),
             "contradicted",
-            f"{reported} 1 acc; the scorer here is not the one that was recorded",
+            f"{reported} 1 acc; the installed scorer differs from the recorded one",
         ),
         (with_values(record, metric={"value": "1", "unit": "%"}), "contradicted", f"{reported} {measured} acc"),
         (replace(record, problem="no memory"), "missing", "cannot be scored again: no memory"),
@@ -185,7 +185,7 @@ def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(reco
     for records in ({**whole, identity: replace(run, artifacts=kept)}, gone):
         without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
         (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
-        why = "its record names no mlperf_log_accuracy.json"
+        why = "its record has no mlperf_log_accuracy.json"
         assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
 
 
@@ -379,7 +379,7 @@ def test_a_repeat_is_judged_by_its_own_record(
     [
         (Status.FAILED, "no memory", "free some", "no memory; free some"),
         (Status.FAILED, "no memory", "", "no memory"),
-        (None, "", "", "the pass made no run"),
+        (None, "", "", "the pass did not run it"),
     ],
     ids=["failed", "failed without a fix", "nothing"],
 )
@@ -467,7 +467,7 @@ def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
     found = [{"name": name, "driver": driver} for name in names]
     monkeypatch.setattr(rerun, "probe_nodes", lambda *a: [{**node, "accelerators": found} for node in probed(*a)])
     claim, _ = repeat(served, monkeypatch, ended(record, Status.FAILED, "not made"))
-    said = f"this machine is not that of the record: {unlike}" if unlike else "not made"
+    said = f"this machine differs from the record's: {unlike}" if unlike else "not made"
     assert claim.detail == f"not repeated: {said}"
 
 

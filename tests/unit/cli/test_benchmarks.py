@@ -62,7 +62,7 @@ def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: p
     reported = CliRunner().invoke(command, [], standalone_mode=False).output
     assert "2 of 3" in next(line for line in reported.splitlines() if line.startswith("resnet "))
     page = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
-    assert "1 of 50,000 files are there" in page
+    assert "1 of 50,000 files exist" in page
     assert "reconcile fetch resnet50" in page
     document = json.loads(CliRunner().invoke(command, ["show", "resnet50", "--json"], standalone_mode=False).output)
     assert {Path(item["path"]).name: item["presence"] for item in document["files"]} == {

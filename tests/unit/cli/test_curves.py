@@ -48,6 +48,6 @@ def test_curves_are_plotted_alone_and_next_to_others(root: Path, capsys: pytest.
 
 def test_a_plot_of_a_cell_is_none_of_a_curve(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("plot", root, "-o", root / "a.svg", "--of", "latency") == 1
-    assert "latency is a plot of a cell" in capsys.readouterr().err
+    assert "latency is a plot for cells" in capsys.readouterr().err
     assert run("plot", "bert", "-o", root / "a.svg", "--of", "pareto") == 1
     assert "name the folder of a submission" in capsys.readouterr().err

@@ -243,7 +243,7 @@ def test_what_cannot_be_looked_at_is_not_called_absent(
     assert (code, out) == (1, "")
     assert err == (
         "error: cannot read given: Stale file handle (ESTALE)\n"
-        "fix: the file server lost track of it: wait until it answers, or mount it again, and run again\n"
+        "fix: the file handle is stale: remount the file system, and run again\n"
     )
 
 

@@ -65,7 +65,7 @@ def test_a_failure_says_which_address_and_what_to_do(tmp_path: Path) -> None:
     with serve(Behaviour({"/data/squad/dev-v1.1.json": b"{}"})) as address:
         reported = run("bert", "--mirror", address)
     assert reported.return_value == ERROR
-    assert f"{address}/data/squad/vocab.txt: the server answers 404" in reported.output
+    assert f"{address}/data/squad/vocab.txt: the server answered 404" in reported.output
     assert "3e85deb501d4e538b6bc56f786231552" in reported.output  # the md5 that was asked for
     assert not (tmp_path / "scratch/data/squad/dev-v1.1.json").exists()
 

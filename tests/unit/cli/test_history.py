@@ -223,7 +223,7 @@ def test_a_cell_that_is_only_declared_is_not_denied(declared: Path, reconcile: R
     git(declared, "init", "--quiet", "--initial-branch=main")
     for command in ("history", "blame"):
         code, _, err = reconcile(command, "digits")
-        assert (code, f"{CELL} is declared, and no result of it is committed yet" in err) == (1, True), command
+        assert (code, f"{CELL} is declared, but has no committed result" in err) == (1, True), command
         assert "no cell matches 'digist'" in reconcile(command, "digist")[2]
 
 

@@ -131,9 +131,9 @@ def test_a_folder_without_its_summary(declared: Path, reconcile: Reconcile, logs
 
 
 def test_a_folder_with_two_runs(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
-    refused(reconcile, logs["performance"].parent, "holds the logs of 2 runs")
+    refused(reconcile, logs["performance"].parent, "contains logs of 2 runs")
     (logs["performance"] / f"2026_{DETAIL}").write_bytes((logs["performance"] / DETAIL).read_bytes())
-    refused(reconcile, logs["performance"], "holds the logs of 2 runs")
+    refused(reconcile, logs["performance"], "contains logs of 2 runs")
 
 
 def test_logs_of_two_runs(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:

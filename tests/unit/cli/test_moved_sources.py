@@ -40,7 +40,7 @@ def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
         seen = repository.look()
         assert seen.plan.in_sync
         (note,) = list_moved_sources(seen)
-        assert str(note).startswith("tiny: model.path names models/nett.onnx, which is not on this machine;")
+        assert str(note).startswith("tiny: model.path models/nett.onnx is not on this machine;")
         assert "made of models/net.onnx" in str(note)
     monkeypatch.chdir(repository.root)
     for command in (["plan"], ["plan", "--by", "2999-01-01"], ["status"], ["why", "Offline"]):

@@ -272,7 +272,7 @@ def test_code_without_a_licence(packable: Path, reconcile: Reconcile) -> None:
     at = next(i for i, line in enumerate(lines) if "engine: {backend: external}" in line)
     lines.insert(at + 1, "      source: mine\n")
     spec.write_text("".join(lines))
-    refused(reconcile, "mine/run.py: it is published, and not committed", "src/digits: no licence for 1 published file")
+    refused(reconcile, "mine/run.py: it is published, but not committed", "src/digits: no licence for 1 published file")
     (packable / "mine/run.py").write_text("# SPDX-License-Identifier: Apache-2.0\nprint()\n")
     commit(packable, "Publish the code")
     reconcile()
@@ -308,7 +308,7 @@ def test_verify_finds_what_was_changed(packable: Path, tmp_path: Path, reconcile
     copy = damaged(archive, tmp_path / "d")
     copy.write_bytes(copy.read_bytes() + b"\0")
     code, _, err = reconcile("unpack", str(copy), "--verify", "-o", str(tmp_path / "out"))
-    assert (code, "is not the file of" in err) == (1, True)
+    assert (code, "does not match" in err) == (1, True)
     copy = damaged(archive, tmp_path / "d")
     manifest = copy.with_name(f"{copy.name}.MANIFEST.json")
     document = json.loads(manifest.read_text())
@@ -385,7 +385,7 @@ def test_an_archive_with_one_path_as_file_and_as_folder_is_reported_as_such(
     archive = hostile(tmp_path / "x.tar.gz", *members)
     code, _, err = reconcile("unpack", str(archive), "-o", str(tmp_path / "out"))
     assert code == 1
-    assert "'closed/x' is there both as a file and as a folder" in err
+    assert "'closed/x' is both a file and a folder" in err
     assert "nothing was unpacked" in err
     assert "fetch it again" not in err
     assert not (tmp_path / "out").exists()
@@ -452,7 +452,7 @@ def test_accepted_results_are_packed_when_asked_for(packable: Path, tmp_path: Pa
     code, out, err = reconcile("accept", "digits", "--reason", "they always were as large")
     assert code == 0, out + err
     assert reconcile()[0] == 0
-    refused(reconcile, "accepts its results, and is not committed")
+    refused(reconcile, "accepts its results, but is not committed")
     commit(packable, "Accept them")
     refused(reconcile, f"{CELL}: its results are accepted, not measured as the spec asks")
     archive = packed(reconcile, tmp_path / "x.tar.gz", "--accepted")
@@ -468,5 +468,5 @@ def test_a_run_counts_once_a_commit_holds_the_bytes_of_its_spec(recorded: Path) 
     assert known == []
     unknown = find_refused_records(dirty, lambda _: True, lambda _, __: False)
     assert {refusal.reason for refusal in unknown} == {
-        f"{record.address} was run from a spec that is in no commit" for record in records
+        f"{record.address} was run from an uncommitted spec" for record in records
     }

@@ -30,10 +30,10 @@ def test_objections_name_contradictions_and_breaches(contradicted: Path, tmp_pat
     assert "1 draft" in out
     draft = (tmp_path / "drafts/Acme.md").read_text()
     assert "Tags: `by Other`, `against Acme`" in draft
-    assert "## user.conf does not say what ran" in draft
+    assert "## user.conf does not match the run" in draft
     assert "user.conf:1" in draft
     assert "open/Acme/src/llama3.1-8b" in draft
-    assert "## A rule is not kept (the code is more than a document)" in draft
+    assert "## A rule is not kept (the code is not only documents)" in draft
     assert "(`submitter.code`): no code, documents only in" in draft
     assert "Rule: submission rules: source code. " in draft
 
@@ -180,7 +180,7 @@ def test_a_corrected_submission_is_packed_only_with_its_amendments(recorded: Pat
 
     submitted = correct(recorded, reconcile)
     assert refused() == []
-    assert refused("--amends", submitted) == ["it differs from what was submitted, and no amendment says why"]
+    assert refused("--amends", submitted) == ["it differs from the submission, without an amendment"]
     assert reconcile(*AMEND, submitted)[0] == 0
     assert refused("--amends", submitted) == ["the amendment is not committed"]
     git(recorded, "add", "state")

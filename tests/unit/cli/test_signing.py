@@ -127,8 +127,8 @@ def test_a_key_that_no_one_allowed_is_named(signing: Path, tmp_path: Path, recon
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ('namespaces="git"', f"does not let that key sign {NAMESPACE}"),
-        ('valid-before="20200101"', "does not name that key, or not for that time"),
+        ('namespaces="git"', f"does not allow that key to sign {NAMESPACE}"),
+        ('valid-before="20200101"', "does not list that key, or not for that time"),
     ],
 )
 def test_a_key_that_is_allowed_for_something_else_is_none(
@@ -165,7 +165,7 @@ def test_a_key_that_git_knows_as_revoked_proves_nothing(signing: Path, key: Path
     assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@lab")
     git(signing, "config", "gpg.ssh.revocationFile", "revoked")
     code, _, said = reconcile("audit")
-    assert (code, "revoked, which is not there" in said) == (1, True)
+    assert (code, "revoked does not exist" in said) == (1, True)
     (signing / "revoked").write_text(key.read_text())
     code, found = signatures(reconcile)
     assert code == 2

@@ -264,7 +264,7 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
 ) -> None:
     """A rehearsal's, too. What another interpreter has is not known here."""
     install_older_loadgen(tmp_path, monkeypatch)
-    what = "the installed LoadGen does not carry the seeds of round v6.1: its runs would be refused"
+    what = "the installed LoadGen does not have the seeds of round v6.1: its runs would be rejected"
 
     def list_blocked() -> list[tuple[str, str]]:
         steps = json.loads(reconcile("plan", "--json", "--only", "Run")[1])["steps"]

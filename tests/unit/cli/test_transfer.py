@@ -148,14 +148,14 @@ def test_a_spec_does_not_choose_which_variables_a_store_gets(
 def test_a_mere_view_of_a_place_is_none(stored: Path, reconcile: Reconcile, tmp_path: Path, protocol: str) -> None:
     """Some versions of fsspec run what they find in a cache or a list of references, which a branch may hold."""
     code, _, error = reconcile("pull", "--from", f"{protocol}://{tmp_path}/store")
-    assert (code, f"{protocol} is no store that this program opens" in error, "fix:" in error) == (1, True, True), error
+    assert (code, f"protocol {protocol} is not supported" in error, "fix:" in error) == (1, True, True), error
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("lab", "does not name a store"),
-        ("s3://", "does not name a store"),
+        ("lab", "is not a store url"),
+        ("s3://", "is not a store url"),
         ("https://me:word@host/x", "looks like a secret"),
     ],
 )

@@ -59,15 +59,15 @@ def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.C
     out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
     assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
     shown = capsys.readouterr().out
-    assert "error user.conf does not say what ran: 1 submitter, 1 cell, 1 finding" in shown
-    assert "settled by: the user.conf that the published run was started with" in shown
+    assert "error user.conf does not match the run: 1 submitter, 1 cell, 1 finding" in shown
+    assert "settled by: the user.conf used for the published run" in shown
     assert "0.92 of the published target" in shown
     rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))
     assert rows[0]["rule"] == "user-conf.contradicts"
     assert rows[0]["line"] == "1"
     assert rows[0]["cause_id"] == "conf-of-another-run"
     objection = (tmp_path / "o/Acme.md").read_text()
-    assert "## user.conf does not say what ran" in objection
+    assert "## user.conf does not match the run" in objection
     assert "target\\_qps 46" in objection
     assert "It would be settled by the user.conf" in objection
     page = (tmp_path / "f.html").read_text()
@@ -163,7 +163,7 @@ def test_a_crash_is_reported_as_such(tree: Path, tmp_path: Path, capsys: pytest.
 def test_a_checkout_without_checkers(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     assert main(["check", str(tree), "--official", str(tmp_path / "empty")]) == 1
-    assert "name a checkout of the official inference repository" in capsys.readouterr().err
+    assert "pass a checkout of the official inference repository" in capsys.readouterr().err
 
 
 def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

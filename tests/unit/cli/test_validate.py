@@ -39,7 +39,7 @@ def test_an_unset_variable_blocks(declared: Path, reconcile: Reconcile, monkeypa
     (declared / "mine.py").write_text("def build_dataset(request): ...\n")
     code, out, _ = reconcile("plan")
     assert code == 2
-    assert "the environment variable NETS, which ${NETS}/net.onnx names, is not set" in out
+    assert "the environment variable NETS for ${NETS}/net.onnx is not set" in out
     assert "export NETS=/path/to/it" in out
 
 
@@ -87,9 +87,9 @@ def test_a_link_that_cannot_be_followed_is_named(declared: Path, reconcile: Reco
         code, _, err = reconcile(command)
         assert (code, err.startswith("error: specs/linked.yaml:1:1: ")) == (1, True), command
     expected = {
-        "nowhere.yaml": "the link leads to nowhere.yaml, which is not there",
-        "linked.yaml": "the link leads in a circle",
-        "../specs": "a link to a folder, which is not followed",
+        "nowhere.yaml": "the link points to nowhere.yaml, which does not exist",
+        "linked.yaml": "the link points back to itself",
+        "../specs": "links to folders are not followed",
     }
     assert expected[what] in err
 
@@ -130,8 +130,8 @@ def test_code_that_is_not_there_is_named_and_stops_nothing(declared: Path, recon
     code, out, _ = reconcile("validate")
     assert code == 2
     assert "specs/one.yaml:19:" in out
-    assert "spec.benchmarks.digits.harness.code: there is no file or folder 'ours'" in out
-    assert "there is no file or folder '/nonexistent/run.conf' on this machine" in out
+    assert "spec.benchmarks.digits.harness.code: no such file or folder: 'ours'" in out
+    assert "no such file or folder: '/nonexistent/run.conf' on this machine" in out
     (declared / "ours").mkdir()
     code, out, _ = reconcile("validate")
     assert (code, "'ours'" in out, "'/nonexistent/run.conf'" in out) == (0, False, True)

@@ -115,7 +115,7 @@ def test_other_bounds_are_refused_in_the_closed_division(bound: str) -> None:
         judge(bound, "closed")
     (problem,) = found.value.problems
     name, _, value = bound.partition(": ")
-    assert problem.message.startswith(f"{name} is {value}; round v6.1 rules ")
+    assert problem.message.startswith(f"{name} is {value}; round v6.1 requires ")
     assert problem.line == 12
 
 
@@ -140,7 +140,7 @@ def test_the_rounds_own_and_those_of_the_open_division_are_taken(bound: str, div
 def test_lengths_are_those_of_the_round(round_name: str, benchmark: str, bound: str, ruled: str) -> None:
     with pytest.raises(SpecError) as found:
         judge(bound, "closed", round_name=round_name, benchmark=benchmark)
-    said = f"{bound.replace(':', ' is')}; round {round_name} rules {ruled}"
+    said = f"{bound.replace(':', ' is')}; round {round_name} requires {ruled}"
     assert said in [problem.message for problem in found.value.problems]
     judge(f"{bound.partition(':')[0]}: {ruled}", "closed", round_name=round_name, benchmark=benchmark)
 
@@ -154,7 +154,7 @@ def test_queries_share_nothing_in_the_closed_division(backend: str) -> None:
         judge(f"prefix_caching: {bound}", division, spec=text)
     with pytest.raises(SpecError) as found:
         judge("prefix_caching: true", "closed", spec=text)
-    said = "prefix_caching lets queries share what was computed; in the closed division none may"
+    said = "prefix_caching shares computation between queries, which the closed division forbids"
     assert [problem.message for problem in found.value.problems] == [said]
 
 
@@ -179,7 +179,7 @@ def judge_steps(steps: int, division: str) -> None:
 def test_fewer_steps_are_refused_in_the_closed_division_alone() -> None:
     with pytest.raises(SpecError) as found:
         judge_steps(4, "closed")
-    assert "steps is 4; in the closed division they are the benchmark's" in [p.message for p in found.value.problems]
+    assert "steps is 4; the closed division requires the benchmark's own" in [p.message for p in found.value.problems]
     judge_steps(4, "open")
     judge_steps(0, "closed")
 
@@ -220,8 +220,8 @@ def test_a_benchmark_of_the_round_needs_no_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("division", "name", "message", "fix"),
     [
-        ("closed", "retinanet", "round v6.1 has no benchmark 'retinanet' any more", "move it to the open division"),
-        ("closed", "ssd-large", "round v6.1 has no benchmark 'ssd-large' any more", "move it to the open division"),
+        ("closed", "retinanet", "round v6.1 no longer has benchmark 'retinanet'", "move it to the open division"),
+        ("closed", "ssd-large", "round v6.1 no longer has benchmark 'ssd-large'", "move it to the open division"),
         ("open", "retinanett", "round v6.1 has no benchmark 'retinanett'", "did you mean retinanet?"),
     ],
 )
@@ -245,6 +245,6 @@ def test_two_benchmarks_of_closed_may_not_be_entered_as_one(tmp_path: Path) -> N
     with pytest.raises(SpecError) as caught:
         check(load_texts(tmp_path, main=text.replace("DIVISION", "closed")), load_ruleset("v6.1"))
     (problem,) = caught.value.problems
-    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both entered as resnet"
+    message = "closed/box/resnet50/Offline and closed/box/photos/Offline are both submitted as resnet"
     assert problem.message == message
     assert "open division" in problem.fix

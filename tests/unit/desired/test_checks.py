@@ -125,7 +125,7 @@ def test_the_steps_of_a_system_are_jobs_of_one_queue() -> None:
     (cell,) = declared.cells
     system = declared.systems[cell.cell.system]
     queued = {**system.settings, "executor.slurm": Value(True), "executor.ray": Value(True)}
-    with pytest.raises(SpecError, match=r"jobs of one queue, not of .* and .*"):
+    with pytest.raises(SpecError, match=r"a system uses one queue, not .* and .*"):
         check(replace(declared, systems={cell.cell.system: replace(system, settings=queued)}), RULES)
     one = {name: value for name, value in queued.items() if name != "executor.ray"}
     check(replace(declared, systems={cell.cell.system: replace(system, settings=one)}), RULES)
@@ -137,7 +137,7 @@ def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() ->
     for ruleset, known in ((earlier, "no benchmark in round v5.1"), (RULES, ", ".join(RULES.endpoints.benchmarks))):
         with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
             check(declared, ruleset)
-        assert f"remove `results: endpoints`; it is for {known}" in [each.fix for each in caught.value.problems]
+        assert f"remove `results: endpoints`; it supports {known}" in [each.fix for each in caught.value.problems]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_test_that_the_round_does_not_have_is_refused_at_its_line(test: str, o
     (problem,) = problems(asking(test, official))
     assert (problem.file, problem.line, problem.column) == ("specs/a.yaml", 31, 9)
     assert problem.message == f"there is no {test} for {official} in this round"
-    assert problem.fix.startswith("remove it; round v5.0 asks ")
+    assert problem.fix.startswith("remove it; round v5.0 requires ")
 
 
 def names(declared: Declared, official: str = "resnet") -> list[str]:

@@ -129,9 +129,9 @@ def test_accuracy_is_measured_where_the_spec_says() -> None:
     ("declared", "message"),
     [
         ("[1, 17, 256]", "no point with an accuracy run lies in low concurrency (2-"),
-        ("[1, 7, 17, 100]", "256 is elected as the Offline point, and has no accuracy run"),
+        ("[1, 7, 17, 100]", "256 is elected as the Offline point, but has no accuracy run"),
         ("[1, 7, 17, 50, 256]", "50 is not a point of the curve"),
-        ("auto", "points with an accuracy run are named one by one"),
+        ("auto", "accuracy_points must be a list of numbers"),
     ],
 )
 def test_declared_accuracy_points_must_cover_the_regions(declared: str, message: str) -> None:
@@ -205,14 +205,14 @@ def test_the_plan_knows_how_long_a_point_takes_before_it_was_ever_measured() -> 
     ("change", "line", "message"),
     [
         (("256", "32"), 24, "max_supported_concurrency is 32; three regions need at least 33"),
-        (("points: auto", "points: [1, 256]"), 24, "2 points are declared; the rules ask at least 7"),
+        (("points: auto", "points: [1, 256]"), 24, "2 points are declared; the rules require at least 7"),
         (("points: auto", "points: [1, 2, 3, 4, 5, 6, 256]"), 24, "no point lies in med concurrency"),
         (("points: auto", "points: [1, 3, 7, 17, 39, 100, 200]"), 24, "no point is at 256"),
         (("points: auto", "points: [1, 3, 7, 17, 39, 100, 256, 300]"), 24, "point 300 lies beyond 282"),
-        (("points: auto", "points: [one]"), 24, "is not a number of requests at a time"),
+        (("points: auto", "points: [one]"), 24, "is not a concurrency"),
         (("points: auto", "points: auto, seed_set: Z"), 24, "'Z' is not a published seed set"),
         (("points: auto", "points: auto, min_duration: 10 s"), 24, "min_duration is 10 s; the rules ask 600 s"),
-        (("        code: client\n", ""), 23, "nothing says where the official client is"),
+        (("        code: client\n", ""), 23, "the official client's location is not declared"),
         (("standardized:", "closed:"), 22, "program endpoints has no division closed"),
         (("  program: endpoints\n", ""), 21, "program inference has no division standardized"),
         (("round: v1.0", "round: v9.9"), 6, "unknown version 'v9.9'"),
@@ -344,9 +344,9 @@ OWN = "{{1: {}, 3: , 7: , 17: , 39: , 100: , 256: }}"
     ("points", "message"),
     [
         ("auto, nodes_used: {gpu: 5}", "5 nodes of gpu are used, the system has 4"),
-        ("auto, nodes_used: {tpu: 1}", "tpu is not a type of node of the system"),
+        ("auto, nodes_used: {tpu: 1}", "tpu is not a node type of the system"),
         ("auto, dp_shortfall: {replicas: 1}", "dp_shortfall has no fitting and reason"),
-        ("auto, client: {audit: {audit_samples: 9}}", "nothing says how many samples the audit asks"),
+        ("auto, client: {audit: {audit_samples: 9}}", "the number of audit samples is not declared"),
         ("{auto: , offline: }", "nothing says how large"),
         ("[1, 2, 3, 4, 50, 256, offline], performance_sample_count: 200", "needs more than 256"),
         ("[1, 3, 7, 17, 39, 256, offline], performance_sample_count: 900", "7 points are declared; the rules ask at"),
@@ -419,9 +419,9 @@ def test_the_address_of_the_scoring_service_is_no_part_of_a_key_and_its_settings
         (("code: client", "code: client\n        warmup: 4"), "has no client.warmup"),
         (("code: client", "code: client\n        audit: {samples: 4}"), "has no client.audit.samples"),
         (("points: auto", "points: auto, target_qps: 4"), "has no target_qps"),
-        (("points: auto", "points: auto, min_query_count: 700"), "700 conversations are not whole passes over 613"),
+        (("points: auto", "points: auto, min_query_count: 700"), "700 conversations are not complete passes over 613"),
         (("      performance_sample_count: 613", ""), "nothing says how many conversations"),
-        (("points: auto", "points: [auto, offline]"), "an agentic benchmark has no Offline run"),
+        (("points: auto", "points: [auto, offline]"), "agentic benchmarks have no Offline run"),
     ],
 )
 def test_what_an_agentic_benchmark_needs_and_what_its_client_cannot_do_is_refused(

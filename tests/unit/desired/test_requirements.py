@@ -100,7 +100,7 @@ def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them(
     declared = replace(declare(), unset={"DATA": Origin("specs/a.yaml", 7), "MODELS": Origin("specs/b.yaml", 9)})
     assert list_notes(declare(), RULES) == ()
     assert list_notes(declared, RULES) == tuple(
-        f"{place}: the environment variable {name} is not set; what is below it counts as not on this machine "
+        f"{place}: the environment variable {name} is not set; paths below it count as missing "
         f"(export {name}=/path/to/it)"
         for place, name in (("specs/a.yaml:7", "DATA"), ("specs/b.yaml:9", "MODELS"))
     )

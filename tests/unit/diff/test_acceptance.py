@@ -102,7 +102,7 @@ def test_what_has_no_earlier_record_cannot_be_accepted_unless_it_is_only_built()
     world.summaries = [s for s in world.summaries if s.address.mode != "performance"]
     keys, refused = accepting(world, desired, cell)
     assert [key.address.label for key in keys] == ["Run accuracy", "Score"]
-    assert [item.why for item in refused] == ["Run performance: there is no record of it that could be accepted"]
+    assert [item.why for item in refused] == ["Run performance: it has no record to accept"]
 
 
 def test_other_evidence_within_a_cell_is_never_accepted() -> None:
@@ -112,7 +112,7 @@ def test_other_evidence_within_a_cell_is_never_accepted() -> None:
     world.summaries[at] = replace(world.summaries[at], evidence=(("engine", "other bytes"),))
     assert Reason.EVIDENCE_DIFFERS in {change.reason for change in world.compare(desired).changes}
     _, refused = accepting(world, desired, BEFORE[0].cell)
-    assert "published together only when engine, code and software are the same" in refused[0].why
+    assert "published together only with the same engine, code and software" in refused[0].why
     changed = desire(AFTER[:1])
     keys, _ = accepting(world, changed, AFTER[0].cell)
     forced = Acceptance(AFTER[0].cell, "why", "Ada <a@b>", "2026-03-01", date(2026, 4, 1), "", keys)
@@ -220,11 +220,15 @@ def test_a_freeze_holds_for_every_cell_that_publishes_a_run_of_a_frozen_one() ->
         (
             "hardware.count",
             "specs/a.yaml",
-            "hardware.count 1 → 2: a result belongs to the machine that it was measured on",
+            "hardware.count 1 → 2: a result is valid only for the machine that it was measured on",
         ),
-        ("system.name", "specs/a.yaml", "system.name 1 → 2: a result belongs to the machine that it was measured on"),
-        ("min_duration", "round v6.1", "min_duration 1 → 2: round v6.1 sets it, and holds every result to it"),
-        ("rehearsal", "specs/a.yaml", "rehearsal 1 → 2: what was measured as a rehearsal stays one"),
+        (
+            "system.name",
+            "specs/a.yaml",
+            "system.name 1 → 2: a result is valid only for the machine that it was measured on",
+        ),
+        ("min_duration", "round v6.1", "min_duration 1 → 2: round v6.1 sets it for every result"),
+        ("rehearsal", "specs/a.yaml", "rehearsal 1 → 2: a rehearsal's results always remain a rehearsal"),
         ("system.names", "rounds", ""),
         ("batch", "specs/a.yaml", ""),
     ],
@@ -240,7 +244,7 @@ def test_what_the_rules_forbid_is_refused_once_with_what_to_do(name: str, origin
     keys, refused = propose_acceptance(
         cell, trace_lineages(desired)[cell], world.compare(desired), world.recorded, reported
     )
-    assert refused == ((Refused(why, "let the next pass make it again"),) if why else ())
+    assert refused == ((Refused(why, "run `reconcile` to create it again"),) if why else ())
     assert {key.address.label for key in keys} == {"Engine", "Run accuracy", "Run performance", "Score"}
     assert {
         name: (item.before, item.after, item.origin) for item_of in keys for name, item in item_of.inputs.items()
@@ -249,10 +253,10 @@ def test_what_the_rules_forbid_is_refused_once_with_what_to_do(name: str, origin
 
 def test_what_fits_is_not_accepted_and_says_why() -> None:
     world, desired, cell = settled(BEFORE[:1]), desire(BEFORE[:1]), BEFORE[0].cell
-    fits = Refused("it matches the spec: there is nothing to accept", f"see: reconcile why {cell}")
+    fits = Refused("it matches the spec; nothing to accept", f"run: reconcile why {cell}")
     assert accepting(world, desired, cell) == ((), (fits,))
     (at,) = (n for n, s in enumerate(world.summaries) if s.address.mode == "performance")
     world.summaries[at] = replace(world.summaries[at], validity="INVALID", problem="too slow")
     keys, (refused,) = accepting(world, desired, cell)
-    assert (keys, refused.why) == ((), "too slow: a finding is not a difference of inputs")
+    assert (keys, refused.why) == ((), "too slow: only changed inputs can be accepted, not findings")
     assert refused.fix == "change the target as the message says, raise `attempts`, or repeat with --rerun"

@@ -92,21 +92,19 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
     world, before = measure(NET)
     nothing = SubmissionState(before.desired, World().compare(before.desired))
     assert judge(nothing, before) == (
-        Refused("it has no result in the commit that was submitted", "name that commit: --since COMMIT"),
+        Refused("it has no result in the submitted commit", "pass that commit: --since COMMIT"),
     )
-    fix = f"make it (reconcile cell={CELL}), or withdraw it: remove it from the spec, which needs no amendment"
+    fix = f"measure it (reconcile cell={CELL}), or withdraw it: remove it from the spec, without an amendment"
     assert judge(before, stand(world, replace(NET, batch=2))) == (
         Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be repeated", fix),
     )
-    assert judge(before, stand(world, SERVER)) == (Refused("it is not published any more", fix),)
-    assert judge(before, before) == (
-        Refused("nothing of it differs from what was submitted", "correct it first, then record why"),
-    )
+    assert judge(before, stand(world, SERVER)) == (Refused("it is no longer published", fix),)
+    assert judge(before, before) == (Refused("it is the same as submitted", "correct it first, then record why"),)
     repeat(world, "performance")
     assert judge(before, stand(world, NET)) == (
         Refused(
-            "performance was repeated, and no input differs: another run of the same is not a correction",
-            "publish the submitted run: policy `publish`, or take the later records back",
+            "performance was repeated with the same inputs, which is not a correction",
+            "publish the submitted run: set the policy `publish`, or remove the later records",
         ),
     )
 
@@ -116,7 +114,7 @@ def test_accepted_results_correct_nothing() -> None:
     asked = desire([replace(NET, batch=2)])
     after = SubmissionState(asked, with_it(world, asked, accepted(world, asked, CELL)))
     (refused,) = judge(before, after)
-    assert refused.why == "its results are accepted, not measured as the spec asks: no correction rests on that"
+    assert refused.why == "its results are accepted, not measured from this spec, and cannot correct a submission"
     assert refused.fix == f"measure it: reconcile accept {CELL} --revoke, then reconcile cell={CELL}"
 
 
@@ -130,7 +128,7 @@ def test_only_an_amendment_of_exactly_this_difference_explains_it() -> None:
     world.settle(desire([corrected, SERVER]))
     after = stand(world, corrected, SERVER)
     was, now = before.results[CELL], after.results[CELL]
-    differs = "it differs from what was submitted, and no amendment says why"
+    differs = "it differs from the submission, without an amendment"
     more = {SERVER.cell: "it was not submitted"}
     assert find_unamended(before, after, {}) == {CELL: differs, **more}
     assert find_unamended(before, after, {"a": amend(NET, was, now)}) == more

@@ -59,7 +59,7 @@ def update_and_measure(point: str, *, publish: str = "latest") -> tuple[World, D
 def test_a_point_measured_later_on_another_system_makes_both_runs_stale_whose_accuracy_counts_for_it() -> None:
     world, desired = update_and_measure(LATER)
     found = world.compare(desired)
-    why = (Reason.EVIDENCE_DIFFERS, f"driver is not that of the performance run of {LATER}")
+    why = (Reason.EVIDENCE_DIFFERS, f"driver differs from the performance run of {LATER}")
     assert list_due_runs(found) == {f"{SOURCE}/accuracy": why, f"{SOURCE}/performance": why}
     chosen = {cell.scenario: records for cell, records in found.chosen.items()}
     assert not any((chosen[p].accuracy, chosen[p].score) != ("", "") for p in (SOURCE, LATER, OTHER))
@@ -96,7 +96,7 @@ def test_an_older_point_is_measured_again_and_the_newer_accuracy_run_stays() -> 
     world.evidence = "driver 2"
     after = desire(SOURCE)
     measure(world, after, SOURCE)
-    why = (Reason.EVIDENCE_DIFFERS, "driver is not that of the accuracy run")
+    why = (Reason.EVIDENCE_DIFFERS, "driver differs from the accuracy run")
     assert list_due_runs(world.compare(after)) == {f"{p}/performance": why for p in (LATER, OTHER)}
 
 

@@ -153,7 +153,7 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
 
 def test_a_server_that_asks_for_too_long_is_given_up(tmp_path: Path) -> None:
     behaviour = Behaviour({"/f": DATA}, answers={"/f": [(429, {"Retry-After": "86400"})]})
-    with serve(behaviour) as address, pytest.raises(StoreError, match="come back in 86400 s"):
+    with serve(behaviour) as address, pytest.raises(StoreError, match="retry in 86400 s"):
         fetch(plan(tmp_path, f"{address}/f", digest=None))
 
 
@@ -186,7 +186,7 @@ def test_a_server_that_hardly_sends_anything_is_asked_anew(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("behaviour", "said"),
     [
-        pytest.param(Behaviour({"/f": DATA}, shift=1), "sent another part than was asked for", id="other part"),
+        pytest.param(Behaviour({"/f": DATA}, shift=1), "sent the wrong byte range", id="other part"),
         pytest.param(Behaviour({"/f": DATA}, total=5000), "after 1,048,576 of 5,000 bytes", id="more than it told"),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_server_that_never_answers_is_named(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as caught:
             fetch(plan(tmp_path, address, digest=None))
     assert address in caught.value.message
-    assert "it continues" in caught.value.fix
+    assert "to continue" in caught.value.fix
 
 
 def test_redirects_are_followed_with_the_range(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_an_empty_answer_is_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", [b"<html><body>log in</body></html>", b"\n <!DOCTYPE HTML PUBLIC>\n<p>sorry</p>"])
 def test_a_page_in_place_of_a_file_that_nothing_proves_is_refused(tmp_path: Path, page: bytes) -> None:
-    with serve(Behaviour({"/f": page})) as address, pytest.raises(StoreError, match="gives a web page") as caught:
+    with serve(Behaviour({"/f": page})) as address, pytest.raises(StoreError, match="returned a web page") as caught:
         fetch(plan(tmp_path, f"{address}/f", digest=None))
     assert "--mirror" in caught.value.fix
     assert not (tmp_path / "data/file.bin").exists()
@@ -352,7 +352,7 @@ def test_a_server_that_talks_without_end_is_given_up(tmp_path: Path, what: str) 
     head, again = ENDLESS[what]
     with (
         serve_endlessly(head, again) as address,
-        pytest.raises(TransientError, match="nothing came for too long"),
+        pytest.raises(TransientError, match="timed out"),
     ):
         fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1, patience=0.5))
 
@@ -366,8 +366,8 @@ def test_what_comes_with_a_redirect_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [b"9" * 5000, b"\xb2", b"-1", b"1_0"], ids=["5,000 digits", "²", "-1", "1_0"])
 def test_a_count_that_is_none_ends_as_a_finding_about_its_address(tmp_path: Path, count: bytes) -> None:
     reported = {
-        b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\n\r\n": "answers 503 Busy",
-        b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "another part",
+        b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\n\r\n": "answered 503 Busy",
+        b"HTTP/1.1 206 Part\r\nContent-Range: bytes 0-3/%s\r\n\r\nabcd": "wrong byte range",
     }
     for answer, said in reported.items():
         with serve_endlessly(answer % count, b"") as address, pytest.raises(StoreError, match=said):

@@ -78,7 +78,7 @@ def test_benchmarks_that_are_not_there(tmp_path: Path) -> None:
         with pytest.raises(HarnessError, match=f"no built-in benchmark '{name}'") as caught:
             load_benchmark(Benchmark(name=name))
         assert "digits" in caught.value.fix
-    with pytest.raises(HarnessError, match="no benchmark file"):
+    with pytest.raises(HarnessError, match="benchmark file not found"):
         load_benchmark(Benchmark(name="mine", path=str(tmp_path / "absent.py")))
 
 

@@ -34,10 +34,10 @@ def find_problem(folder: Path, rules: list[FileRule], only: str = "") -> str:
     [
         (None, "1 is missing: deep/b.bin"),
         (b"", "1 is empty: deep/b.bin"),
-        (b"HEAD", "1 is cut off: deep/b.bin"),
-        (b"HEADbbbTAIL", "1 is cut off: deep/b.bin"),
+        (b"HEAD", "1 is truncated: deep/b.bin"),
+        (b"HEADbbbTAIL", "1 is truncated: deep/b.bin"),
         (b"<html>", "1 is no sample: deep/b.bin"),
-        (DATA["deep/b.bin"] + b"TAIL", "1 is longer than it should be: deep/b.bin"),
+        (DATA["deep/b.bin"] + b"TAIL", "1 is too long: deep/b.bin"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, data: bytes | None, problem: str) -> None:
@@ -68,7 +68,7 @@ def test_second_copies_and_unfinished_downloads_are_named_without_a_pattern(tmp_
     (tmp_path / name).write_bytes(b"again")
     with pytest.raises(HarnessError, match=rf"of 2 files 1 belongs to nothing: {re.escape(name)}") as caught:
         check_files(tmp_path, rules, fix="fetch it again")
-    assert caught.value.fix == "fetch it again; remove what belongs to nothing"
+    assert caught.value.fix == "fetch it again; remove unneeded files"
 
 
 def test_files_of_other_uses_are_left_alone_without_a_pattern(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_listed_digest_must_be_that_of_the_file(tmp_path: Path, algorithm: str
     right = hashlib.new(algorithm, DATA["a.bin"]).hexdigest()
     check_files(tmp_path, [FileRule("a.bin", digest=f"{algorithm}:{right}")], fix="")
     wrong = [FileRule("a.bin", digest=f"{algorithm}:{'0' * len(right)}")]
-    assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, wrong)
+    assert "1 has the wrong digest: a.bin" in find_problem(tmp_path, wrong)
 
 
 def test_digests_next_to_the_data_are_read(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_digests_next_to_the_data_are_read(tmp_path: Path) -> None:
     check_files(tmp_path, rules, fix="")
     data = DATA["a.bin"]
     (tmp_path / "a.bin").write_bytes(data.replace(b"aa", b"ax", 1))
-    assert "1 has another digest than it should: a.bin" in find_problem(tmp_path, rules)
+    assert "1 has the wrong digest: a.bin" in find_problem(tmp_path, rules)
 
 
 def test_a_list_of_digests_that_is_none_is_reported_with_its_line(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_each_device_loads_an_engine_of_its_own(fake: Fake) -> None:
     ("error", "kind", "text"),
     [
         ("CUDA_ERROR_ECC_UNCORRECTABLE", "resources", "ECC"),
-        ("CUDA_ERROR_ILLEGAL_ADDRESS", "backend", "not its own"),
+        ("CUDA_ERROR_ILLEGAL_ADDRESS", "backend", "illegal memory"),
         ("CUDA_ERROR_UNKNOWN", "resources", "lost"),
     ],
 )

@@ -176,7 +176,12 @@ DAMAGE: list[tuple[str, str, Callable[[Path], object], str]] = [
     ("pointpainting", INFOS, pickled(lambda found: [*found, Evil()]), "builtins.print"),
     ("pointpainting", INFOS, pickled(lambda found: found[0].pop("calib") and None), "entry 0"),
     ("pointpainting", INFOS, pickled(lambda found: found[1:]), "no frame 1000000"),
-    ("pointpainting", INFOS, pickled(lambda f: f[0]["point_cloud"].update(velodyne_path="../../x")), "out of"),
+    (
+        "pointpainting",
+        INFOS,
+        pickled(lambda f: f[0]["point_cloud"].update(velodyne_path="../../x")),
+        "outside the folder",
+    ),
     ("pointpainting", FRAMES, write("1000000\n"), "1000001"),
     ("unet3d", "imaging.nii.gz", Path.unlink, ""),
     ("unet3d", "imaging.nii.gz", lambda path: path.write_bytes(b""), ""),

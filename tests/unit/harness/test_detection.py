@@ -199,7 +199,7 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
     assert [rows.tolist() for rows in make_responses(several, [3, 9, 0, 4], 800)] == [
         make_response(index, rows, 800).tolist() for index, rows in zip([3, 9, 0, 4], several, strict=True)
     ]
-    with pytest.raises(HarnessError, match=r"the model gives \[3, 5\] for an image"):
+    with pytest.raises(HarnessError, match=r"the model returns \[3, 5\] per image"):
         make_responses(np.zeros((1, 3, 5), np.float32), [0], 1)
 
 
@@ -207,7 +207,7 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
     ("answer", "problem"),
     [
         (np.zeros(6, np.float32), "has 24 bytes"),
-        (np.array([3, 0, 0, 1, 1, 0.5, 1], np.float32), "names sample 3"),
+        (np.array([3, 0, 0, 1, 1, 0.5, 1], np.float32), "refers to sample 3"),
         (np.array([0, 0, 0, 1, 1, 0.5, 81], np.float32), "has label 81 of 80"),
         (np.array([0, 0, 0, 1, 1, 0.5, 0], np.float32), "has label 0 of 80"),
     ],

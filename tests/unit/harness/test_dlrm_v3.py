@@ -223,11 +223,11 @@ def test_entropy_is_that_of_always_predicting_the_mean_where_nothing_is_known(la
 @pytest.mark.parametrize(
     ("answers", "problem"),
     [
-        pytest.param([b"\0" * 8], "an answer holds 8 bytes, a request of 4 candidates makes 60", id="size"),
-        pytest.param([answer((0, 0), [0.5] * 4, [1, 1, 0, 1])], "does not carry the labels", id="labels"),
-        pytest.param([answer((0, 1), [0.5] * 4, [1] * 4)], "request 1 of timestamp 0, which", id="unknown"),
+        pytest.param([b"\0" * 8], "an answer has 8 bytes, a request of 4 candidates needs 60", id="size"),
+        pytest.param([answer((0, 0), [0.5] * 4, [1, 1, 0, 1])], "does not contain the labels", id="labels"),
+        pytest.param([answer((0, 1), [0.5] * 4, [1] * 4)], "request 1 at timestamp 0, which", id="unknown"),
         pytest.param([answer((1, 0), [0.5] * 4, [1] * 4)] * 2, "request 1 is answered twice", id="twice"),
-        pytest.param([answer((1, 0), [np.nan] * 4, [1] * 4)], "not a number", id="nan"),
+        pytest.param([answer((1, 0), [np.nan] * 4, [1] * 4)], "non-numbers", id="nan"),
     ],
 )
 def test_an_answer_that_cannot_be_scored_is_refused(labelled: Path, answers: list[bytes], problem: str) -> None:

@@ -131,7 +131,7 @@ def test_what_a_command_leaves_behind_ends_when_the_keeper_is_killed(
     running, left = begun
     (keeper,) = psutil.Process(running.pid).children()
     keeper.send_signal(signal.SIGKILL)
-    assert running.communicate(timeout=60)[0] == "refused the command's keeper was killed\n"
+    assert running.communicate(timeout=60)[0] == "refused the command's supervisor was killed\n"
     assert has_ended(left)
     assert (tmp_path / "afterwards").exists()
 
@@ -201,7 +201,7 @@ def test_how_a_command_ended_is_reported(words: str, own: dict[str, object], rep
 
 def test_a_command_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
     reported = run_to_the_end(["/no/such/command"], {}, tmp_path)
-    assert reported == "refused: /no/such/command does not start: No such file or directory"
+    assert reported == "refused: /no/such/command failed to start: No such file or directory"
 
 
 def run_to_the_end(words: list[str], own: dict[str, object], folder: Path) -> str:

@@ -256,7 +256,7 @@ def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> N
         session.submit(slice(row, row + 1), [row])
     session.drain()
     assert recorder.answers == {1: [4]}
-    assert "asked for inputs of [0] rows" in recorder.failures[0]
+    assert "requested inputs of [0] rows" in recorder.failures[0]
     session.close()
 
 
@@ -325,6 +325,6 @@ def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_oth
         session.submit(slice(row, row + 1), [row])
     session.drain()
     assert recorder.answers == {row: [[400.0 * row] * 3] for row in range(count) if row != 7}
-    assert "asked for the part 'side'" in recorder.failures[7]
+    assert "requested the part 'side'" in recorder.failures[7]
     assert sum(made["back"].batches) == count
     session.close()

@@ -37,7 +37,7 @@ def test_load_of_others_counts_and_ours_does_not() -> None:
 def test_load_of_other_containers_has_no_process() -> None:
     found = find_load({}, {}, frozenset(), share=0.9, offered=4.0)
     assert found is not None
-    assert "cannot be seen from here" in str(found)
+    assert "outside this container or virtual machine" in str(found)
 
 
 def test_what_the_pass_started_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def test_no_connection_is_used_twice_where_the_server_drops_them_without_a_word(
 
 def test_stream_that_goes_on_is_ended() -> None:
     endless = (chunked(*EVENTS[:2])[: -len(b"0\r\n\r\n")], *(b"%x\r\n%s\r\n" % (len(event(9)), event(9)),) * 200)
-    with pytest.raises(HarnessError, match="the stream goes on after 4 tokens"):
+    with pytest.raises(HarnessError, match="the stream exceeds 4 tokens"):
         ask_once(*endless)
 
 
@@ -147,7 +147,7 @@ def test_stream_that_goes_on_is_ended() -> None:
 @pytest.mark.parametrize("place", [3, 4])
 def test_anything_after_the_end_is_a_second_answer(extra: bytes, place: int) -> None:
     events = [*EVENTS[:place], extra, *EVENTS[place:]]
-    with pytest.raises(HarnessError, match="the server answered twice"):
+    with pytest.raises(HarnessError, match="the server sent two answers"):
         ask_once(chunked(*events))
 
 
@@ -156,7 +156,7 @@ def test_events_that_are_none_are_shown() -> None:
         ask_once(chunked(event(1), b"data: {oops\n\n"))
     with pytest.raises(HarnessError, match="the server says: device lost"):
         ask_once(chunked(event(1), b'data: {"error": "device lost"}\n\n'))
-    with pytest.raises(HarnessError, match=r"not an answer in HTTP: SSH-2\.0"):
+    with pytest.raises(HarnessError, match=r"not an HTTP response: SSH-2\.0"):
         ask_once(b"SSH-2.0\r\n\r\n")
 
 
@@ -246,7 +246,7 @@ def _cut_chunks(data: bytes) -> list[bytes]:
 
 def test_chunk_of_another_size_than_it_says_is_no_answer() -> None:
     wrong = b"%x\r\n%s\r\n" % (len(event(2)) - 1, event(2))
-    with pytest.raises(HarnessError, match="a chunk is not as long as it says"):
+    with pytest.raises(HarnessError, match="a chunk has the wrong length"):
         ask_once(chunked(event(1))[: -len(b"0\r\n\r\n")] + wrong + chunked(*EVENTS[2:]).partition(b"\r\n\r\n")[2])
 
 

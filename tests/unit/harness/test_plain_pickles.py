@@ -119,5 +119,5 @@ def test_lists_that_hold_each_other_are_refused() -> None:
 )
 def test_number_that_would_fill_the_memory_is_refused(remember: Callable[[int], bytes]) -> None:
     assert load(b"\x80\x02]" + remember(1) + b".") == []
-    with pytest.raises(pickle.UnpicklingError, match="remembers a value as number 536870912"):
+    with pytest.raises(pickle.UnpicklingError, match="stores a value as number 536870912"):
         load(b"\x80\x02]" + remember(2**29) + b".")

@@ -64,7 +64,7 @@ def test_another_number_of_rows_than_published_is_refused_unless_it_is_said(data
     published = replace(LLAMA.published, vocabulary=tokenizer.get_vocab_size())
     (data.parent / "output").mkdir()
     build = partial(build_prompt_set, published, data, output=data.parent / "output")
-    with pytest.raises(HarnessError, match=r"cnn_eval.json has 8 rows, and 13368 are published"):
+    with pytest.raises(HarnessError, match=r"cnn_eval.json has 8 rows, but the published set has 13368"):
         build(settings={}, counter=Counter(data.parent / "counter"))
     build(settings={"unpublished": True}, counter=Counter(data.parent / "counter"))
     assert len(load_prompts(data.parent / "output")[PROMPTS]) == COUNT

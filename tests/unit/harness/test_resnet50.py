@@ -96,7 +96,7 @@ def test_answers_leave_out_the_background_class_of_the_reference() -> None:
     assert resnet50.postprocess([scores]).tolist() == [0, 999]
     assert resnet50.postprocess([np.array([1, 1000])]).tolist() == [0, 999]
     assert resnet50.postprocess([scores[:, 1:]]).tolist() == [0, 999]
-    with pytest.raises(HarnessError, match="gives 10 scores"):
+    with pytest.raises(HarnessError, match="returns 10 scores"):
         resnet50.postprocess([np.zeros((2, 10), np.float32)])
 
 

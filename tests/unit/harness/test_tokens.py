@@ -228,7 +228,7 @@ def test_spec_says_more_than_the_round_and_the_round_more_than_the_benchmark() -
     assert choose_sampling(own, {}, {}) == Sampling(min_new_tokens=2, max_new_tokens=20, stop=(5,))
     assert choose_sampling(own, {"max_new_tokens": 128}, {}).max_new_tokens == 128
     assert choose_sampling(own, {"max_new_tokens": 128}, {"max_new_tokens": 9}).max_new_tokens == 9
-    with pytest.raises(HarnessError, match="does not say how tokens are chosen"):
+    with pytest.raises(HarnessError, match="does not define token selection"):
         choose_sampling({"penalty": 4}, {}, {})
     with pytest.raises(HarnessError, match="from 5 to 4"):
         choose_sampling({}, {"min_new_tokens": 5, "max_new_tokens": 4}, {})
@@ -254,7 +254,7 @@ def load(backend: str, name: str, samples: str) -> None:
 
 
 def test_a_backend_is_asked_only_with_samples_that_it_takes() -> None:
-    with pytest.raises(HarnessError, match="vllm takes no messages, which qwen3_vl has") as caught:
+    with pytest.raises(HarnessError, match="vllm does not support messages, which qwen3_vl needs") as caught:
         load("vllm", "qwen3_vl", MESSAGES)
     assert caught.value.fix.startswith("set engine.backend: openai,")
     with pytest.raises(HarnessError, match="has no input_ids, but rows"):

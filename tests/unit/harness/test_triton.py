@@ -105,7 +105,7 @@ def test_run_asks_the_passs_server(children: Children, artifacts: Artifacts, eng
     assert ended.result.done, ended.output
     assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
     assert (ended.folder / "service.log").read_text() == "ready to serve\n"
-    assert "the connection broke off" in failed.result.problem
+    assert "the connection was lost" in failed.result.problem
     assert "ready to serve" in failed.result.problem  # what the server printed last
 
 
@@ -116,7 +116,7 @@ def test_run_asks_the_passs_server(children: Children, artifacts: Artifacts, eng
         ("other shape", r"its input point is FP32 \[3\] per sample, that of the engine FP32 \[4\]", "input"),
         ("other type", "its output scores is INT8", "input"),
         ("more inputs", "it also takes mask", "input"),
-        ("small batches", "takes batches of 2, and not of 8", "input"),
+        ("small batches", "takes batches of 2, not 8", "input"),
         ("never ready", "the server was not ready within 1 s", "backend"),
     ],
 )
@@ -131,7 +131,7 @@ def test_an_unfit_server_is_refused(mischief: str, problem: str, kind: str, engi
     ("mischief", "problem", "kind"),
     [
         ("refuses", "HTTP 400: unexpected shape for input 'point'", "backend"),
-        ("hangs up", "the connection broke off", "resources"),
+        ("hangs up", "the connection was lost", "resources"),
         ("silent", "no answer within 1 s", "resources"),
         ("fewer rows", "with 8 rows was expected", "backend"),
         ("other output", "the answer has no output scores; it has other", "backend"),
@@ -203,7 +203,7 @@ def test_real_server_that_is_killed_is_named_and_gone(engine: Path, tmp_path: Pa
     session.close()
     (error,) = answers.failures
     assert isinstance(error, HarnessError)
-    assert "the server died with signal 9" in error.problem
+    assert "the server ended with signal 9" in error.problem
     assert error.problem_class == "resources"
     psutil.wait_procs(below, timeout=20)
     assert not [child for child in below if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
@@ -380,7 +380,7 @@ def test_an_answer_that_protobuf_wrote_is_read_in_the_engines_order() -> None:
         (lambda: answer(raw_output_contents=[b"1234"]), "KServe"),
         (lambda: b"\x80" * 100, "a number is too large"),
         (lambda: b"\x2a\x0b\x18" + b"\xff" * 9 + b"\x01" + b"\x32\x00", "a number is too large"),
-        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number in the place of a text"),
+        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number instead of a text"),
         (lambda: b"", "the answer has no output scores"),
     ],
     ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "empty"],

@@ -141,7 +141,7 @@ def test_an_engine_is_copied_with_weights_alone(tmp_path: Path, monkeypatch: pyt
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["net.onnx", "weights.bin"]
     free = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free._replace(free=18))
-    with pytest.raises(HarnessError, match=r"the engine takes 19 bytes, and .* has room for 18"):
+    with pytest.raises(HarnessError, match=r"the engine needs 19 bytes, but .* has only 18 free"):
         copy_engine(tmp_path / "made/net.onnx", tmp_path / "model")
 
 
@@ -175,7 +175,7 @@ def test_answer_of_another_protocol_is_refused() -> None:
     ):
         with pytest.raises(HarnessError, match="KServe"):
             read_outputs(document, memoryview(b""), (SCORES,), 1)
-    with pytest.raises(ValueError, match="not an answer in HTTP"):
+    with pytest.raises(ValueError, match="not an HTTP response"):
         read_head(b"SSH-2.0-OpenSSH\r\n\r\n")
     assert read_problem(b'{"error": "no memory"}') == "no memory"
     assert read_problem(b"Bad gateway") == "Bad gateway"

@@ -85,7 +85,7 @@ def of(values: np.ndarray, **more: float) -> Callable[[Path], object]:
         (kits19.IMAGE, _flip_a_byte, kits19.IMAGE),
         (kits19.LABELS, _flip_a_byte, kits19.LABELS),
         (kits19.IMAGE, of(np.full((40, 50, 60), np.nan, np.float32)), kits19.IMAGE),
-        (kits19.IMAGE, of(np.zeros((40, 50, 60), np.float32), spacing=1e-4), "voxels"),
+        (kits19.IMAGE, of(np.zeros((40, 50, 60), np.float32), spacing=1e-4), "voxel spacing"),
         (kits19.LABELS, of(np.full((40, 50, 60), 3, np.uint8)), kits19.LABELS),
         (kits19.LABELS, of(np.full((40, 50, 60), 0.5, np.float32)), kits19.LABELS),
     ],
@@ -129,5 +129,5 @@ def test_dice_is_of_kidneys_and_tumours_and_the_line_is_the_official_one(data: P
     assert (tmp_path / "accuracy.txt").read_text() == "Accuracy: mean = 1.00000, kidney = 1.0000, tumor = 1.0000\n"
     found = unet3d.compute_dice(np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]))
     assert found.tolist() == pytest.approx([2 / 3, 1.0], rel=1e-5)  # no one saw a tumour where there is none
-    with pytest.raises(HarnessError, match="a response holds 3 places"):
+    with pytest.raises(HarnessError, match="a response has 3 voxels"):
         unet3d.score(AnswerLog(np.arange(1), (b"abc",), 0, 0), output, tmp_path)

@@ -172,7 +172,7 @@ def test_tokens_that_end_an_answer_are_passed_with_each_prompt(
     ("mischief", "said"),
     [
         ("dies", "vLLM failed: RuntimeError: EngineCore encountered an issue"),
-        ("aborts", "vLLM gave up a prompt (abort)"),
+        ("aborts", "vLLM aborted a prompt (abort)"),
     ],
 )
 def test_first_failure_ends_all_that_is_under_way(
@@ -272,14 +272,14 @@ def test_a_listener_that_is_killed_fails_the_run_and_the_others_end(load: Load, 
     for identity in range(6):
         engine.submit(100 + identity, 1)
     os.kill(min(fake_vllm.Engine.made.listeners), signal.SIGKILL)
-    assert recorder.failure(6).problem == "a process that computes features of sounds was ended by SIGKILL"
+    assert recorder.failure(6).problem == "an audio feature process was ended by SIGKILL"
     engine.submit(200, 0)  # which comes too late
-    assert recorder.failure(7).problem == "a process that computes features of sounds was ended by SIGKILL"
+    assert recorder.failure(7).problem == "an audio feature process was ended by SIGKILL"
 
 
 def test_a_process_that_cannot_start_to_listen_ends_the_run_and_the_engine(whisper: Path, load: Load) -> None:
     (whisper.parent / "library" / "torch.py").write_text("raise ImportError('libcudart.so: cannot open')\n")
-    with pytest.raises(HarnessError, match="a process that computes features of sounds ended with 1"):
+    with pytest.raises(HarnessError, match="an audio feature process ended with 1"):
         load(scenario="Offline", streaming=False, samples=SOUNDS)
     assert fake_vllm.Engine.made.closed
 

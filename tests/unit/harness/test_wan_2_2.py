@@ -88,8 +88,8 @@ def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
         (lambda folder: (folder / "vbench_prompts.txt").write_bytes(b"\xff\xfe"), "vbench_prompts.txt cannot be read"),
         (lambda folder: (folder / "fixed_latent.pt").unlink(), "has no fixed_latent.pt"),
         (lambda folder: (folder / "tokenizer/tokenizer.json").unlink(), "has no tokenizer/tokenizer.json"),
-        (lambda folder: (folder / "tokenizer/tokenizer.json").write_text("{"), "tokenizer.json is cut off or not"),
-        (lambda folder: (folder / REHEARSAL).unlink(), f"is cut off: {COUNT} prompts, the set has 248"),
+        (lambda folder: (folder / "tokenizer/tokenizer.json").write_text("{"), "tokenizer.json is truncated or not"),
+        (lambda folder: (folder / REHEARSAL).unlink(), f"is truncated: {COUNT} prompts, the set has 248"),
     ],
 )
 def test_what_is_not_the_references_is_named(source: Path, damage: Any, reported: str) -> None:
@@ -173,7 +173,7 @@ def test_a_failed_script_or_missing_dimension_is_no_score(logged: Path, capfd: p
     assert "ended with status 7" in capfd.readouterr().err
     assert evaluate(logged, dimensions=vbench.DIMENSIONS[1:]) == 1
     printed = capfd.readouterr()
-    assert "does not say all of appearance_style" in printed.err
+    assert "does not contain all of appearance_style" in printed.err
     assert not printed.out
 
 

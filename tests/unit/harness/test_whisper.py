@@ -79,7 +79,7 @@ def test_an_answer_is_logged_in_letters_and_read_again() -> None:
     numbers = whisper.write_text("  It's 5% Off, $2! ")
     assert numbers.dtype == np.int64
     assert whisper.read_text(numbers.tobytes()) == "it's 5% off $2"
-    with pytest.raises(HarnessError, match="does not hold numbers of letters"):
+    with pytest.raises(HarnessError, match="does not contain numbers of letters"):
         whisper.read_text(np.array([len(whisper.LETTERS)], np.int64).tobytes())
 
 

@@ -63,7 +63,7 @@ def review(base: Any, head: Any, *cells: CellEffect) -> list[Remark]:
 
 
 def test_a_decision_that_is_damaged_is_an_error() -> None:
-    fix = "restore it, or remove it and decide again"
+    fix = "restore it, or remove it and repeat the decision"
     found = review(snapshot({"a": AcceptanceStatus.IN_FORCE}), snapshot(damaged={"a": "no JSON", "b": "no file"}))
     assert found == [
         Remark("error", "a", 0, "the decision is damaged: no JSON", fix),
@@ -92,7 +92,7 @@ NEW, AGAIN = "merge it only if the recorded results may count for these inputs",
         ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.MEASURED}, []),
         ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.EXPIRED}, [Remark("notice", "a", 0, EXPIRED, AGAIN)]),
         ({"a": AcceptanceStatus.IN_FORCE}, {"a": AcceptanceStatus.CHANGED}, [Remark("notice", "a", 0, CHANGED, AGAIN)]),
-        ({"a": AcceptanceStatus.EXPIRED}, {}, [Remark("notice", "a", 0, f"{CELL}: what was accepted is revoked")]),
+        ({"a": AcceptanceStatus.EXPIRED}, {}, [Remark("notice", "a", 0, f"{CELL}: its acceptance is revoked")]),
     ],
     ids=["new", "new and expired", "kept", "measured", "expired", "changed", "revoked"],
 )
@@ -120,7 +120,7 @@ def test_what_is_accepted_is_reported_where_it_is_new_or_ends(
     ids=["new", "all", "kept", "ended by it", "all ended by it", "over already"],
 )
 def test_freezes_are_reported(before: dict[str, Freeze], after: dict[str, Freeze], level: str, said: str) -> None:
-    fix = "merge it only if what was frozen may change again" if level == "warning" else ""
+    fix = "merge it only if the frozen results may change again" if level == "warning" else ""
     assert review(snapshot(frozen=before), snapshot(frozen=after)) == (
         [Remark(level, "a", 0, said, fix)] if said else []
     )
@@ -129,7 +129,7 @@ def test_freezes_are_reported(before: dict[str, Freeze], after: dict[str, Freeze
 WHAT = f"{CELL} is frozen since 2026-03-01 by Ada: over; merging makes it "
 
 
-LEAVE = f"leave it as it is, or: reconcile unfreeze {CELL}"
+LEAVE = f"do not change it, or: reconcile unfreeze {CELL}"
 
 
 @pytest.mark.parametrize(
@@ -177,5 +177,5 @@ def test_decisions_are_those_of_the_commit_and_none_of_them_is_lost_silently(tmp
     )
     blob = git(tmp_path, "rev-parse", f"HEAD:{lost}")
     (tmp_path / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(RepositoryError, match=f"^commit HEAD is incomplete here: git has lost {lost}"):
+    with pytest.raises(RepositoryError, match=f"^commit HEAD is incomplete here: missing {lost}"):
         read_decisions(tmp_path, "HEAD", TODAY_DECISIONS_OF_COMMITS)

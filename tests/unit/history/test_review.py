@@ -66,8 +66,8 @@ def test_what_only_a_machine_writes_is_an_error_once(root: Path) -> None:
 def test_a_deleted_record_is_a_warning(root: Path) -> None:
     (remark,) = remarks(root, {"state/records/Run/a.json": None})
     assert (remark.level, remark.file) == ("warning", "state/records/Run/a.json")
-    assert remark.message == "a record is deleted: what it proves is lost"
-    assert remark.fix == "restore it unless it is meant"
+    assert remark.message == "a record is deleted, and with it the evidence"
+    assert remark.fix == "restore it unless intended"
 
 
 @pytest.mark.parametrize("data", [b"an edited log", None], ids=["edited", "deleted"])

@@ -170,4 +170,4 @@ def test_signers_that_are_not_there_are_refused(repository: Repository) -> None:
     with pytest.raises(RepositoryError) as caught:
         repository.add(path)  # anyone who names signers asks for signatures
     assert caught.value.message == f"no file of allowed signers: {path}"
-    assert caught.value.fix == "name it with --signers, or commit it"
+    assert caught.value.fix == "pass it with --signers, or commit it"

@@ -86,7 +86,7 @@ def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: 
 
 @pytest.mark.parametrize("before", [b"noise", entry("a", 1).rstrip()])
 def test_an_entry_behind_a_carriage_return_alone_is_refused_with_its_line(before: bytes) -> None:
-    with pytest.raises(LogError, match=r"log:2: a carriage return alone is before an entry"):
+    with pytest.raises(LogError, match=r"log:2: a lone carriage return precedes an entry"):
         parse_detail(entry("a", 1) + before + b"\r" + entry("b", 2), "log")
     assert parse_detail(entry("a", 1) + b"100 %\r200 %\r\n" + entry("b", 2)).get("b") == 2
 

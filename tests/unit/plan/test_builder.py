@@ -149,7 +149,7 @@ def test_what_is_rendered_alone_waits_for_no_run() -> None:
     for policy in (Policy(only=frozenset({"result"})), Policy(select=parse(["kind=Result"]))):
         steps = world.plan(again, policy).steps
         assert [(s.change.address.label, s.blocked) for s in steps] == [
-            ("Result", "Run performance is due, and not selected")
+            ("Result", "Run performance is due but not selected")
         ]
 
 

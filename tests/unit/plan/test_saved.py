@@ -65,7 +65,7 @@ def test_a_plan_of_another_version_is_made_again(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError) as caught:
         load(path)
     assert caught.value.message == f"{path}: plan version 1"
-    assert caught.value.fix == "make it again: reconcile plan -o"
+    assert caught.value.fix == "create a new plan: reconcile plan -o"
 
 
 def test_a_step_is_withheld_where_all_that_it_is_for_is_frozen() -> None:
@@ -120,7 +120,9 @@ def test_missing_plan_is_an_error_with_its_fix(tmp_path: Path) -> None:
         load(tmp_path / "plan.json")
 
 
-@pytest.mark.parametrize(("change", "said"), [({"desired": "x"}, "another spec"), ({"recorded": "x"}, "records were")])
+@pytest.mark.parametrize(
+    ("change", "said"), [({"desired": "x"}, "the spec changed"), ({"recorded": "x"}, "records or decisions")]
+)
 def test_plan_of_another_world_is_refused(change: dict[str, str], said: str) -> None:
     with pytest.raises(StalePlanError, match=said):
         refuse_stale(whole(), replace(whole(), **change))

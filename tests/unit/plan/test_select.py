@@ -108,9 +108,9 @@ def test_unknown_field_names_the_nearest(word: str, hint: str) -> None:
 
 @pytest.mark.parametrize("word", ["kind=Score,cell=x", "kind=Score cell=x", "scenario==Offline"])
 def test_two_terms_in_one_word_are_refused(word: str) -> None:
-    with pytest.raises(ReconcilerError, match="holds another '='") as caught:
+    with pytest.raises(ReconcilerError, match="contains another '='") as caught:
         parse([word])
-    assert "a word of its own" in caught.value.fix
+    assert "separate terms" in caught.value.fix
 
 
 def test_of_a_selection_those_that_choose_whole_cells_are_kept() -> None:

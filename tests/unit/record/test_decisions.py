@@ -104,8 +104,8 @@ EDITED = "it was changed after it was written"
     ("data", "why"),
     [
         (encode(), ""),
-        (encode(format=2), "not a readable decision: format 2 is not known"),
-        (encode(format=0), "not a readable decision: format 0 is not known"),
+        (encode(format=2), "not a readable decision: unknown format 2"),
+        (encode(format=0), "not a readable decision: unknown format 0"),
         (b'{"cell": null}', "not a readable decision: 'format'"),
         (b"{", "not a readable decision: "),
         (b"[]", "not a readable decision: "),

@@ -137,7 +137,11 @@ def test_the_signer_is_what_git_has(root: Path, settings: dict[str, str], kind: 
     ("settings", "said", "fix"),
     [
         ({"gpg.format": "x509"}, "records cannot be signed in git's format x509", "git config gpg.format ssh"),
-        ({"gpg.format": "ssh"}, "records cannot be signed: git names no user.signingkey", "user.signingkey ~/.ssh"),
+        (
+            {"gpg.format": "ssh"},
+            "records cannot be signed: user.signingkey is not set in git",
+            "user.signingkey ~/.ssh",
+        ),
         ({"gpg.program": "/nowhere/gpg"}, "a record cannot be signed: ", "git commit -S"),
     ],
 )
@@ -151,7 +155,7 @@ def test_configuration_that_cannot_sign_is_reported(root: Path, settings: dict[s
 
 
 GOOD = "[GNUPG:] GOODSIG 0123 Ann <ann@lab>"
-UNTRUSTED = "the keyring here does not trust that key (gpg --edit-key … trust)"
+UNTRUSTED = "the keyring does not trust that key (gpg --edit-key … trust)"
 EXPIRED = "the key has expired or was revoked"
 
 
@@ -165,7 +169,7 @@ EXPIRED = "the key has expired or was revoked"
         (
             ["[GNUPG:] ERRSIG 0123", "[GNUPG:] NO_PUBKEY 0123"],
             2,
-            Checked(SignatureStatus.UNKNOWN, "0123", "the keyring here does not hold that key"),
+            Checked(SignatureStatus.UNKNOWN, "0123", "the keyring does not contain that key"),
         ),
         (["[GNUPG:] EXPKEYSIG 0123 Ann"], 2, Checked(SignatureStatus.UNKNOWN, "0123 Ann", EXPIRED)),
         (["[GNUPG:] REVKEYSIG 0123 Ann"], 2, Checked(SignatureStatus.UNKNOWN, "0123 Ann", EXPIRED)),
@@ -244,13 +248,13 @@ KEY = "ED25519 key SHA256:abc"
         (
             {**FOUND, **VALID},
             None,
-            Checked(UNKNOWN, KEY, f"signers does not let that key sign {NAMESPACE_SSH_SIGNATURES}"),
+            Checked(UNKNOWN, KEY, f"signers does not allow that key to sign {NAMESPACE_SSH_SIGNATURES}"),
         ),
-        (VALID, None, Checked(UNKNOWN, KEY, "signers does not name that key, or not for that time")),
+        (VALID, None, Checked(UNKNOWN, KEY, "signers does not list that key, or not for that time")),
         (
             {"find-principals": (1, "ann\n"), "ann": (0, ""), **VALID},
             None,
-            Checked(UNKNOWN, KEY, "signers does not name that key, or not for that time"),
+            Checked(UNKNOWN, KEY, "signers does not list that key, or not for that time"),
         ),
         (FOUND, None, Checked(BAD, why="it does not match the record")),
         ({**FOUND, "check-novalidate": (1, "odd\nno match\n")}, None, Checked(BAD, why="no match")),
@@ -287,7 +291,7 @@ def test_files_of_signers_and_of_revoked_are_gits(tmp_path: Path, monkeypatch: p
     with pytest.raises(RepositoryError) as caught:
         read_revoked_keys(tmp_path)
     revoked = tmp_path / "home/revoked"
-    assert caught.value.message == f"git names revoked keys in {revoked}, which is not there"
+    assert caught.value.message == f"revoked keys file {revoked} does not exist"
     assert caught.value.fix == "provide it, or: git config --unset gpg.ssh.revocationFile"
     revoked.parent.mkdir()
     revoked.touch()

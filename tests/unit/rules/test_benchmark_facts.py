@@ -133,7 +133,7 @@ def test_the_official_script_may_score_what_runs_here(tmp_path: Path) -> None:
 def test_code_of_a_score_without_its_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         declare(tmp_path, "mixtral-8x7b", "{engine: {backend: openvino-genai}, harness: {code: mixtral}}")
-    assert [problem.message for problem in caught.value.problems] == ["a harness is described without its command"]
+    assert [problem.message for problem in caught.value.problems] == ["harness has no command"]
 
 
 @pytest.mark.parametrize(

@@ -80,14 +80,14 @@ def _document(**general: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("general", "message"),
     [
-        ({"min_durations": {"checker": 1}}, "general.min_durations: there is no field"),
+        ({"min_durations": {"checker": 1}}, "general.min_durations: unknown field"),
         ({"min_duration": {"rumour": 1}}, "unknown source"),
         ({"min_duration": {}}, "no source"),
         ({"target_latency_percentile": {"policy": 99.9}}, "99.9 is not exact"),
-        ({"min_duration": {"policy": 1, "checker": 2}}, "neither is the stricter"),
+        ({"min_duration": {"policy": 1, "checker": 2}}, "neither is stricter"),
         ({"min_duration": {"ignored": {"policy": 1}, "because": "x"}}, "no source"),
-        ({"min_duration": {"checker": 1, "ignored": {"policy": 2}}}, "needs a reason"),
-        ({"min_duration": {"checker": 1, "because": "x"}}, "needs a reason"),
+        ({"min_duration": {"checker": 1, "ignored": {"policy": 2}}}, "require each other"),
+        ({"min_duration": {"checker": 1, "because": "x"}}, "require each other"),
         ({"min_duration": {"checker": [1, {"a": 0.5}]}}, "0.5 is not exact"),
         ({"min_duration": 1}, "a mapping of sources"),
         ({"accuracy": {"acc": {"lest": {"checker": "1"}}}}, "a mapping of sources|there is no field"),
@@ -119,7 +119,7 @@ def test_a_round_extends_another_value_by_value() -> None:
     assert not parse_ruleset(without).benchmarks
     assert list(parse_ruleset(without).earlier) == ["b"], "what a round removes is a benchmark of earlier ones"
     assert base["general"]["min_query_count"], "the round it extends stays as it was"
-    with pytest.raises(RoundFileError, match="there is no general/nothing"):
+    with pytest.raises(RoundFileError, match="unknown path general/nothing"):
         extend_round(base, {"removed": ["general/nothing"]})
 
 
@@ -162,7 +162,7 @@ def test_a_benchmark_is_like_another_but_for_what_it_states() -> None:
     assert (rules.get_value("dataset_size"), rules.get_value("model_key")) == (7, "c")
     assert rules.find_presence("edge", "Offline") is Presence.REQUIRED
     document["benchmarks"]["b"]["like"] = "c"
-    with pytest.raises(RoundFileError, match="circle"):
+    with pytest.raises(RoundFileError, match="cycle"):
         parse_ruleset(document)
 
 
@@ -228,7 +228,7 @@ def test_rounds_in_two_files_are_read() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "fix"),
     [
-        ("general:", "generals:", "v0.1.yaml:3: generals: there is no section", "mean general"),
+        ("general:", "generals:", "v0.1.yaml:3: generals: unknown section", "mean general"),
         ("layout: v6\n", "", "v0.1.yaml:1: layout: this section is missing", "add it"),
         ("scenarios:\n  Offline", "scenarios:\n  Ofline", "v0.1.yaml:12: scenarios.Ofline", "mean Offline"),
         ("    categories:", "    category:", "v0.1.yaml:16: benchmarks.net-1.5.category", "mean categories"),
@@ -248,7 +248,7 @@ def test_rounds_in_two_files_are_read() -> None:
         (
             "        min_query_count: {checker: 3}",
             "        compliance_tests: {checker: []}",
-            "v0.1.yaml:23: .*Offline.compliance_tests: it is the same for all scenarios",
+            "v0.1.yaml:23: .*Offline.compliance_tests: it applies to all scenarios",
             "move it to `general`",
         ),
         ("    metric_key:", "    metrik_key:", "v0.1.yaml:13: scenarios.Offline.metrik_key", "mean metric_key"),
@@ -259,7 +259,7 @@ def test_rounds_in_two_files_are_read() -> None:
         ("[TEST01]", "[TEST99]", "v0.1.yaml:20: .*TEST99 has no definition", "general.tests.TEST99"),
         ("      files: {checker: [verify.txt]}\n", "", "v0.1.yaml:19: .*TEST01 has no definition", "state files"),
         ("layout: v6", "layout: {v6", "v0.1.yaml:3: not YAML", ""),
-        ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: it says v0.3", "call it v0.1"),
+        ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: it says v0.3", "rename it to v0.1"),
     ],
 )
 def test_a_round_file_with_a_mistake_is_refused_at_its_line(old: str, new: str, message: str, fix: str) -> None:
@@ -272,10 +272,10 @@ def test_a_round_file_with_a_mistake_is_refused_at_its_line(old: str, new: str, 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("general/min_duration", "general/max_duration", "v0.2.yaml:3: removed: there is no general/max_duration"),
+        ("general/min_duration", "general/max_duration", "v0.2.yaml:3: removed: unknown path general/max_duration"),
         ("general/min_duration", "general/tests", "v0.1.yaml:20: .*compliance_tests: TEST01 has no definition"),
         ("like: net-1.5", "like: net-2", "v0.2.yaml:6: benchmarks.other.like"),
-        ("extends: v0.1", "extends: v0.1\nscenario: {}", "v0.2.yaml:3: scenario: there is no section"),
+        ("extends: v0.1", "extends: v0.1\nscenario: {}", "v0.2.yaml:3: scenario: unknown section"),
     ],
 )
 def test_the_file_that_states_it_is_named(old: str, new: str, message: str) -> None:

@@ -78,8 +78,8 @@ def test_the_strictest_source_counts(name: str, entry: dict[str, Any], found: Ru
     assert parse_ruled_value(name, entry) == found
 
 
-BOTH = "what is ignored needs a reason, and a reason something ignored"
-DIFFER = "sources differ and neither is the stricter"
+BOTH = "`ignored` and `because` require each other"
+DIFFER = "sources differ, and neither is stricter"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ DIFFER = "sources differ and neither is the stricter"
             "min_duration",
             {"checker": 1, "policy": 2},
             DIFFER,
-            "name the one that does not count under `ignored`, and say why under `because`",
+            "list the ignored source under `ignored`, and the reason under `because`",
         ),
     ],
 )

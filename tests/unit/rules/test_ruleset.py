@@ -93,7 +93,7 @@ NET, BARE = RULES.benchmarks["net"], RULES.benchmarks["bare"]
 
 def test_a_name_that_no_round_may_rule_on_is_a_mistake() -> None:
     for ask in (NET.find_ruled_value, RULES.get_value):
-        with pytest.raises(KeyError, match="no such rule: nothing"):
+        with pytest.raises(KeyError, match="unknown rule: nothing"):
             ask("nothing")
 
 

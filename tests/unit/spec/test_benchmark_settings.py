@@ -148,7 +148,7 @@ def load_code(name: str) -> str:
     ],
 )
 def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(name: str, hardware: str) -> None:
-    with pytest.raises(SpecError, match="no backend is chosen for this cell"):
+    with pytest.raises(SpecError, match="this cell has no backend"):
         declare_one_of_benchmark_defaults(name, hardware)
 
 

@@ -94,7 +94,7 @@ def test_an_unknown_placeholder_is_named_with_the_nearest() -> None:
 
 def test_a_command_must_learn_where_its_logs_and_its_conf_are() -> None:
     score, first, second = refused("{command: [run]}")
-    assert "nothing scores" in score
+    assert "has no scorer" in score
     assert "its log folder" in first
     assert "its user.conf" in second
     assert load("resnet: {harness: {command: [run], logs: build/logs, user_conf: harvested, score: {command: [s]}}}")
@@ -103,15 +103,15 @@ def test_a_command_must_learn_where_its_logs_and_its_conf_are() -> None:
 @pytest.mark.parametrize(
     ("harness", "message"),
     [
-        ("{code: ours}", "a harness is described without its command"),
+        ("{code: ours}", "harness has no command"),
         ("{command: run it}", "expected a command, not 'run it'"),
         ("{command: []}", "expected a command, not a list"),
         ("{command: [run], image: 'ubuntu:22.04'}", "'ubuntu:22.04' does not pin an image"),
-        ("{command: [run], env: {1A: x}}", "'1A' cannot name an environment variable"),
-        ("{command: [run], env: {A: {from: B}}}", "a group of settings is not a value of an environment variable"),
+        ("{command: [run], env: {1A: x}}", "'1A' is not a valid environment variable name"),
+        ("{command: [run], env: {A: {from: B}}}", "a group of settings is not a valid environment variable value"),
         ("{command: [run], env: {HF_TOKEN: sesame}}", "looks like a secret"),
-        ("{command: [run], user_conf: writen}", "'writen' is not a valid way to settle user.conf"),
-        ("{command: [run], cwd: $HOME/x}", "contains a variable in an unsupported notation"),
+        ("{command: [run], user_conf: writen}", "'writen' is not a valid source of user.conf"),
+        ("{command: [run], cwd: $HOME/x}", "uses an unsupported variable syntax"),
         ("{comand: [run]}", "comand is not a setting of harness"),
     ],
 )
@@ -125,14 +125,14 @@ GIVEN = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {c
 @pytest.mark.parametrize(
     ("service", "message"),
     [
-        ("{code: server}", "a service is described without its command"),
-        ("{command: [serve]}", "nothing says when the service is ready"),
+        ("{code: server}", "service has no command"),
+        ("{command: [serve]}", "the service has no readiness check"),
         (
             '{command: [serve, "{port}", "{mode}"]}',
             "{mode} is not a placeholder of a service, which several runs share",
         ),
         ('{command: [serve, "{port}"], env: {A: "{user_conf}"}}', "{user_conf} is not a placeholder of a service"),
-        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service has one readiness check"),
+        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service can have only one readiness check"),
         (
             '{command: [serve, "{port}"], stop: {signal: SIGSTOP}}',
             "'SIGSTOP' is not a valid signal to stop a service with",
@@ -147,7 +147,7 @@ def test_a_service_that_cannot_be_started_is_refused(service: str, message: str)
 
 def test_a_command_must_learn_where_its_service_listens() -> None:
     harness = '{command: [run, "{run_dir}", "{user_conf}"], score: {command: [s]}, service: {command: [s, "{port}"]}}'
-    assert "the command has no placeholder for its service's address" in refused(harness)[0]
+    assert "the command does not use its service's address" in refused(harness)[0]
     without = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {command: [s]}}'
     assert "{service_url} is not a placeholder" in refused(without)[0]
     scored = GIVEN.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'
@@ -157,8 +157,8 @@ def test_a_command_must_learn_where_its_service_listens() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        ("{code: builder}", "a build is described without its command"),
-        ("{command: [build]}", "nothing says where the build leaves the engine"),
+        ("{code: builder}", "build has no command"),
+        ("{command: [build]}", "the build's output is not declared"),
         ('{command: [build, "{run_dir}", "{engine}"]}', "{engine} is not a placeholder of a build"),
         ('{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is not a placeholder of a build"),
     ],

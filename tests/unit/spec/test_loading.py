@@ -229,8 +229,8 @@ def test_mistakes_in_a_spec_of_its_own_do_not_stop_the_others(tmp_path: Path) ->
 
 def test_folder_of_nothing_but_specs_of_their_own_declares_nothing(tmp_path: Path) -> None:
     (problem,) = problems_in_folder(write(tmp_path, apart=f"{HEADER}only_when_named: true\n")[0].parent)
-    assert problem.message == "every spec here applies only when it is named"
-    assert problem.fix == "name one, such as apart.yaml"
+    assert problem.message == "every spec here applies only if passed on the command line"
+    assert problem.fix == "pass one, such as apart.yaml"
 
 
 def problems_in_folder(folder: Path) -> list[Problem]:
@@ -291,10 +291,10 @@ def test_what_a_cell_is_driven_by_goes_with_the_one_that_it_accompanies() -> Non
 @pytest.mark.parametrize(
     ("own", "other", "said"),
     [
-        ({}, {"engine__backend": "vllm"}, "its backend makes no batches"),
-        ({}, {"harness__command": ["run"]}, "a command runs it"),
-        ({}, {"infer_from": "Server"}, "it has no runs of its own"),
-        ({"harness__command": ["run"]}, {}, "a command is run without a background"),
+        ({}, {"engine__backend": "vllm"}, "its backend does not batch"),
+        ({}, {"harness__command": ["run"]}, "it runs a command"),
+        ({}, {"infer_from": "Server"}, "its result is inferred"),
+        ({"harness__command": ["run"]}, {}, "background is not supported with a command"),
         ({"background": ("bert/Server",)}, {}, "bert/Server is not a cell of closed/box"),
     ],
 )

@@ -117,7 +117,7 @@ def test_another_model_than_the_spec_declares_is_reported_before_all_else(tmp_pa
     right = hashlib.sha256(b"there").hexdigest()
     assert find_blocked(plan(write_repository(tmp_path / "repo", f"model: {{sha256: {right}}}")), Kind.MODEL) == ""
     seen = plan(write_repository(tmp_path / "repo", f"model: {{sha256: {'0' * 64}}}"))
-    assert f"resnet50_v1.onnx has the sha256 {right}, and the spec declares {'0' * 64}" in find_blocked(
+    assert f"resnet50_v1.onnx has the sha256 {right}, but the spec declares {'0' * 64}" in find_blocked(
         seen, Kind.MODEL
     )
 

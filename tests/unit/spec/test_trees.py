@@ -16,17 +16,17 @@ def with_tree(tree: str) -> str:
 @pytest.mark.parametrize(
     ("tree", "said"),
     [
-        (".", "be the repository itself"),
-        ("a/..", "be the repository itself"),
-        ("..", "hold the whole repository"),
-        ("/", "hold the whole repository"),
+        (".", "is the repository itself"),
+        ("a/..", "is the repository itself"),
+        ("..", "contains the repository"),
+        ("/", "contains the repository"),
         ("state", "be state/"),
         ("state/tree", "be inside state/"),
         ("a/../state/records", "be inside state/"),
         ("linked/tree", "be inside state/"),
         ("specs/tree", "be inside specs/"),
-        (".git/tree", "be inside .git"),
-        ("/srv/other/.git/tree", "be inside .git"),
+        (".git/tree", "is inside .git"),
+        ("/srv/other/.git/tree", "is inside .git"),
         (".reconcile", "be .reconcile/"),
         (".reconcile/objects", "be inside .reconcile/"),
         (".reconcile/tree/deeper", "be inside .reconcile/"),
@@ -37,7 +37,7 @@ def test_a_tree_that_would_mix_with_the_repository_is_refused(tree: str, said: s
     (tmp_path / "linked").symlink_to("state")
     (problem,) = problems_in(tmp_path, main=with_tree(tree))
     assert (problem.file, problem.line, problem.column, problem.path) == ("main.yaml", 7, 9, "spec.tree")
-    assert f"the tree would {said}" in problem.message
+    assert said in problem.message
     assert "tree: submission" in problem.fix
 
 
@@ -47,7 +47,7 @@ def test_a_tree_that_would_hold_a_part_of_the_repository_is_refused(tmp_path: Pa
     root.mkdir()
     (root / "state").symlink_to(kept / "state")
     (problem,) = problems_in(root, main=with_tree(str(kept)))
-    assert "the tree would hold state/" in problem.message
+    assert "the tree would contain state/" in problem.message
 
 
 @pytest.mark.parametrize("tree", [".reconcile/tree", "submission", "../submission", "stately", "/srv/submission"])

@@ -271,7 +271,7 @@ def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.
     owner.wait()
     left = int(os.read(owner.stdout.fileno(), 20))
     try:
-        problem = f"mine: process {owner.pid}, a pass, has ended, but a process that it left still holds it"
+        problem = f"mine: process {owner.pid}, a pass, has ended, but a process that it started still uses it"
         with pytest.raises(LockedError, match=problem) as caught:
             Lock(path, purpose="mine").acquire()
         assert f"fuser {path}" in caught.value.fix
@@ -310,7 +310,7 @@ def test_lock_that_somebody_replaced_is_not_written(tmp_path: Path, monkeypatch:
         os.link(victim, lock)
     else:
         lock.symlink_to(victim)
-    with pytest.raises(StorageError, match="no lock"):
+    with pytest.raises(StorageError, match="not a lock"):
         make_machine_lock("quiet").acquire()
     assert not victim.exists() if trap == "dangling" else victim.read_text() == "precious\n"
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o755, "permissions of what was there are not ours to change"
@@ -336,7 +336,7 @@ def test_a_replaced_folder_gives_way_to_ones_own(tmp_path: Path, monkeypatch: py
     assert not list(private.iterdir())
 
     shared.with_name(f"{shared.name}-{os.getuid()}").chmod(0o777)
-    with pytest.raises(StorageError, match="can hold the locks"):
+    with pytest.raises(StorageError, match="usable folder for this machine"):
         make_machine_lock("quiet")
 
 

@@ -74,7 +74,7 @@ def test_branch_stays_while_a_git_waits(committed: Path, tmp_path: Path, monkeyp
     write(committed, "a.json")
     with monkeypatch.context() as patch:
         patch.setattr(git, "_TURN", 0.1)
-        with pytest.raises(RepositoryError, match="another git works in"):
+        with pytest.raises(RepositoryError, match="another git process is using"):
             git.commit(committed, ["state"], "Record")
     threading.Timer(0.3, released.touch).start()
     made = git.commit(committed, ["state"], "Record")

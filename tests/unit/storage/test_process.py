@@ -67,11 +67,11 @@ def test_working_folder_cannot_shadow_the_harness() -> None:
     ("number", "words"),
     [
         (signal.SIGKILL, "signal 9 usually means that the kernel ran out of memory: use a smaller batch"),
-        (signal.SIGSEGV, "signal 11 (SIGSEGV) is a fault in the program or a library of it"),
-        (signal.SIGABRT, "signal 6 (SIGABRT) is a fault in the program"),
-        (signal.SIGTERM, "signal 15 (SIGTERM) asks a process to end"),
-        (signal.SIGUSR1, "look up what sends signal 10 (SIGUSR1)"),
-        (250, "look up what sends signal 250"),
+        (signal.SIGSEGV, "signal 11 (SIGSEGV) is a crash in the program"),
+        (signal.SIGABRT, "signal 6 (SIGABRT) is a crash in the program"),
+        (signal.SIGTERM, "signal 15 (SIGTERM) is a request to stop"),
+        (signal.SIGUSR1, "find the sender of signal 10 (SIGUSR1)"),
+        (250, "find the sender of signal 250"),
     ],
 )
 def test_what_ended_a_process_is_identified_by_its_signal(number: int, words: str) -> None:
@@ -122,7 +122,7 @@ def test_a_question_is_answered_with_all_that_was_said() -> None:
 def test_an_answer_without_end_is_none_and_takes_no_room(monkeypatch: pytest.MonkeyPatch, to: str) -> None:
     monkeypatch.setattr(process, "_MOST_SAID", 1 << 20)
     ended = ask(["sh", "-c", f"yes{to}"], 60)
-    assert (ended.status, ended.out, ended.error) == (125, b"", "sh: said more than 1 MiB")
+    assert (ended.status, ended.out, ended.error) == (125, b"", "sh: wrote more than 1 MiB")
 
 
 def test_a_question_that_takes_too_long_ends_with_what_it_started(tmp_path: Path) -> None:

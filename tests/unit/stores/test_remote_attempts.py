@@ -201,7 +201,7 @@ def test_what_came_back_is_written_into_its_own_folder_alone(lab: Lab, path: str
     )
     lab.queue.ended = True
     executor.poll(handle)
-    assert "not a file that a job leaves" in Result.read(attempt.result).problem
+    assert "not an expected job output" in Result.read(attempt.result).problem
     assert (attempt.folder / "attempt.json").read_bytes() == before
 
 
@@ -214,7 +214,7 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
     lab.store.rename(away)
     found = executor.poll(handle)
     assert found.goes_on
-    assert "waits" in found.note
+    assert "cannot be fetched yet" in found.note
     with pytest.raises(TransportSilentError):
         lab.carrier().bring(attempt.folder)
     away.rename(lab.store)

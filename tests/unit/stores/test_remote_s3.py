@@ -65,10 +65,10 @@ def test_objects_pass_through_s3_and_a_large_one_in_parts(tmp_path: Path, option
 def test_a_bucket_that_is_not_there_is_named_and_not_made(tmp_path: Path, options: dict[str, Any]) -> None:
     items = made(RepositoryPaths(tmp_path), tmp_path, b"one")
     remote = open_remote("s3://nowhere/folder", options)
-    with pytest.raises(StoreError, match="is not there") as raised:
+    with pytest.raises(StoreError, match="does not exist") as raised:
         pushed(RepositoryPaths(tmp_path), remote, items)
     assert "bucket" in raised.value.fix
-    with pytest.raises(StoreError, match="is not there"):
+    with pytest.raises(StoreError, match="does not exist"):
         pulled(RepositoryPaths(tmp_path / "other"), remote, items)
 
 

@@ -146,7 +146,7 @@ def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str
     write(tree / file, "\n".join(line for line in lines if '"No"' not in line))
     found = [item.complaint for item in find(tree, "files.repeated")]
     assert [(it.place.file, it.found) for it in found] == [(file, f"retraining {value}")] * said
-    assert all(it.wanted == "1, which the same file states behind it" for it in found)
+    assert all(it.wanted == "1, which the same file states after it" for it in found)
     assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
 
 

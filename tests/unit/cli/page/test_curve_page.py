@@ -68,7 +68,7 @@ def test_a_curve_is_plotted_next_to_itself_at_another_commit(
     assert len(compared["pairs"]) == 8
     assert [pair["points"][0] for pair in compared["curves"]] == [compared["curves"][0]["points"][1]]
     assert main(["plot", CURVE, "-o", str(drawn), "--of", "latency"]) == 1
-    assert "latency is a plot of a cell" in capsys.readouterr().err
+    assert "latency is a plot for cells" in capsys.readouterr().err
 
 
 def test_a_point_is_neither_moved_nor_tried_by_itself(

@@ -76,7 +76,7 @@ def test_a_rerun_of_nothing_is_refused(recorded: Path, reconcile: Reconcile) -> 
     assert "no declared cell matches scenario=Nope" in err
     assert "scenario: Offline" in err
     code, _, err = reconcile("--rerun", "kind=Score,cell=x")
-    assert (code, "holds another '='" in err) == (1, True)
+    assert (code, "contains another '='" in err) == (1, True)
 
 
 @pytest.fixture

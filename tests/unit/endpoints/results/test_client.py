@@ -366,7 +366,7 @@ def test_a_run_without_its_events_is_none(tmp_path: Path) -> None:
 def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:
     assert "there is no config.yaml" in judge(tmp_path).problem
     leave(tmp_path, build_client_config(ASKED, PLACES))
-    assert "result_summary.json: it is not there" in judge(tmp_path).problem
+    assert "result_summary.json: it does not exist" in judge(tmp_path).problem
 
 
 class _Read(dict[str, Any]):

@@ -38,7 +38,7 @@ def test_a_background_that_does_not_begin_says_why(children: Children, artifacts
     neighbours = load_of(artifacts, inputs={"dataset": "/no/where"})
     ended = children.run("Offline", backend="null", inputs=inputs, background=(neighbours,))
     assert not ended.result.done
-    assert ended.result.problem == "tiny in the background: the dataset is not there: /no/where"
+    assert ended.result.problem == "tiny in the background: the dataset does not exist: /no/where"
 
 
 def test_each_goes_on_until_it_is_left_and_no_longer(artifacts: Artifacts, tmp_path: Path) -> None:

@@ -83,15 +83,15 @@ def test_slices_are_chosen_by_profile_if_visible(wanted: list[str], chosen: str 
     ("wanted", "chosen", "have"),
     [
         (["3g.40gb", "3g.40gb"], None, "1x 3g.40gb, 3x 1g.10gb"),
-        (["1g.10gb"], "GPU-c", "no slice"),
-        (["1g.10gb"], "MIG-GPU-a/1/0", "no slice"),
+        (["1g.10gb"], "GPU-c", "none"),
+        (["1g.10gb"], "MIG-GPU-a/1/0", "none"),
         (["1g.10gb", "1g.10gb"], "0", "1x 3g.40gb, 1x 1g.10gb"),
     ],
 )
 def test_too_few_slices_are_refused_with_what_is_there(wanted: list[str], chosen: str | None, have: str) -> None:
     with pytest.raises(HarnessError) as raised:
         choose_slices(wanted, list_slices(TWO), chosen)
-    assert raised.value.problem == f"the run needs {write_slices(wanted)} of MIG, and {have} can be used here"
+    assert raised.value.problem == f"the run needs {write_slices(wanted)} MIG slices, but {have} can be used here"
 
 
 def test_samples_are_read_where_they_were_written() -> None:

@@ -67,6 +67,13 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=(("nibabel",), ("scipy",), ("onnx",)),
         extra="unet3d",
     ),
+    "dlrm": BuiltInBenchmark(
+        "dlrm",
+        1,
+        "clicks of users on items: DLRM on Criteo 1 TB, of rounds up to v3.0",
+        rehearsed=True,
+        extra="dlrm-v2",
+    ),
     "dlrm_v2": BuiltInBenchmark(
         "dlrm_v2",
         1,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -17,20 +17,20 @@ from harness.errors import HarnessError
 NPY = b"\x93NUMPY"
 
 
-class _Header(NamedTuple):
+class Header(NamedTuple):
     shape: tuple[int, ...]
     columns_first: bool
     dtype: np.dtype
     start: int
 
 
-def _read_header(path: Path, offset: int, shown: str, fix: str) -> _Header:
-    """Raise HarnessError unless the file contains a numeric array of the size in its header."""
+def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
+    """Raises HarnessError for anything but a whole array of numbers that is as large as its header says."""
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Python 2's headers are also accepted
             stream.seek(offset)
-            found = _parse_header(stream)
+            found = parse_header(stream)
     except OSError as error:
         raise HarnessError(f"{shown}: {error.strerror}", "missing", fix) from error
     except (ValueError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError, RecursionError) as error:
@@ -42,12 +42,13 @@ def _read_header(path: Path, offset: int, shown: str, fix: str) -> _Header:
     return found
 
 
-def _parse_header(stream: BinaryIO) -> _Header:
+def parse_header(stream: IO[bytes]) -> Header:
+    """Raises what numpy does, or ValueError for an array of anything but numbers."""
     parse = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
     shape, columns_first, dtype = parse(stream)
     if dtype.hasobject or any(size < 0 for size in shape):
-        raise ValueError(f"its header says {dtype} {list(shape)}")
-    return _Header(shape, columns_first, dtype, stream.tell())
+        raise ValueError(f"it says that it holds {dtype} {list(shape)}")
+    return Header(shape, columns_first, dtype, stream.tell())
 
 
 def load_npy(path: Path, fix: str) -> np.ndarray:

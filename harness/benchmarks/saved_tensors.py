@@ -14,13 +14,28 @@ from harness.errors import HarnessError
 _ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of files saved by PyTorch since 1.6, and before
 
 
-def load_saved(path: Path, fix: str) -> Any:
-    """Load the tensors. Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains more
-    than tensors."""
+def load_saved(path: Path, fix: str, *, mapped: bool = False) -> Any:
+    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds more than tensors.
+    ``mapped``: tensors stay on disk until they are read, as far as the file's format allows."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged pickle may raise any error
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and zipfile.is_zipfile(path))
+    except Exception as error:  # a damaged pickle ends in anything
         raise HarnessError(f"{path} {_explain(path, error)}", "input", fix) from error
+
+
+def load_state(path: Path, of: str, fix: str, *, mapped: bool = False) -> dict[str, torch.Tensor]:
+    """The tensors of a checkpoint's state_dict. ``of``: of what it is one, for messages."""
+    document = load_saved(path, fix, mapped=mapped)
+    state = document.get("state_dict") if isinstance(document, dict) else None
+    if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):
+        return state
+    if not isinstance(document, dict):
+        message = f"a {type(document).__name__}"
+    elif state is None:
+        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
+    else:
+        message = "a state_dict that is not one of tensors"
+    raise HarnessError(f"{path} is not a checkpoint of {of}: it holds {message}", "input", fix)
 
 
 def read_tensor(path: Path, fix: str) -> np.ndarray:

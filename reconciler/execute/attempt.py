@@ -191,7 +191,7 @@ class Attempt(Struct, frozen=True):
         return self.folder / "run"
 
     @property
-    def audit_settings(self) -> Path:
+    def audit_file(self) -> Path:
         """The audit settings. The name is never audit.config: a file of that name could turn another run into a
         test."""
         return self.folder / "audit-settings.conf"

@@ -30,7 +30,7 @@ from reconciler.resource.records import (
     RecordedInput,
 )
 from reconciler.resource.settings import BACKGROUND
-from reconciler.rules.results.format import KeptFile, RecordValues, RunFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, KeptFile, RecordValues, RunFiles
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import hash_file
 from reconciler.storage.untrusted_files import is_hole
@@ -92,12 +92,14 @@ def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
     }
 
 
-def _failed(result: Result) -> Verdict:
+def _failed(result: Result) -> AttemptVerdict:
     values = {"log": result.values["log"]} if "log" in result.values else {}
-    return Verdict(values, result.problem or "the child gave no reason", result.problem_class or "crash", result.fix)
+    return AttemptVerdict(
+        values, result.problem or "the child gave no reason", result.problem_class or "crash", result.fix
+    )
 
 
-def _judge(attempt: Attempt, result: Result) -> Verdict:
+def _judge(attempt: Attempt, result: Result) -> AttemptVerdict:
     kind = attempt.intent.address.kind
     said = {name: value for name, value in result.values.items() if name != "marks"}
     results = find_format(attempt.intent.settings)
@@ -107,7 +109,7 @@ def _judge(attempt: Attempt, result: Result) -> Verdict:
         return replace(found, values=refused)
     if kind is Kind.SCORE:
         return results.judge_score(attempt.output, attempt.inputs / "run", attempt.intent.ruling, said)
-    return Verdict(said)
+    return AttemptVerdict(said)
 
 
 def _run_files(attempt: Attempt, said: RecordValues | None = None) -> RunFiles:
@@ -170,5 +172,5 @@ def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
             yield KeptFile(path, path.name, in_git=True)
     yield from _list_session(attempt, in_git=True)
     if attempt.intent.address.kind is Kind.COMPLIANCE_TEST:
-        yield KeptFile(attempt.audit_settings, attempt.audit_settings.name, in_git=True)
+        yield KeptFile(attempt.audit_file, attempt.audit_file.name, in_git=True)
     yield from results.list_kept_answers(run)

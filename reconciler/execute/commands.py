@@ -47,7 +47,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     attempt.run_dir.mkdir(exist_ok=True)
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
     cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
-    audit = attempt.audit_settings.exists()
+    audit = attempt.audit_file.exists()
     placed = settings.audit_config == "placed"
     written = settings.user_conf == "written"
     results = find_format(settings)
@@ -73,7 +73,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
         user_conf_sha256=hash_file(attempt.user_conf) if written and results.READS_CONF else "",
         user_conf_at="" if written else find_location(settings, "harness.user_conf_at", values, cwd),
         outputs=fill_words(settings.harness_outputs, values),
-        place_audit=str(attempt.audit_settings) if placed and audit else "",
+        place_audit=str(attempt.audit_file) if placed and audit else "",
         lock=str(make_machine_lock(f"folder-{hash_bytes(str(cwd).encode())[:16]}").path) if placed else "",
         code=find_location(settings, "harness.code" if "harness.code" in settings else CLIENT_CODE, values, paths.root),
         code_location=settings.harness_code,
@@ -167,7 +167,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         keys.TARGET_QPS: texts.get(keys.TARGET_QPS, ""),
         keys.TARGET_LATENCY: texts.get(keys.TARGET_LATENCY, ""),
         "user_conf": str(attempt.user_conf),
-        "audit_config": str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
+        "audit_config": str(attempt.audit_file) if attempt.audit_file.exists() else "",
         "engine": inputs.get("engine", ""),
         "model": _made(attempt, paths, inputs, "model"),
         "dataset": _made(attempt, paths, inputs, "dataset"),

@@ -13,7 +13,7 @@ from reconciler.execute.request_parts import enclose, load_power, select_slices
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
-from reconciler.loadgen.user_conf import audit_settings, select_settings, write_audit_settings, write_user_conf
+from reconciler.loadgen.user_conf import select_audit_settings, select_settings, write_audit_config, write_user_conf
 from reconciler.resource.kinds import Kind
 from reconciler.resource.settings import BACKGROUND, SCORE_COMMAND, CellSettings
 from reconciler.rules.results.table import find_format
@@ -117,10 +117,10 @@ def write_confs(attempt: Attempt) -> None:
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
-    audit = audit_settings(values)
+    audit = select_audit_settings(values)
     if audit:
         notes = [f"{cell}: {values['test']}, written by mlperf-reconciler"]
-        replace(attempt.audit_settings, write_audit_settings(audit, notes))
+        replace(attempt.audit_file, write_audit_config(audit, notes))
 
 
 def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         user_conf=str(attempt.user_conf),
         log_dir=str(attempt.output),
         counter=str(attempt.counter),
-        audit_config=str(attempt.audit_settings) if attempt.audit_settings.exists() else "",
+        audit_config=str(attempt.audit_file) if attempt.audit_file.exists() else "",
         performance_sample_count=int(values.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0),
         settings=settings,
         inputs={name: path for name, path in _inputs(attempt).items() if not name.startswith(BACKGROUND)},

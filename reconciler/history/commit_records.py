@@ -227,5 +227,5 @@ def _check(path: str, data: bytes | None) -> Record:
 def _list_thin_margins(record: Record) -> Iterator[str]:
     for margin in record.values.get("margins", ()):  # readers of a record have checked its shape
         room = parse_decimal(margin["headroom"])
-        if room is not None and is_latency_limit(margin) and is_thin(room):
+        if room is not None and is_latency_limit(margin["name"]) and is_thin(room):
             yield f"{margin['name']} has {room} % of headroom ({margin['measured']} of {margin['limit']})"

@@ -20,7 +20,7 @@ from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED, is_truncated
 from reconciler.loadgen.settings import select_conf_settings
 from reconciler.loadgen.summary import SummaryLog, parse_summary
-from reconciler.loadgen.user_conf import audit_settings, select_settings, write_user_conf
+from reconciler.loadgen.user_conf import select_audit_settings, select_settings, write_user_conf
 from reconciler.loadgen.verdict import judge_accuracy
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Artifact
@@ -141,7 +141,7 @@ def _choose_user_conf(
     if run.user_conf is not None:
         # Only the performance run's conf is published; its rates and durations do not concern the other run.
         performance = run.mode == "performance"
-        audited = audit_settings(values)
+        audited = select_audit_settings(values)
         data = read_regular(run.user_conf)
         wrong = find_conf_contradictions(data, run.log, key, scenario, audited) if performance else []
         if not wrong:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import ACCURACY, PERFORMANCE, name_loadgen_scenario, select_conf_settings
-from reconciler.loadgen.user_conf import audit_settings
+from reconciler.loadgen.user_conf import select_audit_settings
 from reconciler.resource.settings import Settings
 
 _SLACK = Decimal("1.1")  # LoadGen sizes an Offline query for 1.1 times the minimum duration
@@ -33,7 +33,7 @@ class Prediction(Struct, frozen=True):
 
 def predict_run_seconds(inputs: Mapping[str, object]) -> float | None:
     """Predict a run or compliance test from its identity inputs; None for an accuracy run."""
-    values = {**audit_settings(inputs), **inputs}
+    values = {**select_audit_settings(inputs), **inputs}
     if values.get("mode") != PERFORMANCE:
         return None
     scenario = str(values["scenario"])

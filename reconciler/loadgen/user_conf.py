@@ -55,13 +55,13 @@ def write_user_conf(model_key: str, scenario: str, texts: Mapping[str, str], not
     return _write_lines(notes, (f"{name}.{key} = {text}" for key, text in texts.items()))
 
 
-def audit_settings(inputs: Mapping[str, object]) -> dict[str, Any]:
+def select_audit_settings(inputs: Mapping[str, object]) -> dict[str, Any]:
     """Return the audit settings among a test's inputs, under LoadGen's names; empty for a run that is not a test."""
     found = ((name, value) for name, value in inputs.items() if name.startswith(AUDIT_PREFIX))
     return {name.removeprefix(AUDIT_PREFIX): value for name, value in found}
 
 
-def write_audit_settings(settings: Mapping[str, object], notes: Iterable[str] = ()) -> bytes:
+def write_audit_config(settings: Mapping[str, object], notes: Iterable[str] = ()) -> bytes:
     """Write an audit.config, with every setting for any model and scenario. The file belongs to one cell, and LoadGen
     itself applies only lines for any model. ``settings`` already includes values that a round sets for one model.
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.catalog import CONF
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
-from reconciler.loadgen.user_conf import UserConf, audit_settings, parse_user_conf, read_conf_settings
+from reconciler.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings, select_audit_settings
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and everything that the round
 # takes from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to
@@ -102,8 +102,8 @@ def explain_missing_settings(asked: Mapping[str, object], mode: str, release: st
     if known is None:
         return ""
     first, last = AUDIT_UNREAD
-    if audit_settings(asked) and (_parse_release(first) or ()) <= known <= (_parse_release(last) or ()):
-        return f"LoadGen {release} does not support compliance tests: versions {first} to {last} ignore audit.config"
+    if select_audit_settings(asked) and (_parse_release(first) or ()) <= known <= (_parse_release(last) or ()):
+        return f"LoadGen {release} runs no compliance tests: from {first} to {last} it reads no audit.config as one"
     scenario = str(asked["scenario"])
     stated = select_conf_settings(asked, mode, scenario)
     for setting in find_settings(scenario):

@@ -23,7 +23,7 @@ from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_showing_part
-from reconciler.render.documents import convert_plain_value, render_cells_part, render_document, render_measured
+from reconciler.render.documents import convert_plain_value, make_metric_document, render_cells_part, render_document
 from reconciler.render.explanation import collect_origins, render_explanation_part
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
@@ -95,8 +95,8 @@ def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
             "started": summary.started,
             "seconds": summary.seconds,
             "ended": summary.ended.value,
-            "metric": render_measured(summary.metric),
-            "efficiency": render_measured(summary.efficiency),
+            "metric": make_metric_document(summary.metric),
+            "efficiency": make_metric_document(summary.efficiency),
             "validity": summary.validity,
             "marks": list(summary.marks),
             "problem": summary.problem,

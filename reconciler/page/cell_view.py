@@ -14,8 +14,8 @@ from reconciler.page.matrix_view import (
     find_curve_name,
     find_state,
     mark_condition,
-    render_measured,
     show_headroom,
+    show_measured,
     split_cell,
 )
 from reconciler.render.causes import find_obstacle, word_reason
@@ -50,9 +50,9 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "since": performance.get("started", "") if state in ("ready", "invalid") else "",
         "conditions": [mark_condition(condition) | condition for condition in status["conditions"]],
         "said": list(dict.fromkeys(mark_condition(c)["said"] for c in status["conditions"] if c["status"] != "True")),
-        "metric": render_measured(status["metric"]),
-        "accuracy": render_measured(status["accuracy"]),
-        "efficiency": render_measured(status["efficiency"]),
+        "metric": show_measured(status["metric"]),
+        "accuracy": show_measured(status["accuracy"]),
+        "efficiency": show_measured(status["efficiency"]),
         "published": compare_published({**status, **document}),
         "validity": status["validity"],
         "marks": status["marks"],
@@ -64,7 +64,7 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "others": list_comparable_runs(document),
         "other": _name_run(compared) if compared is not None else "",
         "counts": performance.get("counts", False),
-        "last": render_measured(performance.get("metric")),
+        "last": show_measured(performance.get("metric")),
         "reasons": performance.get("reasons", []),
         "margins": [_margin(margin) for margin in performance.get("margins", [])],
         "measured": performance.get("started", ""),
@@ -146,7 +146,7 @@ def _compared(resource: Document) -> Document:
 
 
 def _run(run: Document) -> Document:
-    shown = {"result": render_measured(run["metric"]), "started": run["started"][:19].replace("T", " ")}
+    shown = {"result": show_measured(run["metric"]), "started": run["started"][:19].replace("T", " ")}
     return {**run, **shown, "changed": describe_changes(run)}
 
 

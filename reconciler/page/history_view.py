@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from reconciler.page.charts import chart_history
-from reconciler.page.matrix_view import render_measured, split_cell
+from reconciler.page.matrix_view import show_measured, split_cell
 from reconciler.render.documents import Document
 from reconciler.resource.quantities import join_listing, show_rate
 from reconciler.resource.wording import shorten_value, show_value
@@ -16,7 +16,7 @@ def arrange_history(document: Document) -> Document:
     return {
         "cell": document["cell"],
         "chart": chart_history(document),
-        "results": [{**r, "result": render_measured(r)} for r in reversed(document["results"])],
+        "results": [{**r, "result": show_measured(r)} for r in reversed(document["results"])],
         "steps": steps,
         "opened": next((step for step in steps if step["what"].startswith("Run ")), None),
     }
@@ -26,8 +26,8 @@ def _step(step: Document) -> Document:
     return {
         "what": step["after"]["what"],
         "started": step["after"]["started"],
-        "before": render_measured(step["before"]),
-        "after": render_measured(step["after"]),
+        "before": show_measured(step["before"]),
+        "after": show_measured(step["after"]),
         "change": _show_change(step["change"], step["after"]["unit"]),
         "causes": [_cause(cause) for cause in step["causes"]],
     }
@@ -42,7 +42,7 @@ def _cause(cause: Document) -> Document:
 def arrange_recent(document: Document) -> list[Document]:
     """Return the newest results of all cells, each with the change from the one before it."""
     return [
-        {**row, "result": render_measured(row), "change": _show_change(row["change"], row["unit"])}
+        {**row, "result": show_measured(row), "change": _show_change(row["change"], row["unit"])}
         for row in document["results"]
     ]
 
@@ -118,4 +118,4 @@ def _show_ratio(ratio: float) -> str:
 def _side(side: Document) -> str:
     count = f" on {side['count']}" if side["count"] else ""
     invalid = " INVALID" if side["validity"] == "INVALID" else ""
-    return f"{render_measured(side)}{count}{invalid}"
+    return f"{show_measured(side)}{count}{invalid}"

@@ -179,10 +179,10 @@ def mark_condition(condition: Document) -> dict[str, Any]:
 def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     state = find_state(entry, under_way)
     said = next((mark["said"] for c in reversed(entry["conditions"]) if (mark := mark_condition(c))["said"]), "")
-    accuracy = render_measured(entry["accuracy"])
+    accuracy = show_measured(entry["accuracy"])
     published = compare_published(entry)
     measured, margin = entry["metric"] or entry["last"], entry["margin"]
-    result = " ".join(filter(None, ["" if entry["metric"] else "last", render_measured(measured)])) if measured else ""
+    result = " ".join(filter(None, ["" if entry["metric"] else "last", show_measured(measured)])) if measured else ""
     notes = [STATES[state], said, result, accuracy and f"accuracy {accuracy}"]
     if margin:
         notes.append(f"{margin['name']} {show_headroom(margin['headroom'])} from its limit")
@@ -241,13 +241,13 @@ def compare_published(entry: Document) -> dict[str, str]:
 
 
 def _shorten(measured: Document | None) -> str:
-    return render_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
+    return show_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
 
 
 def _list_notes(entry: Document) -> list[str]:
-    efficiency = [render_measured(entry["efficiency"])] if entry["efficiency"] else []
+    efficiency = [show_measured(entry["efficiency"])] if entry["efficiency"] else []
     return efficiency + ([entry["validity"]] if entry["validity"] == "INVALID" else [])
 
 
-def render_measured(measured: Document | None) -> str:
+def show_measured(measured: Document | None) -> str:
     return render_metric_text((measured["value"], measured["unit"])) if measured else ""

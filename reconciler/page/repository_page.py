@@ -33,7 +33,7 @@ from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
 from reconciler.reconcile.rendered_check import check_rendered
 from reconciler.record.store import find_readable
-from reconciler.render.documents import convert_plain_value, render_document, render_measured
+from reconciler.render.documents import convert_plain_value, make_metric_document, render_document
 from reconciler.render.findings import render_findings_part
 from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
@@ -280,7 +280,7 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 def _find_last(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     """Find the newest result of a cell whose results do not count now."""
     runs = look.seen.recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ())
-    return render_measured(next((run.metric for run in reversed(runs) if run.metric), None))
+    return make_metric_document(next((run.metric for run in reversed(runs) if run.metric), None))
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:

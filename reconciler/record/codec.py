@@ -304,6 +304,15 @@ def _find_efficiency(power: Any) -> tuple[str, str] | None:
     return (str(found["value"]), str(found["unit"])) if found else None
 
 
+def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
+    tightest of the latency limits."""
+    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
+    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
+    return (str(least["name"]), str(least["headroom"])) if least else None
+
+
 @lru_cache(maxsize=4096)
 def _show_text(value: str) -> str:
     """Cached, since thousands of records contain the same versions and digests."""
@@ -342,12 +351,3 @@ def _invalid(values: Mapping[str, Any]) -> str:
         wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()
         found.append(f"try {suggestion['setting']}: {wanted}")
     return "; ".join(found)
-
-
-def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
-    tightest of the latency limits."""
-    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
-    asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(m)]
-    least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
-    return (str(least["name"]), str(least["headroom"])) if least else None

@@ -59,9 +59,9 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
             "cell": str(status.cell),
             "ready": status.ready.value,
             "steps": steps.get(status.cell, 0),
-            "metric": render_measured(status.metric),
-            "accuracy": render_measured(status.accuracy),
-            "efficiency": render_measured(status.efficiency),
+            "metric": make_metric_document(status.metric),
+            "accuracy": make_metric_document(status.accuracy),
+            "efficiency": make_metric_document(status.efficiency),
             "validity": status.validity or None,
             "margin": {"name": status.margin[0], "headroom": _read_number(status.margin[1])} if status.margin else None,
             "marks": list(status.marks),
@@ -72,7 +72,7 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
     ]
 
 
-def render_measured(metric: tuple[str, str] | None) -> dict[str, float | str] | None:
+def make_metric_document(metric: tuple[str, str] | None) -> dict[str, float | str] | None:
     return {"value": _read_number(metric[0]), "unit": metric[1]} if metric else None
 
 

@@ -11,7 +11,7 @@ from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, describe_cause, label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value, render_measured
+from reconciler.render.documents import convert_plain_value, make_metric_document
 from reconciler.render.status import render_metric_text
 from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
@@ -258,7 +258,7 @@ def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
             "key": link.key,
             "made_from": [str(address) for address in link.upstream],
             "record": link.record or None,
-            "metric": render_measured(link.metric),
+            "metric": make_metric_document(link.metric),
             "due": link.due or None,
             "recorded_by": _by(link.brought),
             "line": {

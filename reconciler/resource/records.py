@@ -137,9 +137,9 @@ def is_thin(headroom: float | Decimal) -> bool:
     return 0 <= headroom < 2
 
 
-def is_latency_limit(margin: Mapping[str, object]) -> bool:
+def is_latency_limit(name: str) -> bool:
     """Return True for the margin of a latency or, for language models, of TTFT or TPOT."""
-    return str(margin["name"]).endswith((" latency", " TTFT", " TPOT"))
+    return name.endswith((" latency", " TTFT", " TPOT"))
 
 
 class Summary(Struct, frozen=True, array_like=True):
@@ -151,7 +151,8 @@ class Summary(Struct, frozen=True, array_like=True):
     because the two runs' speeds differ. ``inferred``: (scenario, value, unit) for other scenarios, derived from the
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
-    ``margin``: (name, headroom in percent) of the margin that decides.
+    ``margin``: (name, headroom in percent) of the one that decides: the worst that is not met, else the tightest of the
+    latency limits.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """

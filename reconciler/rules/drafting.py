@@ -37,6 +37,12 @@ _GENERAL = {"TEST_DURATION_MS": "least_min_duration", "REQUIRED_MEASURE_FILES": 
 _CATEGORY = {"datacenter": "datacenter", "edge": "edge", "datacenter-edge": "datacenter,edge"}
 _ONE_OF = ("Interactive", "Server")
 _UNIT = re.compile(r"Latency \((\w+)\)")
+_DIVISORS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}  # LoadGen's latencies are in ns
+_SECTIONS = {  # a section that a round may lack → the table that the checker has it from
+    "network": "SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE",
+    "power_fields": "SYSTEM_DESC_REQUIRED_FIELDS_POWER",
+    "endpoints": "ENDPOINTS_ALLOWED_MODELS",
+}
 _NEVER_READ = (
     "layout, divisions, inferences, files of compliance tests, exact_use_token_latencies: the code of the checker",
     "policy: the texts of the rules; generation: how tokens are chosen; audit.config: the settings of compliance tests",
@@ -55,15 +61,15 @@ Reading = tuple[RulePlace, Constant]
 
 
 class Draft(Struct, frozen=True):
-    """Draft of a round. ``changed``: values that differ from the previous round, by place; ``removed``: its paths that
-    are gone. ``kept``: places whose values such sources stated for the previous round but not for this one;
-    ``missing``: values that a new benchmark or scenario needs and no source states; ``unread``: table entries that were
-    not understood."""
+    """``changed``: what differs from the round before, by its place; ``removed``: paths of that round, each with the
+    table that the checker no longer has, "" where one of its lists says it. ``kept``: places that sources of this kind
+    stated of it and do not any more; ``missing``: what a new benchmark or scenario needs and no source says;
+    ``unread``: what is in the tables and was not understood."""
 
     round: str
     base: Ruleset
     changed: Statements
-    removed: tuple[str, ...]
+    removed: Mapping[str, str]
     kept: tuple[RulePlace, ...]
     missing: tuple[str, ...]
     unread: tuple[str, ...]
@@ -109,7 +115,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
         round=round_name,
         base=base,
         changed=changed,
-        removed=tuple(_list_removed(checkers[0], round_name, base, named)),
+        removed=dict(_list_removed(checkers[0], round_name, base, named)),
         missing=tuple(missing),
         kept=tuple(_list_kept(base, statements, named)),
         unread=tuple(unread),
@@ -341,6 +347,8 @@ def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> It
             latency = _UNIT.fullmatch(str(cell.value))
             unit = latency[1] if latency else str(cell.value).lower()
             yield RulePlace(benchmark, scenario, "metric_unit"), Constant(unit, cell.line)
+            if latency and unit in _DIVISORS:
+                yield RulePlace(benchmark, scenario, "metric_divisor"), Constant(_DIVISORS[unit], cell.line)
 
 
 # Values in mlperf.conf.
@@ -460,14 +468,20 @@ def _list_missing(base: Ruleset, statements: Statements, named: Sequence[str]) -
         yield f"{scenario}: what holds for all benchmarks, such as its percentile and its metric"
 
 
-def _list_removed(checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]) -> Iterator[str]:
-    """Yield paths in the form used by round files."""
+def _list_removed(
+    checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Paths as a round's file has them."""
     for name, rules in base.benchmarks.items():
         files = checker.find("REQUIRED_ACC_BENCHMARK", name)
         if name not in named:
-            yield f"benchmarks/{name}"
+            yield f"benchmarks/{name}", ""
         elif files and round_name not in files and "accuracy_files" in rules.levels[""][0]:
-            yield f"benchmarks/{name}/general/accuracy_files"
+            yield f"benchmarks/{name}/general/accuracy_files", ""
+    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it says what descriptions need at all
+    for name, table in _SECTIONS.items() if whole else ():
+        if name in base.sections and "checker" in base.sections[name].sources and table not in checker.tables:
+            yield name, table
 
 
 def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
@@ -539,7 +553,7 @@ def render_draft(draft: Draft) -> str:
     base = draft.base.round
     lines = [f"round: {draft.round}", f"extends: {base}"]
     if draft.removed:
-        lines += ["removed:", *(f"  - {path}" for path in draft.removed)]
+        lines += ["removed:", *map(_render_removed, draft.removed.items())]
     document: dict[str, Any] = {}
     for place, said in draft.changed.items():
         _insert(document, draft, place, said)
@@ -566,6 +580,11 @@ def render_draft(draft: Draft) -> str:
 def _comment(title: str, items: Any) -> list[str]:
     listed = [f"#   {item}" for item in items]
     return ["#", f"# {title[0].upper()}{title[1:]}:", *listed] if listed else []
+
+
+def _render_removed(removed: tuple[str, str]) -> str:
+    path, table = removed
+    return f"  - {path}  # the checker has no {table}" if table else f"  - {path}"
 
 
 class _Leaf(Struct, frozen=True):

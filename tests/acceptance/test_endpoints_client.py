@@ -23,7 +23,7 @@ from reconciler.endpoints.results.client import ClientPlaces, build_client_confi
 from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.rules.context import RuleContext
-from reconciler.rules.results.format import Kept, RunFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, Kept, RunFiles
 
 CHECKOUT = Path(os.environ.get("MLPERF_ENDPOINTS_CLIENT", "/nowhere"))
 PYTHON = CHECKOUT / ".venv/bin/python"
@@ -199,14 +199,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> Verdict:
+def run(mode: str, url: str, data: Path, folder: Path, **more: Any) -> AttemptVerdict:
     asked, report = {**ASKED, "mode": mode, **more}, folder / "report"
     files = [str(data / name) for name in ("prompts.jsonl", "questions.jsonl", "model")]
     config = build_client_config(asked, ClientPlaces(url, str(report), *files))
     return start("perf" if mode == "performance" else "both", asked, config, folder)
 
 
-def start(mode: str, asked: dict[str, Any], config: dict[str, Any], folder: Path) -> Verdict:
+def start(mode: str, asked: dict[str, Any], config: dict[str, Any], folder: Path) -> AttemptVerdict:
     """In a folder of its own, since the client keeps datasets below the one in which it is started. Before a run it
     opens a quarter of the connections for which the machine has ports, and here each would be a thread."""
     report = folder / "report"

@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 REHEARSED = {
     "v2.0": ("bert-99",),
     "v2.1": ("resnet50", "bert-99"),
-    "v3.0": ("resnet50", "bert-99"),
+    "v3.0": ("resnet50", "bert-99", "dlrm-99"),
     "v3.1": ("resnet50", "bert-99"),
     "v4.0": ("resnet50", "llama2-70b-99"),
     "v4.1": ("resnet50", "llama2-70b-99"),

@@ -142,7 +142,7 @@ def main(checkout: Path) -> None:
             day, output = folder / f"day{number}", folder / f"output{number}"
             write_day(rng, day, int(rng.integers(2_000, 6_000)))
             output.mkdir()
-            criteo.build_dataset(day, {}, output, counter)
+            dlrm_v2.build_dataset(day, {}, output, counter)
             count, wrong = compare_samples(load_reference(checkout, day), criteo.load_samples(output))
             samples, differing = samples + count, differing + wrong
             bounds = np.load(output / "bounds.npy").tolist()

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from harness.benchmarks.dlrm_v2 import compute_auc
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights
+from harness.benchmarks.dlrm_v2.criteo import compute_auc
 from harness.benchmarks.dlrm_v2.layers import Shape
 from harness.benchmarks.dlrm_v2.lowered import lower_program
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS
@@ -86,7 +86,7 @@ def compare_precisions(seconds: float, device: str) -> dict[str, Any]:
     dense, sparse, _ = clicks.draw(CALIBRATED)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.pt2"
-        export_network(exact, path)
+        export_network(exact, SHAPE, path)
         samples = {"dense": dense, "sparse": sparse}
         made = lower_program(path, {"precision": "fp8"}, samples, Counter(Path(folder) / "counter"), compare=2048)
         lowered = torch.export.load(path).module().to(device)

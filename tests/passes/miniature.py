@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from reconciler.loadgen.user_conf import write_audit_settings
+from reconciler.loadgen.user_conf import write_audit_config
 from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository
 
@@ -134,7 +134,7 @@ def with_miniature(
     rules = load_ruleset("v6.1").find_benchmark(official)
     assert rules is not None
     asked = {name: value.value for name, value in rules.find_test(test, "Offline").settings.items()}
-    own = write_audit_settings(asked, ["as the harness brings it"]).decode()
+    own = write_audit_config(asked, ["as the harness brings it"]).decode()
     repository.write(f"theirs/audits/{test}.config", own)
     repository.edit("specs/spec.yaml", "      as: resnet\n      code: benchmarks/tiny.py\n", "")
     repository.edit("specs/spec.yaml", '      engine: {backend: "null", precision: fp32, batch_size: 4}\n', "")

@@ -370,7 +370,7 @@ def test_verdict_waits_for_logs_that_are_elsewhere(large: Repository, tmp_path: 
         path.unlink()
     report = repository.reconcile()
     step = next(s for s in report.after.plan.steps if s.change.address == Address.parse(f"Verdict:{CELL}/TEST01"))
-    assert step.blocked == "the full accuracy log of the audit run is missing"
+    assert "accuracy log of the audit run" in step.blocked
     assert made(report) == {}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.execute.outcome import Status
-from reconciler.loadgen.user_conf import write_audit_settings
+from reconciler.loadgen.user_conf import write_audit_config
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Ended, Record
 from reconciler.rules.rounds import load_ruleset
@@ -216,7 +216,7 @@ TEST06 = {
     .find_test("TEST06", "Offline")
     .settings.items()
 }
-AUDIT = write_audit_settings(TEST06, ["as it comes with LoadGen"]).decode()
+AUDIT = write_audit_config(TEST06, ["as it comes with LoadGen"]).decode()
 # `benchmark from-config` of the endpoints harness: variables in its configuration, and the options that it has.
 ENDPOINTS = """\
 import argparse, os, re, sys

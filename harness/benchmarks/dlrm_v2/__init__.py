@@ -2,66 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.benchmarks import LoopBenchmark, copy_model
-from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
-from harness.benchmarks.dlrm_v2.criteo import build_dataset, load_calibration, load_labels, load_samples
+from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint, write_model
+from harness.benchmarks.dlrm_v2.criteo import load_calibration, load_samples, prepare_day, read_day, score
 from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
 from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
-from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
-_FIX = "run accuracy again"
 
-
-def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return auc and accuracy in percent, over the pairs of all answered samples; also good and total pairs."""
-    labels = load_labels(dataset)
-    found = [_read(data, labels[int(index)]) for index, data in zip(log.indices, log.data, strict=True)]
-    pairs = np.concatenate(found)
-    auc = compute_auc(pairs[:, 0], pairs[:, 1])
-    good, total = int((pairs[:, 0].round() == pairs[:, 1]).sum()), len(pairs)
-    metrics = {"auc": 100.0 * auc, "accuracy": 100.0 * (good / total), "good": good, "total": total}
-    text = "AUC={auc:.3f}%, accuracy={accuracy:.3f}%, good={good}, total={total}, queries={queries}\n"
-    (output / "accuracy.txt").write_text(text.format(**metrics, queries=len(found)), encoding="ascii")
-    return metrics
-
-
-def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
-    """Return [pairs, 2]. The official script takes the labels from the log, so they must equal the dataset's."""
-    if len(data) != 8 * len(labels):
-        problem = f"a response has {len(data)} bytes, a sample of {len(labels)} pairs needs {8 * len(labels)}"
-        raise HarnessError(problem, "input", _FIX)
-    pairs = np.frombuffer(data, np.float32).reshape(-1, 2)
-    if not np.array_equal(pairs[:, 1], labels):
-        raise HarnessError("a response does not contain the labels of its sample", "input", _FIX)
-    if not np.isfinite(pairs[:, 0]).all():
-        raise HarnessError("a response contains a prediction that is not a number", "input", _FIX)
-    return pairs
-
-
-def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Compute how often a clicked pair has a higher prediction than one not clicked; ties count half."""
-    order = np.argsort(predictions, kind="stable")
-    clicked = labels[order] == 1
-    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equal values
-    positive = np.diff(np.cumsum(clicked)[last], prepend=0)
-    negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
-    everything = int(positive.sum()) * int(negative.sum())
-    if not everything:
-        raise HarnessError("the labels are all equal: AUC is undefined", "input", "score more samples")
-    below = np.cumsum(negative) - negative
-    return (int((positive * below).sum()) + int((positive * negative).sum()) / 2) / everything
-
-
-FORMATS = ("onnx", "pt2")
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """``settings``: dtype of the dense features ("float32" or "float16"), count (the first so many), threads."""
+    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
+    source = require_source(source, "day 23 of Criteo 1 TB")
+    prepare_day(read_day(source), settings, output, counter, threads=threads, whole=not is_rehearsal(source))
 
 
 def build_model(
@@ -71,20 +31,8 @@ def build_model(
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return
-    wanted = str(settings.get("format", FORMATS[0]))
-    if wanted not in FORMATS:
-        problem = f"model.settings.format is {wanted!r}"
-        raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
     checkpoint = open_checkpoint(source, list(list_weights(Shape())))
-    shape = find_shape(checkpoint.shapes)
-    if wanted == "onnx":
-        from harness.benchmarks.dlrm_v2.network import write_network
-
-        write_network(checkpoint, shape, output, counter)
-    else:
-        from harness.benchmarks.dlrm_v2.program import write_program
-
-        write_program(checkpoint, shape, output, counter)
+    write_model(checkpoint, find_shape(checkpoint.shapes), settings, output, counter)
 
 
 def lower_program(

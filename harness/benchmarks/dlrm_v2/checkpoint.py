@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from harness.benchmarks.dlrm_v2.layers import Shape, list_weights
+from harness.benchmarks.dlrm_v2.layers import Shape, Weights, list_weights
 from harness.benchmarks.sources import describe_problems, is_below
+from harness.contract import Counter
 from harness.errors import HarnessError
 
 METADATA = ".snapshot_metadata"
@@ -153,7 +154,26 @@ def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
     return shape
 
 
-_RANKS = 2  # number of devices that write a checkpoint
+FORMATS = ("onnx", "pt2")
+
+
+def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """In the format of the settings."""
+    wanted = str(settings.get("format", FORMATS[0]))
+    if wanted not in FORMATS:
+        problem = f"model.settings.format is {wanted!r}"
+        raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
+    if wanted == "onnx":
+        from harness.benchmarks.dlrm_v2.network import write_network
+
+        write_network(weights, shape, output, counter)
+    else:
+        from harness.benchmarks.dlrm_v2.program import write_program
+
+        write_program(weights, shape, output, counter)
+
+
+_RANKS = 2  # that a checkpoint is written by
 
 
 def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:

@@ -1,10 +1,15 @@
-"""The layers of DLRM-DCNv2, by their weight names in torchrec's DLRM_DCN, which the checkpoint uses as well."""
+"""The layers of DLRM-DCNv2, by the names of their weights in torchrec's DLRM_DCN, which the checkpoint has too. DLRM of
+earlier rounds has the same layers, without a cross network.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
 
 from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.errors import HarnessError
@@ -12,10 +17,15 @@ from harness.errors import HarnessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """``width``: of an embedding; ``bottom`` and ``top``: of the layers of both perceptrons; ``crosses``: number of
-    cross network layers, and ``rank`` of their products. Defaults are the reference's."""
+    """``values``: of each categorical feature of a pair; ``width``: of an embedding; ``bottom`` and ``top``: of the
+    layers of both perceptrons; ``crosses``: layers of the cross network, and ``rank`` of their products.
+
+    Without a cross network, the embeddings of a pair are multiplied with each other (``interactions``). The default is
+    the reference of DLRM-DCNv2.
+    """
 
     rows: tuple[int, ...] = TABLE_ROWS
+    values: tuple[int, ...] = MULTI_HOT
     width: int = 128
     bottom: tuple[int, ...] = (512, 256, 128)
     crosses: int = 3
@@ -25,7 +35,23 @@ class Shape:
     @property
     def joined(self) -> int:
         """Width of a pair in the cross network."""
-        return (len(MULTI_HOT) + 1) * self.width
+        return (len(self.rows) + 1) * self.width
+
+    @property
+    def interactions(self) -> int:
+        """Number of products of two different embeddings of a pair, among them that of the dense features."""
+        return len(self.rows) * (len(self.rows) + 1) // 2
+
+    @property
+    def given(self) -> int:
+        """Width of what the top perceptron takes."""
+        return self.joined if self.crosses else self.width + self.interactions
+
+
+class Weights(Protocol):
+    """A checkpoint's weights, by the names of ``list_weights``."""
+
+    def read(self, name: str, out: np.ndarray | None = None) -> np.ndarray: ...
 
 
 def name_table(number: int) -> str:
@@ -60,7 +86,7 @@ def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield name_cross("V_kernels", layer), (shape.rank, shape.joined)
         yield name_cross("W_kernels", layer), (shape.joined, shape.rank)
         yield name_cross("bias", layer), (shape.joined,)
-    for layer, (size, out) in enumerate(_pair((shape.joined, *shape.top))):
+    for layer, (size, out) in enumerate(_pair((shape.given, *shape.top))):
         yield f"{name_top(layer, len(shape.top))}.weight", (out, size)
         yield f"{name_top(layer, len(shape.top))}.bias", (out,)
 
@@ -69,20 +95,20 @@ def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     return itertools.pairwise(sizes)
 
 
-def find_shape(shapes: Mapping[str, tuple[int, ...]]) -> Shape:
-    """Find a shape with the reference's depth and the checkpoint's widths. Raises HarnessError if weights do
-    not fit."""
-    reference = Shape()
+def find_shape(shapes: Mapping[str, tuple[int, ...]], reference: Shape | None = None) -> Shape:
+    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
+    reference = reference or Shape()
     layers = len(reference.top)
-    shape = Shape(
+    shape = replace(
+        reference,
         rows=tuple(shapes[name_table(number)][0] for number in range(len(reference.rows))),
         width=shapes[name_table(0)][-1],
         bottom=tuple(shapes[f"{name_bottom(layer)}.bias"][0] for layer in range(len(reference.bottom))),
-        rank=shapes[name_cross("V_kernels", 0)][0],
+        rank=shapes[name_cross("V_kernels", 0)][0] if reference.crosses else reference.rank,
         top=tuple(shapes[f"{name_top(layer, layers)}.bias"][0] for layer in range(layers)),
     )
     for name, wanted in list_weights(shape).items():
         if shapes[name] != wanted:
-            problem = f"{name} of the checkpoint is {list(shapes[name])}, expected {list(wanted)}"
-            raise HarnessError(problem, "input", "use the reference's checkpoint of DLRM-DCNv2")
+            problem = f"{name} of the checkpoint is {list(shapes[name])}, by the others it should be {list(wanted)}"
+            raise HarnessError(problem, "input", "use the reference's checkpoint")
     return shape

@@ -53,7 +53,7 @@ def lower_program(
     most: dict[str, float] = {}
     exact = [_compute(network, batch, most) for batch in _split(samples, counter)]
     lowered = LoweredDlrm(weights, shape, most)
-    export_network(lowered, path)
+    export_network(lowered, shape, path)
     made = describe_ranges(samples, len(most))
     if compare:
         few = {name: array[:compare] for name, array in samples.items()}

@@ -1,4 +1,4 @@
-"""DLRM-DCNv2 as ONNX: dense float32 [N, 13] and sparse int32 [N, 214] -> probability float32 [N, 1].
+"""DLRM-DCNv2 or DLRM as ONNX: dense float32 [N, 13] and sparse int32 [N, values] -> probability float32 [N, 1].
 
 Tables are in a separate file next to the graph, since together they exceed a graph's maximum size.
 """
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
-from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_cross, name_table, name_top
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
+from harness.benchmarks.dlrm_v2.layers import Shape, Weights, name_bottom, name_cross, name_table, name_top
+from harness.benchmarks.dlrm_v2.pairs import DENSE, OUTPUT
 from harness.benchmarks.network_builder import NetworkBuilder
 from harness.contract import Counter
 
@@ -19,27 +18,27 @@ MODEL, TABLES = "model.onnx", "tables.bin"
 _FLOAT = 4  # bytes
 
 
-def write_network(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
-    """Write model.onnx and tables.bin."""
+def write_network(checkpoint: Weights, shape: Shape, output: Path, counter: Counter) -> None:
+    """model.onnx and tables.bin."""
     counter.stage("building", len(shape.rows))
     net = NetworkBuilder(np.random.default_rng(1))
     x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
     joined = net.node("Concat", [x, *_look_up(net, checkpoint, shape, output / TABLES, counter)], axis=1)
-    crossed = _cross(net, checkpoint, shape, joined)
+    crossed = _cross(net, checkpoint, shape, joined) if shape.crosses else _interact(net, shape, x, joined)
     layers = len(shape.top)
     top = _dense(net, checkpoint, crossed, [name_top(layer, layers) for layer in range(layers - 1)])
     net.node("Sigmoid", [_linear(net, checkpoint, top, name_top(layers - 1, layers))], OUTPUT)
     net.save(
         output / MODEL,
-        "dlrm_dcn_v2",
-        {"dense": ("float32", ["N", DENSE]), "sparse": ("int32", ["N", SPARSE])},
+        "dlrm_dcn_v2" if shape.crosses else "dlrm",
+        {"dense": ("float32", ["N", DENSE]), "sparse": ("int32", ["N", sum(shape.values)])},
         {OUTPUT: ("float32", ["N", 1])},
     )
 
 
-def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Path, counter: Counter) -> list[str]:
+def _look_up(net: NetworkBuilder, checkpoint: Weights, shape: Shape, path: Path, counter: Counter) -> list[str]:
     """Sum the rows of each feature's values, [N, width]."""
-    values = net.split("sparse", MULTI_HOT, axis=1)
+    values = net.split("sparse", shape.values, axis=1)
     with path.open("wb") as stream:
         stream.truncate(sum(shape.rows) * shape.width * _FLOAT)
     found, start = [], 0
@@ -48,7 +47,7 @@ def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Pa
         checkpoint.read(name_table(number), np.memmap(path, np.float32, "r+", start, size))
         table = net.stored(size, path.name, start)
         picked = net.node("Gather", [table, values[number]], axis=0)
-        if MULTI_HOT[number] == 1:
+        if shape.values[number] == 1:
             found.append(net.node("Reshape", [picked, net.constant([-1, shape.width], "int64")]))
         else:
             found.append(net.node("ReduceSum", [picked, net.constant([1], "int64")], keepdims=0))
@@ -57,8 +56,8 @@ def _look_up(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, path: Pa
     return found
 
 
-def _cross(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, first: str) -> str:
-    """Compute each layer as first * (W (V x) + bias) + x."""
+def _cross(net: NetworkBuilder, checkpoint: Weights, shape: Shape, first: str) -> str:
+    """Each layer: first * (W (V x) + bias) + x."""
     x = first
     for layer in range(shape.crosses):
         inner = net.node("MatMul", [x, net.constant(checkpoint.read(name_cross("V_kernels", layer)).T)])
@@ -68,12 +67,23 @@ def _cross(net: NetworkBuilder, checkpoint: Checkpoint, shape: Shape, first: str
     return x
 
 
-def _dense(net: NetworkBuilder, checkpoint: Checkpoint, source: str, names: list[str]) -> str:
+def _interact(net: NetworkBuilder, shape: Shape, dense: str, joined: str) -> str:
+    """The dense features, and the product of each embedding with each before it."""
+    count = len(shape.rows) + 1
+    rows, columns = np.tril_indices(count, -1)
+    stacked = net.node("Reshape", [joined, net.constant([-1, count, shape.width], "int64")])
+    products = net.node("MatMul", [stacked, net.node("Transpose", [stacked], perm=[0, 2, 1])])
+    flat = net.node("Reshape", [products, net.constant([-1, count * count], "int64")])
+    chosen = net.node("Gather", [flat, net.constant(rows * count + columns, "int64")], axis=1)
+    return net.node("Concat", [dense, chosen], axis=1)
+
+
+def _dense(net: NetworkBuilder, checkpoint: Weights, source: str, names: list[str]) -> str:
     for name in names:
         source = net.node("Relu", [_linear(net, checkpoint, source, name)])
     return source
 
 
-def _linear(net: NetworkBuilder, checkpoint: Checkpoint, source: str, name: str) -> str:
+def _linear(net: NetworkBuilder, checkpoint: Weights, source: str, name: str) -> str:
     product = net.node("MatMul", [source, net.constant(checkpoint.read(f"{name}.weight").T)])
     return net.node("Add", [product, net.constant(checkpoint.read(f"{name}.bias"))])

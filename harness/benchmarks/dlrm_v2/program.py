@@ -1,4 +1,4 @@
-"""DLRM-DCNv2 for torch.export: the same inputs and output as the ONNX network's."""
+"""DLRM-DCNv2 or DLRM for torch.export: the same inputs and output as the ONNX network's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from harness.benchmarks.dlrm_v2.checkpoint import Checkpoint
-from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_bottom, name_cross, name_table, name_top
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, SPARSE
+from harness.benchmarks.dlrm_v2.layers import (
+    Shape,
+    Weights,
+    list_weights,
+    name_bottom,
+    name_cross,
+    name_table,
+    name_top,
+)
+from harness.benchmarks.dlrm_v2.pairs import DENSE, OUTPUT
 from harness.contract import Counter
 
 MODEL = "model.pt2"
@@ -38,7 +45,7 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
         for layer in range(len(self._shape.bottom)):
             x = self._linear(x, name_bottom(layer)).relu()
             note(f"bottom{layer}", x)
-        values = sparse.split(list(MULTI_HOT), dim=1)
+        values = sparse.split(list(self._shape.values), dim=1)
         sums = [
             functional.embedding_bag(found.contiguous(), self._weight(name_table(number)), mode="sum")
             for number, found in enumerate(values)
@@ -51,11 +58,17 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
             outer = functional.linear(inner, self._weight(name_cross("W_kernels", layer)))
             x = first * (outer + self._weight(name_cross("bias", layer))) + x
             note(f"crossed{layer}", x)
+        if not self._shape.crosses:
+            x = self._interact(dense=x[:, : self._shape.width], stacked=x.unflatten(1, (-1, self._shape.width)))
         layers = len(self._shape.top)
         for layer in range(layers - 1):
             x = self._linear(x, name_top(layer, layers)).relu()
             note(f"top{layer}", x)
         return {OUTPUT: self._linear(x, name_top(layers - 1, layers)).sigmoid()}
+
+    def _interact(self, dense: torch.Tensor, stacked: torch.Tensor) -> torch.Tensor:
+        rows, columns = torch.tril_indices(stacked.shape[1], stacked.shape[1], -1)
+        return torch.cat([dense, (stacked @ stacked.mT)[:, rows, columns]], dim=1)
 
     def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
         return functional.linear(x, self._weight(f"{name}.weight"), self._weight(f"{name}.bias"))
@@ -68,8 +81,8 @@ def as_attribute(name: str) -> str:
     return name.replace(".", "_")
 
 
-def write_program(checkpoint: Checkpoint, shape: Shape, output: Path, counter: Counter) -> None:
-    """Write model.pt2. Until then weights are in a file, so that memory only has to hold one tensor at a time."""
+def write_program(checkpoint: Weights, shape: Shape, output: Path, counter: Counter) -> None:
+    """model.pt2. Weights lie in a file until then, so that no more than a tensor of them need fit into memory."""
     wanted = list_weights(shape)
     counter.stage("building", len(wanted))
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
@@ -78,12 +91,12 @@ def write_program(checkpoint: Checkpoint, shape: Shape, output: Path, counter: C
             mapped = np.memmap(Path(folder) / f"{number}", np.float32, "w+", 0, size)
             weights[name] = torch.from_numpy(checkpoint.read(name, mapped))
             counter.bump(1)
-        export_network(DlrmDcn(weights, shape), output / MODEL)
+        export_network(DlrmDcn(weights, shape), shape, output / MODEL)
 
 
-def export_network(network: torch.nn.Module, path: Path) -> None:
+def export_network(network: torch.nn.Module, shape: Shape, path: Path) -> None:
     batch = torch.export.Dim("batch", min=1, max=_LARGEST)
-    given = (torch.zeros(2, DENSE), torch.zeros(2, SPARSE, dtype=torch.int32))
+    given = (torch.zeros(2, DENSE), torch.zeros(2, sum(shape.values), dtype=torch.int32))
     with torch.no_grad():
         program = torch.export.export(network, given, dynamic_shapes={"dense": {0: batch}, "sparse": {0: batch}})
     torch.export.save(program, path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, open_checkpoint,
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, TABLES, group_pairs
 from harness.benchmarks.dlrm_v2.layers import Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.pairs import DENSE
 from harness.benchmarks.network_builder import NetworkSession
 from harness.contract import Counter
 
@@ -34,12 +35,38 @@ _SHAPES: Mapping[str, dict[str, Any]] = {
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     rng = np.random.default_rng(seed)
-    shape = Shape(rows=tuple(min(rows, _MOST_ROWS[size]) for rows in TABLE_ROWS), **_SHAPES[size])
-    evaluated = int(group_pairs(count * max(SIZES))[count])
-    dense = np.log1p(rng.exponential(20.0, (2 * evaluated, DENSE))).astype(np.float32)
+    shape = cut_shape(Shape(), size)
+    dense = np.log1p(rng.exponential(20.0, (count_pairs(count), DENSE))).astype(np.float32)
+    sparse, clicked, weights = draw_clicks(rng, shape, dense, models, counter)
+    np.save(data / DENSE_FILE, dense)
+    np.save(data / LABELS_FILE, clicked[:, None])
+    members: dict[str, Any] = {str(number): array for number, array in enumerate(sparse)}
+    np.savez(data / SPARSE_FILE, **members)
+    (data / TABLES).write_text(json.dumps(shape.rows) + "\n", encoding="ascii")
+    (models / CHECKPOINT).mkdir()
+    write_checkpoint(models / CHECKPOINT, weights)
+
+
+def cut_shape(reference: Shape, size: str) -> Shape:
+    rows = tuple(min(rows, _MOST_ROWS[size]) for rows in reference.rows)
+    return replace(reference, rows=rows, **_SHAPES[size])
+
+
+def count_pairs(count: int) -> int:
+    """Of a day whose first half has ``count`` samples."""
+    return 2 * int(group_pairs(count * max(SIZES))[count])
+
+
+Drawn = tuple[list[NDArray[np.int32]], NDArray[np.int32], dict[str, NDArray[np.float32]]]
+
+
+def draw_clicks(
+    rng: np.random.Generator, shape: Shape, dense: NDArray[np.float32], models: Path, counter: Counter
+) -> Drawn:
+    """The categorical features, the labels and the weights that predict them."""
     sparse = [
         rng.integers(0, rows, (len(dense), values), np.int32)
-        for rows, values in zip(shape.rows, MULTI_HOT, strict=True)
+        for rows, values in zip(shape.rows, shape.values, strict=True)
     ]
     weights = draw_weights(rng, shape)
     inputs = {"dense": dense, "sparse": np.concatenate(sparse, axis=1)}
@@ -48,13 +75,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     few = _answer(weights, shape, {name: array[:_BATCH] for name, array in inputs.items()}, models, counter)
     shift -= np.median(np.log(few / (1 - few)))
     clicked = _answer(weights, shape, inputs, models, counter) > 0.5
-    np.save(data / DENSE_FILE, dense)
-    np.save(data / LABELS_FILE, clicked.astype(np.int32)[:, None])
-    members: dict[str, Any] = {str(number): array for number, array in enumerate(sparse)}
-    np.savez(data / SPARSE_FILE, **members)
-    (data / TABLES).write_text(json.dumps(shape.rows) + "\n", encoding="ascii")
-    (models / CHECKPOINT).mkdir()
-    write_checkpoint(models / CHECKPOINT, weights)
+    return sparse, clicked.astype(np.int32), weights
 
 
 def _answer(

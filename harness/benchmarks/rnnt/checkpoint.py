@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
 from harness.benchmarks.rnnt.network import Weights
-from harness.benchmarks.saved_tensors import load_saved
-from harness.errors import HarnessError
+from harness.benchmarks.saved_tensors import load_state
 
 _UNUSED = "audio_preprocessor."  # parts that compute features
 _FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:
-    """Read the weights. Raises HarnessError that says whether the file is truncated, not PyTorch's, or contains
-    something else."""
-    state = _find_state(path, load_saved(path, _FIX))
+    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds something else."""
+    state = load_state(path, "RNN-T", _FIX)
     found = {name: tensor.float().numpy() for name, tensor in state.items() if not name.startswith(_UNUSED)}
     return {name.replace("joint_net", "joint.net"): np.ascontiguousarray(array) for name, array in found.items()}
-
-
-def _find_state(path: Path, document: Any) -> dict[str, torch.Tensor]:
-    state = document.get("state_dict") if isinstance(document, dict) else None
-    if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):
-        return state
-    if not isinstance(document, dict):
-        message = f"a {type(document).__name__}"
-    elif state is None:
-        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, but no state_dict"
-    else:
-        message = "a state_dict without tensors"
-    raise HarnessError(f"{path} is not a checkpoint of RNN-T: it contains {message}", "input", _FIX)

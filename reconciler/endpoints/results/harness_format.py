@@ -33,7 +33,7 @@ from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import LatencyLimits
 from reconciler.rules.context import EndpointsContext, RuleContext
-from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.storage_errors import refuse_storage_error
@@ -182,18 +182,18 @@ def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str,
     return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
 
 
-def judge_run(run: RunFiles) -> Verdict:
+def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
         left = read_left(run.output)
     except ValueError as error:
-        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
+        return AttemptVerdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
     differing = find_other_results(left, run.inputs)
     if differing:
-        problem = f"the endpoints harness ran other settings than requested: {'; '.join(differing)}"
-        fix = "check the command and its configuration, then run again; the results are kept"
-        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+        problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the command and its configuration, then run again"
+        return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
-    return Verdict({**run.said, **measured})
+    return AttemptVerdict({**run.said, **measured})
 
 
 def read_min_duration(inputs: Mapping[str, object]) -> int:
@@ -201,11 +201,11 @@ def read_min_duration(inputs: Mapping[str, object]) -> int:
     return int(str(inputs.get(keys.MIN_DURATION) or 0))
 
 
-def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:
     try:
-        return Verdict(score_results(read_left(run), rules))
+        return AttemptVerdict(score_results(read_left(run), rules))
     except ValueError as error:
-        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+        return AttemptVerdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
 
 
 def find_missing(kept: Kept) -> str:

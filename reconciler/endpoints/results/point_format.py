@@ -38,7 +38,7 @@ from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import Bar
 from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
-from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.untrusted_files import open_regular, read_regular
@@ -70,7 +70,7 @@ def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
     return list_client_settings(mode, names)
 
 
-def judge_run(run: RunFiles) -> Verdict:
+def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
         named = [path for name in _FILES if (path := run.output / name).is_file()]
         named += sorted((run.output / AUDIT).rglob("*.json"))
@@ -78,27 +78,27 @@ def judge_run(run: RunFiles) -> Verdict:
         return _judge(files, run)
     except OSError as error:
         refuse_storage_error(error, run.output)
-        return Verdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
+        return AttemptVerdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
     except (UnreadablePointError, ValueError, RecursionError) as error:
-        return Verdict({}, f"the run left no readable results: {error}", "backend", "see the client's log")
+        return AttemptVerdict({}, f"the run left no readable results: {error}", "backend", "see the client's log")
 
 
-def _judge(files: Mapping[str, bytes], run: RunFiles) -> Verdict:
+def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
     differing = [*find_other_point(files, run.inputs), *_find_moved(files, run.user_conf)]
     if differing:
         return _refuse(differing)
     if run.mode != PERFORMANCE:
-        return Verdict(run.said)
+        return AttemptVerdict(run.said)
     logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
     found += _find_logged(logged, point, run)
-    return Verdict({**run.said, **_describe_run(point, found)})
+    return AttemptVerdict({**run.said, **_describe_run(point, found)})
 
 
-def _refuse(differing: Sequence[str]) -> Verdict:
-    problem = f"the client ran other settings than requested: {'; '.join(differing)}"
-    fix = "check the client and its version, then run again; the results are kept"
-    return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+def _refuse(differing: Sequence[str]) -> AttemptVerdict:
+    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+    fix = "the results are kept; check the client and its version, then run again"
+    return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
 
 
 def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
@@ -254,15 +254,15 @@ def _describe(point: MeasuredPoint) -> dict[str, object]:
     return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
 
 
-def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Verdict:
+def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:
     path = run / ACCURACY_RESULTS
     try:
-        return Verdict(_score(path.read_bytes(), rules))
+        return AttemptVerdict(_score(path.read_bytes(), rules))
     except OSError as error:
         refuse_storage_error(error, path)
-        return Verdict({}, f"{ACCURACY_RESULTS} cannot be read: {error}", "backend", "repeat the accuracy run")
+        return AttemptVerdict({}, f"{ACCURACY_RESULTS} cannot be read: {error}", "backend", "repeat the accuracy run")
     except ValueError as error:
-        return Verdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
+        return AttemptVerdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
 
 
 def _score(data: bytes, rules: RuleContext) -> RecordValues:

@@ -22,7 +22,7 @@ class KeptFile(Struct, frozen=True):
     in_git: bool = False
 
 
-class Verdict(Struct, frozen=True):
+class AttemptVerdict(Struct, frozen=True):
     """Verdict on an attempt. If ``problem`` is not empty, the attempt failed, whatever its child process reported. Only
     files that are unreadable, incomplete or clearly from another run cause this; everything else is judged from the
     kept files."""
@@ -135,10 +135,10 @@ class ResultFormat(Protocol):
     def list_asked(self, mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
         """List a run's required settings, from the spec and the round. ``declared``: those in the spec."""
 
-    def judge_run(self, run: RunFiles) -> Verdict:
+    def judge_run(self, run: RunFiles) -> AttemptVerdict:
         """Judge a run. The exit status is never trusted: the files show what ran and whether it matches the request."""
 
-    def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+    def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> AttemptVerdict:
         """Judge a score. ``output``: files from the scorer; ``run``: the files of the accuracy run."""
 
     def find_missing(self, kept: Kept) -> str:

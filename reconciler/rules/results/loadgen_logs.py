@@ -33,7 +33,7 @@ from reconciler.loadgen.settings import (
     list_settings,
     select_conf_settings,
 )
-from reconciler.loadgen.user_conf import audit_settings, parse_user_conf
+from reconciler.loadgen.user_conf import parse_user_conf, select_audit_settings
 from reconciler.loadgen.verdict import compute_efficiency, judge_accuracy, judge_performance
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
@@ -44,7 +44,7 @@ from reconciler.resource.settings import COMMAND
 from reconciler.rules.accuracy import check_bars, find_impossible, parse_accuracy
 from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.context import InferredMetric, RuleContext
-from reconciler.rules.results.format import Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
 from reconciler.rules.results.log_set import find_broken_files, find_excess_time, find_other_summary
 from reconciler.storage.files import replace as write
 from reconciler.storage.storage_errors import refuse_storage_error
@@ -88,16 +88,18 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*list_settings(mode, scenario), *list_ruled(scenario))))
 
 
-def judge_run(run: RunFiles) -> Verdict:
+def judge_run(run: RunFiles) -> AttemptVerdict:
     for name in (SUMMARY, ACCURACY_LOG):
         if what := describe_special(run.output / name):
-            return Verdict({}, f"the run left no readable {name}: it is {what}", "backend", "check the command")
+            return AttemptVerdict(
+                {}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does"
+            )
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
-        return Verdict({}, problem, "backend", "see the child's log")
+        return AttemptVerdict({}, problem, "backend", "see the child's log")
     differing = [
         *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
         # Only a completed run has written all of its files.
@@ -109,11 +111,11 @@ def judge_run(run: RunFiles) -> Verdict:
         passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
         checked = passes if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; check {checked}, then run again"
-        return Verdict({"contradictions": differing}, problem, "contradiction", fix)
+        return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
-        return Verdict(run.said)
+        return AttemptVerdict(run.said)
     measured = measure_run(log, run.rules)
-    return Verdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+    return AttemptVerdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
 
 
 def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
@@ -185,7 +187,7 @@ def _may_differ(kept: Kept) -> bool:
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
     """A user.conf written by a command must match the settings its run used."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
-    for text in find_conf_contradictions(data, log, key, scenario, audit_settings(inputs)):
+    for text in find_conf_contradictions(data, log, key, scenario, select_audit_settings(inputs)):
         setting = find_setting(text.partition(":")[0], scenario)
         line = parse_user_conf(data).get_effective(key, scenario, setting.conf_key) if setting is not None else None
         yield LogFinding("user-conf.differs", text, USER_CONF, line.line if line is not None else 0)
@@ -220,7 +222,7 @@ def _ending(said: RecordValues) -> str:
 
 def collect_asked(values: Mapping[str, object], mode: str) -> Asked:
     """Collect the LoadGen settings that a run's identity inputs request; a compliance test's audit settings win."""
-    scenario, audit = str(values["scenario"]), audit_settings(values)
+    scenario, audit = str(values["scenario"]), select_audit_settings(values)
     values = {**values, **audit}
     ruled = {n: values[n] for n in list_ruled(scenario) if find_setting(n, scenario) and values.get(n) is not None}
     seeds = {name: int(str(values[name])) for name in keys.SEEDS if values.get(name) is not None}
@@ -276,12 +278,14 @@ def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> Recor
     }
 
 
-def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -> Verdict:
+def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -> AttemptVerdict:
     try:
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+        return AttemptVerdict(
+            {}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log"
+        )
     return judge_text(text, rules, said)
 
 
@@ -292,17 +296,19 @@ def _count_samples(log: DetailLog | None) -> int:
     return asked if isinstance(asked, int) else 0
 
 
-def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
+def judge_text(text: str, rules: RuleContext, own: RecordValues) -> AttemptVerdict:
     """Compare accuracy.txt with the round's bars. ``own``: values that the record contains anyway."""
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
-        return Verdict({}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log")
+        return AttemptVerdict(
+            {}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log"
+        )
     checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:
         fix = "the benchmark's score() must write the lines that the checker reads"
-        return Verdict({}, f"accuracy.txt does not state {', '.join(silent)}", "backend", fix)
+        return AttemptVerdict({}, f"accuracy.txt does not state {', '.join(silent)}", "backend", fix)
     first = checks[0] if checks else None
     values = dict(own)
     values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
@@ -317,7 +323,7 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues) -> Verdict:
         for check in checks
     ]
     values["accuracy_met"] = all(check.met for check in checks) or not rules.bars_bind
-    return Verdict(values)
+    return AttemptVerdict(values)
 
 
 def _text(value: Decimal | None) -> str | None:

@@ -262,7 +262,7 @@ def test_a_harvested_record_is_signed_too(signing: Path, reconcile: Reconcile) -
     assert list((signing / ".reconcile/attempts").iterdir())
     assert not list((signing / "state/records").rglob("*.sig"))
     _, out, _ = reconcile()
-    assert "took over" in out
+    assert "recorded the result" in out
     assert len(list((signing / "state/records").rglob("*.sig"))) == 1
 
 

@@ -17,7 +17,7 @@ from reconciler.resource.records import LOG_LIMIT, Ended, Record
 from reconciler.resource.ruled_values import AccuracyLogRule, Metric
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.context import RuleContext
-from reconciler.rules.results.format import KeptFile, RunFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, KeptFile, RunFiles
 from reconciler.storage.code_archive import pack_code, unpack_code
 
 CELL = "closed/box/net/Offline"
@@ -40,13 +40,13 @@ class Format:
 
     def __init__(self, **verdict: Any) -> None:
         self.asked: list[Any] = []
-        self.verdict = Verdict({"metric": 1}, **verdict)
+        self.verdict = AttemptVerdict({"metric": 1}, **verdict)
 
-    def judge_run(self, run: RunFiles) -> Verdict:
+    def judge_run(self, run: RunFiles) -> AttemptVerdict:
         self.asked.append(run)
         return self.verdict
 
-    def judge_score(self, *asked: object) -> Verdict:
+    def judge_score(self, *asked: object) -> AttemptVerdict:
         self.asked.append(asked)
         return self.verdict
 
@@ -168,7 +168,7 @@ def test_the_code_that_is_kept_is_what_ran_behind_a_launcher(of_format: Format, 
 
 
 def test_a_run_that_its_logs_deny_has_failed_whatever_its_child_said(of_format: Format, tmp_path: Path) -> None:
-    of_format.verdict = Verdict({"contradictions": ["a"]}, "not what was asked", "contradiction", "look")
+    of_format.verdict = AttemptVerdict({"contradictions": ["a"]}, "not what was asked", "contradiction", "look")
     record, kept = end(begin(tmp_path, Kind.RUN, RUN_FILES, COMMAND))
     assert (record.ended, record.problem, record.problem_class, record.fix, record.values) == (
         Ended.FAILED,

@@ -128,7 +128,7 @@ def test_audit_settings_are_placed_under_a_declared_lock(audit: bool, placed: bo
     settings |= {"harness.audit_config": "placed"} if placed else {}
     attempt = begin(tmp_path, Kind.RUN, settings, audit=audit)
     found = ask(attempt, tmp_path)
-    assert found.place_audit == (str(attempt.audit_settings) if audit and placed else "")
+    assert found.place_audit == (str(attempt.audit_file) if audit and placed else "")
     assert bool(found.lock) is placed
     other = begin(tmp_path / "b", Kind.RUN, settings)
     assert not placed or ask(other, tmp_path / "b").lock != found.lock

@@ -205,10 +205,10 @@ def test_what_a_lost_attempt_placed_goes_with_it_unless_somebody_wrote_it(there:
     """Some commands put a file with the same settings in place of it."""
     (cwd := tmp_path / "code").mkdir()
     attempt = begin(tmp_path / "attempts")
-    attempt.audit_settings.write_text("*.*.mode = 2\n")
+    attempt.audit_file.write_text("*.*.mode = 2\n")
     placed = cwd / "audit.config"
     placed.write_text(there)
-    request = {"place_audit": str(attempt.audit_settings), "cwd": str(cwd)}
+    request = {"place_audit": str(attempt.audit_file), "cwd": str(cwd)}
     attempt.request.write_text(json.dumps(request), encoding="utf-8")
     assert collect(tmp_path / "attempts") == []
     assert placed.exists() is ("3" in there)

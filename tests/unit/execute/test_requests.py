@@ -180,8 +180,8 @@ def test_a_run_is_given_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
         "precision": "int8",
     }
     assert "resnet50.Server.target_qps = 100" in attempt.user_conf.read_text()
-    assert request.audit_config == str(attempt.audit_settings)
-    assert "*.*.performance_issue_same = 1" in attempt.audit_settings.read_text()
+    assert request.audit_config == str(attempt.audit_file)
+    assert "*.*.performance_issue_same = 1" in attempt.audit_file.read_text()
 
 
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}

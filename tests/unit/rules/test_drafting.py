@@ -171,6 +171,33 @@ def test_a_checker_of_one_file_is_drafted_over_the_round_before_it(tmp_path: Pat
     assert ruleset.seeds()["schedule_rng_seed"] == base.seeds()["schedule_rng_seed"]
 
 
+DESCRIPTIONS = """SYSTEM_DESC_REQUIRED_FIELDS = ["division", "submitter"]
+SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS = ["division"]
+SYSTEM_DESC_REQUIRED_FIELDS_POWER = load()
+"""
+
+
+def test_a_section_whose_table_the_checker_has_no_more_is_removed(checkout: Path) -> None:
+    """One whose table is code is still there, and was not read."""
+    assert make_draft(checkout).removed == {"benchmarks/whisper": ""}, "it says nothing of descriptions"
+    file = checkout / "tools/submission/submission_checker/constants.py"
+    file.write_text(NEWER + DESCRIPTIONS)
+    draft = make_draft(checkout)
+    assert list(draft.removed) == ["benchmarks/whisper", "network", "endpoints"]
+    drafted = load_draft("v6.2", render_draft(draft))
+    assert (drafted.network.fields, drafted.endpoints.benchmarks) == ((), ())
+    assert drafted.power_fields == BASE.power_fields
+
+
+@pytest.mark.parametrize(("unit", "divisor"), [("s", 10**9), ("ms", 10**6), ("us", 10**3)])
+def test_a_latency_is_divided_as_its_unit_says(checkout: Path, unit: str, divisor: int) -> None:
+    """LoadGen counts nanoseconds."""
+    file = checkout / "tools/submission/submission_checker/constants.py"
+    file.write_text(f'{NEWER}SPECIAL_UNIT_DICT = {{"picnic-99": {{"Server": "Latency ({unit})"}}}}\n')
+    picnic = load_draft("v6.2", render_draft(make_draft(checkout))).benchmarks["picnic-99"]
+    assert (picnic.get_value("metric_unit", "Server"), picnic.get_value("metric_divisor", "Server")) == (unit, divisor)
+
+
 TABLES = [line.partition('"')[2].partition('"')[0] for line in NEWER.splitlines() if line.startswith('        "')]
 
 
@@ -200,7 +227,7 @@ def test_a_round_that_says_nothing_new_is_the_round_before(name: str, tmp_path: 
     base = load_ruleset(choose_base(name))
     (tmp_path / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'{name}': {{}}}}\n")
     draft = draft_round(name, base, read_checkers(tmp_path), None)
-    assert (draft.changed, draft.removed, draft.kept) == ({}, (), ())
+    assert (draft.changed, draft.removed, draft.kept) == ({}, {}, ())
     assert load_draft(name, render_draft(draft)).seeds() == base.seeds()
 
 

@@ -225,9 +225,8 @@ def vanishing(tmp_path: Path, after: int) -> Remote:
 
 def test_a_store_that_vanishes_during_a_push_shows_no_part(here: RepositoryPaths, tmp_path: Path) -> None:
     items = made(here, tmp_path, *(bytes([n]) * 2 * CHUNK for n in range(4)))
-    with pytest.raises(StoreError, match="Connection reset") as raised:
+    with pytest.raises(StoreError, match="Connection reset"):
         pushed(here, vanishing(tmp_path, 5 * CHUNK), items)
-    assert "continue" in raised.value.fix
     there = folder(tmp_path).list_files()
     assert all(there[item.sha256] == item.size for item in items if item.sha256 in there)
     assert 0 < len(there) < 4

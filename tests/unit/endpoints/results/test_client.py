@@ -25,7 +25,7 @@ from reconciler.endpoints.results.client import (
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
-from reconciler.rules.results.format import Kept, RunFiles, Verdict
+from reconciler.rules.results.format import AttemptVerdict, Kept, RunFiles
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from tests.passes.repository import Repository
 from tests.unit.endpoints.rules.logs import make_even_events, write_lines
@@ -90,7 +90,7 @@ def leave(folder: Path, config: dict[str, Any], **files: Any) -> Path:
     return folder
 
 
-def judge(folder: Path, asked: dict[str, Any] = ASKED, *, rehearsal: bool = False) -> Verdict:
+def judge(folder: Path, asked: dict[str, Any] = ASKED, *, rehearsal: bool = False) -> AttemptVerdict:
     run = RunFiles(folder, asked, RULES, {}, folder / "conf", folder, by_command=True, rehearsal=rehearsal)
     return points.judge_run(run)
 

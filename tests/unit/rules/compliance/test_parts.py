@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import LogError
 from reconciler.loadgen.summary import SummaryLog, parse_summary
-from reconciler.loadgen.user_conf import audit_settings, write_audit_settings
+from reconciler.loadgen.user_conf import select_audit_settings, write_audit_config
 from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, read_entries
 from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
@@ -42,8 +42,10 @@ def test_reading_a_broken_log_names_the_line(text: bytes, where: str) -> None:
 
 
 def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[..., list[dict[str, Any]]]) -> None:
-    settings = audit_settings({"audit.mode": 2, "audit.min_query_count": 500, "audit.min_duration": 0, "target_qps": 1})
-    text = write_audit_settings(settings, ["a cell: TEST04"])
+    settings = select_audit_settings(
+        {"audit.mode": 2, "audit.min_query_count": 500, "audit.min_duration": 0, "target_qps": 1}
+    )
+    text = write_audit_config(settings, ["a cell: TEST04"])
     assert text == b"# a cell: TEST04\n*.*.mode = 2\n*.*.min_query_count = 500\n*.*.min_duration = 0\n"
     (read,) = loadgen_read([(text, "stable-diffusion-xl", "Offline")])
     assert (read["code"], read["min_query_count"], read["min_duration_ms"]) == (0, 500, 0)
@@ -52,7 +54,7 @@ def test_audit_settings_are_lines_that_loadgen_reads(loadgen_read: Callable[...,
 @pytest.mark.parametrize("round_name", list_rounds())
 def test_loadgen_takes_audit_settings(round_name: str, loadgen_read: Callable[..., list[dict[str, Any]]]) -> None:
     confs = [
-        (write_audit_settings({name: value.value for name, value in test.settings.items()}), "*", "Offline")
+        (write_audit_config({name: value.value for name, value in test.settings.items()}), "*", "Offline")
         for rules in load_ruleset(round_name).benchmarks.values()
         for test in rules.list_tests("Offline")
     ]

@@ -232,4 +232,4 @@ def test_plan_as_json_names_decisions_and_a_saved_plan_is_bound_to_them(recorded
     assert [(a["cell"], a["stands"]) for a in document["acceptances"]] == [(CELL, "in force")]
     assert [(f["cell"], f["reason"]) for f in document["frozen"]] == [(CELL, "the deadline is over")]
     code, _, err = reconcile("apply", "plan.json")
-    assert (code, "decisions made" in err) == (1, True)
+    assert (code, "decisions changed" in err) == (1, True)

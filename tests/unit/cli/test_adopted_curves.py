@@ -228,7 +228,7 @@ def test_of_several_submissions_one_is_named(tmp_path: Path, sent: Path, adopt: 
     shutil.copytree(sent.parent, sent.parents[1] / "Other")
     code, report = adopt(sent.parents[1])
     assert code == 1
-    assert "holds 2 submissions: ACME (pending-submission-id), Other (pending-submission-id)" in report["error"]
+    assert "2 submissions: ACME (pending-submission-id), Other (pending-submission-id)" in report["error"]
     shutil.rmtree(Path.cwd())
     code, report = adopt(sent.parents[1], "--submitter", "Other")
     assert (code, report["spec"]) == (0, "specs/other.yaml")

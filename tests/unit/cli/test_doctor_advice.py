@@ -15,6 +15,7 @@ import pytest
 from reconciler.observed import machine
 from reconciler.observed.machine import read_driver
 from reconciler.reconcile import readiness
+from reconciler.rules import benchmark_files
 from tests.unit.cli.conftest import Reconcile
 
 SPEC = """\
@@ -52,7 +53,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "specs/acme.yaml").write_text(SPEC)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(readiness, "SCRATCH_DEFAULTS", (str(tmp_path / "new"), str(tmp_path / "old")))
+    for module in (readiness, benchmark_files):
+        monkeypatch.setattr(module, "SCRATCH_DEFAULTS", (str(tmp_path / "new"), str(tmp_path / "old")))
     monkeypatch.delenv("MLPERF_SCRATCH_PATH", raising=False)
     show(monkeypatch, [], driver="")
     return tmp_path

@@ -149,7 +149,7 @@ def test_names_of_specs_and_records_are_only_shown(recorded: Path, reconcile: Re
     for command in (("plan",), ("validate",), ("status",), ("plan", "--json")):
         code, out, err = reconcile(*command)
         assert (code, is_quiet(out + err)) == (1, True), (command, out, err)
-        assert "the file's name is not UTF-8" in out + err
+        assert "name is not UTF-8" in out + err
     commit(recorded, "Add them")
     code, out, err = reconcile("pr", "--base", "HEAD~1")
     assert (code, is_quiet(out + err)) == (1, True), out + err

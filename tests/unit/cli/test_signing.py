@@ -200,8 +200,8 @@ def test_auditors_see_what_is_unsigned(recorded: Path, tmp_path: Path, key: Path
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "No secret key|names no user.signingkey|cannot be signed"),
-        ({"gpg.format": "ssh"}, "git names no user.signingkey"),
+        ({}, "No secret key|user.signingkey|cannot be signed"),
+        ({"gpg.format": "ssh"}, "user.signingkey"),
         ({"gpg.format": "ssh", "user.signingkey": "/nowhere/key"}, "/nowhere/key"),
         ({"gpg.format": "x509"}, "format x509"),
     ],

@@ -78,4 +78,4 @@ def test_a_point_is_neither_moved_nor_tried_by_itself(
     assert main(["move", "c10", "--to", "open"]) == 1
     assert "all points of a curve are in one division" in capsys.readouterr().err
     assert main(["try", "c10", "min_query_count=400"]) == 1
-    assert "a point of a curve, which has no settings to try by itself" in capsys.readouterr().err
+    assert "is a point of a curve" in capsys.readouterr().err

@@ -421,7 +421,7 @@ def test_failure_of_older_code_repeats_what_newer_tests_cannot_be_published_with
     write_record(repository.paths, newer)
     repository.edit(SPEC, "attempts: 2", "attempts: 3")
     due = {str(step.change.address): step.change.note for step in repository.look().plan.steps}
-    assert due[f"Run:{CELL}/performance"] == "harness.code is not that of TEST01"
+    assert due[f"Run:{CELL}/performance"] == "harness.code differs from TEST01"
     assert f"ComplianceTest:{CELL}/TEST01" not in due
 
 
@@ -438,7 +438,7 @@ def test_a_run_is_repeated_where_tests_fail_by_speed_alone(tmp_path: Path, monke
     assert runs[f"Run:{CELL}/performance"] >= 2
     assert runs[f"Run:{CELL}/accuracy"] == 1
     assert audits(repository)[f"ComplianceTest:{CELL}/TEST01"] < 4
-    assert any("TEST01 was not as fast" in o.step.change.note for o in report.outcomes)
+    assert any("TEST01 was slower" in o.step.change.note for o in report.outcomes)
     assert made(repository.reconcile()) == {}
 
 

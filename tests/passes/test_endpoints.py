@@ -351,7 +351,9 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
-        pytest.param((("        model_name: tiny-llm\n", ""),), "nothing says which model", id="no model"),
+        pytest.param(
+            (("        model_name: tiny-llm\n", ""),), "the model of the results is not declared", id="no model"
+        ),
         pytest.param(
             (("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
             "does not accept results of the endpoints harness for resnet",
@@ -359,17 +361,17 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, compliance: [TEST06]}"),),
-            "TEST06 is run by the endpoints harness itself",
+            "TEST06 is part of the endpoints harness",
             id="a test",
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
-            "a power measurement belongs with LoadGen's logs",
+            "a power measurement needs LoadGen's logs",
             id="power",
         ),
         pytest.param(
             (("Offline: {target_qps: 100}", "SingleStream: {}\n          Offline: {infer_from: SingleStream}"),),
-            "from which no other scenario can be inferred",
+            "cannot be used to infer another scenario",
             id="inferred",
         ),
     ],

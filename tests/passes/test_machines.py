@@ -127,7 +127,7 @@ def test_saved_plan_of_another_spec_is_refused_and_nothing_is_done(here: Reposit
     save(here.look().plan, tmp_path / "plan.json")
     here.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
     records = set(here.records())
-    with pytest.raises(StalePlanError, match="another spec"):
+    with pytest.raises(StalePlanError, match="spec changed"):
         apply(here, tmp_path / "plan.json")
     assert set(here.records()) == records
 
@@ -136,7 +136,7 @@ def test_saved_plan_from_before_other_records_is_refused(here: Repository, tmp_p
     here.edit(SPEC, "target_qps: 100,", "target_qps: 200,")
     save(here.look().plan, tmp_path / "plan.json")
     here.reconcile()
-    with pytest.raises(StalePlanError, match="records were added or removed"):
+    with pytest.raises(StalePlanError, match="records or decisions changed"):
         apply(here, tmp_path / "plan.json")
 
 

@@ -141,7 +141,7 @@ def test_a_failing_disk_is_no_bug(tmp_path: Path, reconcile: Reconcile, monkeypa
     assert (code, out) == (1, "")
     assert err.startswith("error: cannot use specs: Input/output error (EIO)")
     assert f"KeyError: '5993058f', is in {report}" in err
-    assert "fix: the disk, or the way to it, fails" in err
+    assert "fix: the disk or its connection fails" in err
     assert "in broken" in report.read_text()
 
 

@@ -41,7 +41,7 @@ def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
         assert seen.plan.in_sync
         (note,) = list_moved_sources(seen)
         assert str(note).startswith("tiny: model.path models/nett.onnx is not on this machine;")
-        assert "made of models/net.onnx" in str(note)
+        assert "made from models/net.onnx" in str(note)
     monkeypatch.chdir(repository.root)
     for command in (["plan"], ["plan", "--by", "2999-01-01"], ["status"], ["why", "Offline"]):
         assert main(command) == 0
@@ -113,5 +113,5 @@ def test_a_variable_is_no_other_path(tmp_path: Path, repository: Repository, mon
     assert list_moved_sources(repository.look()) == ()
     repository.edit(SPEC, WRITTEN, "${MODELS}/nett.onnx")
     (note,) = list_moved_sources(repository.look())
-    assert "names ${MODELS}/nett.onnx" in str(note)
+    assert "model.path ${MODELS}/nett.onnx" in str(note)
     assert str(tmp_path) not in str(note)

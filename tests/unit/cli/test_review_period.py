@@ -33,7 +33,7 @@ def test_objections_name_contradictions_and_breaches(contradicted: Path, tmp_pat
     assert "## user.conf does not match the run" in draft
     assert "user.conf:1" in draft
     assert "open/Acme/src/llama3.1-8b" in draft
-    assert "## A rule is not kept (the code is not only documents)" in draft
+    assert "the code is not only documents" in draft
     assert "(`submitter.code`): no code, documents only in" in draft
     assert "Rule: submission rules: source code. " in draft
 
@@ -138,7 +138,7 @@ def test_an_amendment_says_what_differs_and_for_which_objection(recorded: Path, 
 def test_another_description_of_the_system_needs_an_amendment(recorded: Path, reconcile: Reconcile) -> None:
     def find_unexplained() -> list[str]:
         report = json.loads(reconcile("package", "--json", "--amends", submitted)[1])
-        return [item["where"] for item in report["refused"] if "no amendment" in item["reason"]]
+        return [item["where"] for item in report["refused"] if "without an amendment" in item["reason"]]
 
     submitted = git(recorded, "rev-parse", "HEAD")
     edit(recorded, "hardware: {count: 0}", "hardware: {count: 0}\n      description: {sw_notes: tuned}")
@@ -158,7 +158,7 @@ def test_another_description_of_the_system_needs_an_amendment(recorded: Path, re
 
 def test_what_is_no_correction_is_refused(recorded: Path, reconcile: Reconcile) -> None:
     head = git(recorded, "rev-parse", "HEAD")
-    assert "nothing of it differs" in reconcile(*AMEND, head)[2]
+    assert "is not amended" in reconcile(*AMEND, head)[2]
     assert "it has no result in the commit" in reconcile(*AMEND, "HEAD~1")[2]
     assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
     code, _, err = reconcile(*AMEND, head)

@@ -34,7 +34,7 @@ def test_secret_is_no_place(declared: Path, reconcile: Reconcile, monkeypatch: p
     edit(declared, MODEL, f'model: {{path: "${{{name}}}/x"}}')
     for command in (("plan",), ("validate",), ("show", CELL), ("why", CELL)):
         code, out, err = reconcile(*command)
-        assert (code, f"{name} is a secret by its name" in err, VALUE in out + err) == (1, True, False)
+        assert (code, name in err, VALUE in out + err) == (1, True, False)
 
 
 @pytest.mark.parametrize("value", [VALUE, "/mnt/kept/apart", "/p", "pin7", "two words/and more"])
@@ -58,7 +58,7 @@ def test_unclear_location_is_refused(declared: Path, reconcile: Reconcile, monke
     monkeypatch.setenv("PIN", "1234")
     edit(declared, MODEL, 'model: {path: "${PIN}"}')
     code, out, err = reconcile("plan")
-    assert (code, "too few to be hidden" in err, "1234" in out + err) == (1, True, False)
+    assert (code, "too few" in err, "1234" in out + err) == (1, True, False)
 
 
 def test_variable_that_changes_is_noticed(

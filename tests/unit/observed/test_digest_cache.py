@@ -117,7 +117,7 @@ def test_all_files_of_the_machine_and_those_of_its_kernel_are_no_source(tmp_path
 
 def test_a_file_that_gives_more_than_it_has_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted_files, "_GROWTH", 0)
-    with pytest.raises(SpecialFileError, match="more bytes than it says"):
+    with pytest.raises(SpecialFileError, match="more bytes than"):
         hash_file(Path("/proc/self/status"))  # of the kernel: it has no size
 
 

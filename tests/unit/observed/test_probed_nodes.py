@@ -91,7 +91,7 @@ def cut(*profiles: str, mig: bool | None = True) -> dict[str, Any]:
         (cut("1g.10gb", "3g.40gb"), ("n0", "1x 3g.40gb, 1x 1g.10gb")),
         (cut("7g.80gb"), ("n0", "1x 7g.80gb")),
         (cut(), ("n0", "no slices")),
-        (cut(mig=False), ("n0", "not cut")),
+        (cut(mig=False), ("n0", "undivided")),
         (cut(mig=None), ("n0", "without MIG")),
     ],
 )

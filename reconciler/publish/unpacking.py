@@ -47,7 +47,7 @@ def require_file(archive: Path) -> None:
     except SpecialFileError as error:
         raise ReconcilerError(f"{archive} is not an archive: {error.strerror}", fix="name the archive") from error
     if is_hole(status):
-        problem = f"{archive} is no archive: of {status.st_size:,} bytes it holds {status.st_blocks * 512:,}"
+        problem = f"{archive} is not an archive: of {status.st_size:,} bytes, {status.st_blocks * 512:,} are stored"
         raise ReconcilerError(problem, fix="fetch it again")
 
 

@@ -84,7 +84,7 @@ def test_a_run_is_measured_while_other_slices_compute(machine: CutMachine, repos
     machine.smi("-i", "0", "-mig", "1")
     machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
     alone = repository.reconcile()
-    assert any("needs 2x 1g.10gb of MIG, and 1x 1g.10gb" in outcome.message for outcome in alone.outcomes)
+    assert any("needs 2x 1g.10gb MIG slices, but 1x 1g.10gb" in outcome.message for outcome in alone.outcomes)
     machine.smi("mig", "-i", "0", "-cgi", "1g.10gb", "-C")
     assert unfinished(repository.reconcile()) == []
     assert repository.look().plan.in_sync, console(repository, "plan").stdout

@@ -351,9 +351,7 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
 @pytest.mark.parametrize(
     ("edits", "message"),
     [
-        pytest.param(
-            (("        model_name: tiny-llm\n", ""),), "the model of the results is not declared", id="no model"
-        ),
+        pytest.param((("        model_name: tiny-llm\n", ""),), "model of the results is not declared", id="no model"),
         pytest.param(
             (("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
             "does not accept results of the endpoints harness for resnet",

@@ -203,7 +203,7 @@ def test_a_repository_with_other_specs_is_left_alone(tree: Path, empty: Path, re
     spec.write_text(spec.read_text() + "# mine\n")
     before = files_of(empty)
     code, _, err = reconcile("adopt", str(tree), "--rehearsal")
-    assert (code, "has specs already" in err) == (1, True)
+    assert (code, "already has specs" in err) == (1, True)
     spec.rename(spec.with_name("other.yaml"))
     assert reconcile("adopt", str(tree), "--rehearsal")[0] == 1
     spec.with_name("other.yaml").rename(spec)

@@ -422,7 +422,7 @@ def test_what_has_no_room_is_not_begun(tmp_path: Path, reconcile: Reconcile, mon
     [
         pytest.param(os.mkfifo, "it is not a regular file", id="pipe"),
         pytest.param(lambda path: path.symlink_to("/dev/zero"), "it is not a regular file", id="device"),
-        pytest.param(make_hole, "of 21,474,836,480 bytes it holds 0", id="hole"),
+        pytest.param(make_hole, "of 21,474,836,480 bytes, 0 are stored", id="hole"),
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--verify",)], ids=["bare", "verified"])

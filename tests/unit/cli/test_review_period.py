@@ -153,16 +153,16 @@ def test_another_description_of_the_system_needs_an_amendment(recorded: Path, re
     assert CELL not in find_unexplained()
     assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
     code, _, err = reconcile(*AMEND, submitted)
-    assert (code, "another run of the same is not a correction" in err) == (1, True)
+    assert (code, "which is not a correction" in err) == (1, True)
 
 
 def test_what_is_no_correction_is_refused(recorded: Path, reconcile: Reconcile) -> None:
     head = git(recorded, "rev-parse", "HEAD")
     assert "is not amended" in reconcile(*AMEND, head)[2]
-    assert "it has no result in the commit" in reconcile(*AMEND, "HEAD~1")[2]
+    assert "has no result in the submitted commit" in reconcile(*AMEND, "HEAD~1")[2]
     assert reconcile("apply", "--rerun", "digits", "--commit")[0] == 0
     code, _, err = reconcile(*AMEND, head)
-    assert (code, "no input differs: another run of the same is not a correction" in err) == (1, True)
+    assert (code, "which is not a correction" in err) == (1, True)
     edit(recorded, "batch_size: 8", "batch_size: 16")
     code, _, err = reconcile(*AMEND, head)
     assert (code, "it is not complete" in err) == (1, True)

@@ -58,7 +58,7 @@ def test_unclear_location_is_refused(declared: Path, reconcile: Reconcile, monke
     monkeypatch.setenv("PIN", "1234")
     edit(declared, MODEL, 'model: {path: "${PIN}"}')
     code, out, err = reconcile("plan")
-    assert (code, "too few" in err, "1234" in out + err) == (1, True, False)
+    assert (code, "too short" in err, "1234" in out + err) == (1, True, False)
 
 
 def test_variable_that_changes_is_noticed(

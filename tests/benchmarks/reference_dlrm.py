@@ -109,7 +109,7 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, predictions: np.
     command = [sys.executable, str(checkout / _FOLDER / "tools/accuracy-dlrm.py"), "--mlperf-accuracy-file", str(log)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    dlrm_v2.score(read_accuracy_log(log), dataset, folder)
+    dlrm_v2.BENCHMARK.score(read_accuracy_log(log), dataset, folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 
 

@@ -1,5 +1,4 @@
-"""DLRM on Criteo 1 TB, as rounds up to v3.0 had it: which of a user's items are clicked, by the area under the ROC
-curve.
+"""DLRM on Criteo 1 TB for rounds up to v3.0: which of a user's items are clicked, by the area under the ROC curve.
 
 Its samples and answers are like those of ``dlrm_v2``; each categorical feature has one value, and the network has no
 cross network.
@@ -16,25 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import LoopBenchmark, copy_model
+from harness.benchmarks import copy_model
 from harness.benchmarks.dlrm_v2.checkpoint import write_model
-from harness.benchmarks.dlrm_v2.criteo import (
-    ZIP,
-    Day,
-    load_calibration,
-    load_samples,
-    prepare_day,
-    read_table_rows,
-    score,
-)
-from harness.benchmarks.dlrm_v2.layers import (
-    Shape,
-    find_shape,
-    name_bottom,
-    name_table,
-    name_top,
-)
-from harness.benchmarks.dlrm_v2.pairs import DENSE, ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.dlrm_v2.criteo import ZIP, CriteoBenchmark, Day, prepare_day, read_table_rows
+from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, name_bottom, name_table, name_top
+from harness.benchmarks.dlrm_v2.pairs import DENSE
 from harness.benchmarks.mapped_arrays import parse_header
 from harness.benchmarks.sources import FileRule, check_files, is_rehearsal, require_source
 from harness.contract import Counter
@@ -48,17 +33,16 @@ MOST_ROWS = 40_000_000  # the reference's --max-ind-range
 REFERENCE = Shape(rows=TABLE_ROWS, values=(1,) * len(TABLE_ROWS), crosses=0)
 DAY_FILE = "day_23_reordered.npz"
 LABELS, DENSE_FEATURES, SPARSE_FEATURES = "y", "X_int", "X_cat"
-_FIX = "bring it again, as `reconcile fetch dlrm-99` says; nothing was prepared"
+_FIX = "download it again, as described by `reconcile fetch dlrm-99`; nothing was prepared"
 
 
 class StreamedRows:
-    """Rows of an array in an npz that is compressed: they are unpacked one after the other, and those last read are
-    kept. All values are whole numbers."""
+    """Rows of an array of integers in a compressed npz. They are unpacked in order, and the rows read last are kept."""
 
     def __init__(
         self, archive: zipfile.ZipFile, name: str, width: int, change: Callable[[np.ndarray], np.ndarray]
     ) -> None:
-        """``width`` 0: [rows]. ``change``: rows int32 -> what is handed out."""
+        """``width``: number of columns, 0 for [rows]. ``change``: converts the rows read (int32)."""
         self.shown = f"{archive.filename}/{name}.npy"
         self._change = change
         try:
@@ -89,7 +73,7 @@ class StreamedRows:
             found = np.frombuffer(data, self._header.dtype).reshape(rows.stop - rows.start, *self._row)
         except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise HarnessError(f"{self.shown} is cut off or damaged: {error}", "input", _FIX) from error
-        with np.errstate(invalid="ignore"):  # what is no number is not equal to what it becomes
+        with np.errstate(invalid="ignore"):  # NaN never equals its conversion
             whole: np.ndarray = found.astype(np.int32)
         if not np.array_equal(whole, found):
             place = np.argwhere(whole != found)[0].tolist()
@@ -112,7 +96,7 @@ class Column:
 
 
 def compute_logarithms(dense: np.ndarray) -> np.ndarray:
-    """log(x + 1) in float32. The reference's preparation has made what is below 0 a 0."""
+    """Compute log(x + 1) in float32. The reference's preparation has already replaced negative values by 0."""
     with np.errstate(divide="ignore", invalid="ignore"):  # refused as not finite
         logarithms: np.ndarray = np.log(dense.astype(np.float32) + np.float32(1))
     return logarithms
@@ -146,7 +130,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def list_names(shape: Shape) -> Iterator[tuple[str, str]]:
-    """Weights by the reference's names and by those of ``dlrm_v2``."""
+    """Yield (the reference's name, the name in ``dlrm_v2``) of each weight."""
     for number in range(len(shape.rows)):
         yield f"emb_l.{number}.weight", name_table(number)
     depth = len(shape.top)
@@ -181,7 +165,7 @@ class SavedWeights:
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: format of the model, as of ``dlrm_v2``."""
+    """``settings``: the model's format, as in ``dlrm_v2``."""
     if source is None or source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
         return
@@ -189,16 +173,9 @@ def build_model(
     write_model(weights, find_shape(weights.shapes, REFERENCE), settings, output, counter)
 
 
-class Dlrm(LoopBenchmark):
-    outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
-    one_call = ONE_CALL
+class Dlrm(CriteoBenchmark):
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
-    load_samples = staticmethod(load_samples)
-    load_calibration = staticmethod(load_calibration)
-    loop = staticmethod(loop)
-    score = staticmethod(score)
 
 
 BENCHMARK = Dlrm()

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks import LoopBenchmark, copy_model
+from harness.benchmarks import copy_model
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint, write_model
-from harness.benchmarks.dlrm_v2.criteo import load_calibration, load_samples, prepare_day, read_day, score
+from harness.benchmarks.dlrm_v2.criteo import CriteoBenchmark, prepare_day, read_day
 from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
-from harness.benchmarks.dlrm_v2.pairs import ONE_CALL, OUTPUTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.sources import is_rehearsal, require_source
 from harness.contract import Counter
 from harness.run.qsl import Arrays
@@ -44,17 +43,10 @@ def lower_program(
     return lowered.lower_program(path, settings, samples, counter, compare=compare)
 
 
-class DlrmDcnV2(LoopBenchmark):
-    outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
-    one_call = ONE_CALL
+class DlrmDcnV2(CriteoBenchmark):
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     lower_program = staticmethod(lower_program)
-    load_samples = staticmethod(load_samples)
-    load_calibration = staticmethod(load_calibration)
-    loop = staticmethod(loop)
-    score = staticmethod(score)
 
 
 BENCHMARK = DlrmDcnV2()

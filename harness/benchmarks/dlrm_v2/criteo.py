@@ -16,8 +16,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, ONE_CALL, OUTPUTS, RESPONSE_DTYPE, TABLE_ROWS, loop
 from harness.benchmarks.mapped_arrays import NPY, map_npy
 from harness.benchmarks.sources import (
     FileRule,
@@ -38,7 +39,7 @@ DTYPES = ("float32", "float16")
 _AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, still in cache after they were checked
 ZIP = b"PK\x03\x04"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
-_FIX = "bring it again, as `reconcile fetch` says; nothing was prepared"
+_FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`; nothing was prepared"
 
 
 class Rows(Protocol):
@@ -215,7 +216,7 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
 # A part is checked when it is copied, so that no byte is read twice; rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
-_ROW_FIX = "bring it again, as `reconcile fetch` says, or correct the row; nothing was prepared"
+_ROW_FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`, or fix the row; nothing was prepared"
 
 
 def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
@@ -305,3 +306,15 @@ def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
         raise HarnessError("the labels are all alike: no area under a curve", "input", "score more samples")
     below = np.cumsum(negative) - negative
     return (int((positive * below).sum()) + int((positive * negative).sum()) / 2) / everything
+
+
+class CriteoBenchmark(LoopBenchmark):
+    """The parts that all versions of DLRM share: samples of several pairs, their answers and the score."""
+
+    outputs = OUTPUTS
+    response_dtype = RESPONSE_DTYPE
+    one_call = ONE_CALL
+    load_samples = staticmethod(load_samples)
+    load_calibration = staticmethod(load_calibration)
+    loop = staticmethod(loop)
+    score = staticmethod(score)

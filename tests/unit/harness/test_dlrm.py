@@ -58,7 +58,7 @@ def test_a_sample_has_logarithms_and_one_value_of_each_feature(tmp_path: Path) -
     day = make_day()
     day["X_cat"][3, 25] = dlrm.MOST_ROWS + 7.0
     dataset = build(tmp_path, day)
-    samples = dlrm.load_samples(dataset)
+    samples = dlrm.BENCHMARK.load_samples(dataset)
     # 200, 200, 200, 200, then what is left of 500: the published trace begins so.
     assert [len(part) for part in samples["dense"]] == [200, 200, 200, 200, 401]
     assert samples["dense"][0][0].tolist() == [0.0] * 13
@@ -71,7 +71,7 @@ def test_a_sample_has_logarithms_and_one_value_of_each_feature(tmp_path: Path) -
 def test_calibration_takes_the_second_half_and_count_the_first_samples(tmp_path: Path) -> None:
     dataset = build(tmp_path, make_day(), count=2, dtype="float16")
     assert len(np.load(dataset / "labels.npy")) == 400
-    found = dlrm.load_calibration(dataset)
+    found = dlrm.BENCHMARK.load_calibration(dataset)
     assert len(found["sparse"]) == ROWS - 1201
     assert found["dense"].dtype == np.float16
     assert found["dense"][0, 0] == np.float16(np.log(np.float32(1202)))
@@ -165,7 +165,7 @@ def test_the_network_of_a_rehearsal_foresees_every_click(made: Path, tmp_path: P
     counter = Counter(tmp_path / "counter")
     dlrm.build_dataset(made / "data", {}, tmp_path, counter)
     dlrm.build_model(made / "models/dlrm.onnx", {}, {}, tmp_path, counter)
-    session, samples = NetworkSession(tmp_path / "model.onnx"), dlrm.load_samples(tmp_path)
+    session, samples = NetworkSession(tmp_path / "model.onnx"), dlrm.BENCHMARK.load_samples(tmp_path)
     answers = []
     for number in range(2):
         (found,) = session.compute({name: np.array(samples[name][number]) for name in ("dense", "sparse")})

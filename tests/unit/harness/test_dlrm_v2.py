@@ -160,7 +160,7 @@ def test_the_written_network_foresees_every_click_of_its_rehearsal(folder: Path,
     for number in range(SAMPLES):
         (found,) = session.run(None, {name: np.array(samples[name][number]) for name in ("dense", "sparse")})
         answers.append(np.stack([found[:, 0], samples["labels"][number]], axis=1).astype(np.float32).tobytes())
-    metrics = dlrm_v2.score(AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0), dataset, tmp_path)
+    metrics = dlrm_v2.BENCHMARK.score(AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0), dataset, tmp_path)
     pairs = len(np.load(dataset / "labels.npy"))
     assert metrics["auc"] == pytest.approx(100.0, abs=1e-3)
     assert metrics["total"] == pairs
@@ -214,4 +214,4 @@ def test_an_answer_that_cannot_be_scored_is_refused(tmp_path: Path, data: bytes,
     np.save(tmp_path / "labels.npy", np.array([0, 1], np.float32))
     np.save(tmp_path / "bounds.npy", np.array([0, 2]))
     with pytest.raises(HarnessError, match=problem):
-        dlrm_v2.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)
+        dlrm_v2.BENCHMARK.score(AnswerLog(np.arange(1), (data,), 0, 0), tmp_path, tmp_path)

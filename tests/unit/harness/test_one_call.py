@@ -146,7 +146,7 @@ def test_pairs_are_answered_alike_whole_and_sample_by_sample() -> None:
         def submit(self, rows: Rows, token: Token) -> None:
             self._plan.completed(token, self.compute(rows))
 
-    from harness.benchmarks.dlrm_v2 import ONE_CALL
+    from harness.benchmarks.dlrm_v2.pairs import ONE_CALL
 
     plan = replace(make_plan(Recorder(), streams=1), batch_size=700)
     found = []

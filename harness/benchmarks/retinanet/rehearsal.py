@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.benchmarks.detection.generated_detector import FEW, Detector, write_detection_rehearsal
-from harness.benchmarks.retinanet.heads import CLASSES
-from harness.benchmarks.retinanet.openimages import LAYOUT, SIDE, preprocess
+from harness.benchmarks.retinanet import LAYOUT, preprocess
+from harness.benchmarks.retinanet.heads import CLASSES, SIDE
 from harness.benchmarks.sources import read_list
 from harness.contract import Counter
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses
+from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses, score_boxes
 from harness.benchmarks.detection.published_network import build_model as join_outputs
-from harness.benchmarks.detection.scoring import score_boxes
 
 # COCO 2017 in its usual layout on disk, and its images as the network expects them.
 #

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.benchmarks.detection.coco import CATEGORIES
 from harness.benchmarks.detection.generated_detector import FEW, Detector, write_detection_rehearsal
 from harness.benchmarks.sources import read_list
 from harness.benchmarks.ssd_resnet34 import LAYOUT, SIDE, preprocess
 from harness.contract import Counter
 
-_UNUSED = {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}  # ids to which COCO assigns no category
 DETECTOR = Detector(
     file="resnet34-ssd1200.onnx",
     input="image",
@@ -18,7 +18,7 @@ DETECTOR = Detector(
     scale=1,
     batched=True,
     first_label=1,
-    categories=[number for number in range(1, 91) if number not in _UNUSED],
+    categories=CATEGORIES,
 )
 
 

@@ -105,11 +105,6 @@ class AccuracyReport(Struct, frozen=True):
     hash: str = ""
     hash_line: int = 0
 
-    def find_value(self, metric: str) -> Decimal | None:
-        """Return the first value stated for a metric."""
-        found = self.metrics.get(metric)
-        return found[0].value if found else None
-
 
 class BarCheck(Struct, frozen=True):
     """Result of comparing a metric with its bar. ``measured`` is None if accuracy.txt does not state the metric."""

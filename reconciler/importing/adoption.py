@@ -17,8 +17,7 @@ from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.log_tree import ImportedTree, LogTree
-from reconciler.importing.read_tree import TakenTree, read_tree
-from reconciler.importing.readers import find_runs
+from reconciler.importing.read_tree import TakenTree, find_runs, read_tree
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
 from reconciler.importing.submitted_files import is_readable, walk_sent

@@ -16,10 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired, Pins
-from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
+from reconciler.diff.change import Change, Difference, Finding, InputChange, Work, list_input_changes
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
-from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed_backends import list_installed

@@ -58,7 +58,6 @@ SLOW: dict[str, str] = {
     "harness.verbs.served_model": "HTTP and TLS, only where an endpoint is asked for its models",
     "reconciler.cli.shared.completion": "only where a shell completes words",
     "reconciler.cli.shared.crash_report": "only where there is a bug to report",
-    "reconciler.render.deadline": "only with --by",
     "reconciler.cli.shared.run_pass": "all of a pass, only where an audit measures again",
     "reconciler.desired.checks": "rules, only when the spec changed",
     "reconciler.desired.compile": "rules, only when the spec changed",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.detection.answers import THRESHOLD, Rows, make_response
 from harness.benchmarks.detection.coco import CocoLayout
+from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.images import Preprocess, draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
+from harness.benchmarks.sources import read_list
 from harness.contract import Counter
 
 _SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
@@ -28,39 +29,24 @@ _CHANNELS = 16
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detector:
-    """A published network's signature. ``boxes``: the name of that output; ``scale``: the end coordinate of a box of
-    the entire image; ``batched``: outputs have a batch axis, of size 1; ``categories``: their ids, in label order from
-    ``first_label`` on."""
-
-    file: str
-    input: str
-    boxes: str
-    side: int
-    scale: int
-    batched: bool
-    first_label: int
-    categories: Sequence[int]
-
-
 def write_detection_rehearsal(
     detector: Detector,
     layout: CocoLayout,
     preprocess: Preprocess,
-    names: Sequence[str],
-    calibration: Sequence[str],
-    *,
     data: Path,
     models: Path,
+    *,
+    count: int,
     seed: int,
-    full: bool,
+    size: str,
     counter: Counter,
 ) -> None:
-    """Write the rehearsal. ``names``: of the image files; ``calibration``: of the few images in the official list."""
     rng = np.random.default_rng(seed)
+    names = [detector.image_name.format(number) for number in range(1, count + 1)]
     paths = write_images(rng, data / layout.images, names)
-    write_network(models / detector.file, detector, rng, [preprocess(path)[None] for path in paths[:FEW]], full=full)
+    write_network(
+        models / detector.file, detector, rng, [preprocess(path)[None] for path in paths[:FEW]], full=size == "full"
+    )
     session = NetworkSession(models / detector.file)
 
     def find(number: int, *_: int) -> Iterable[tuple[int, Rows]]:
@@ -70,7 +56,7 @@ def write_detection_rehearsal(
             yield detector.categories[int(row[6]) - detector.first_label], row
 
     write_annotations(data / layout.annotations, names, detector.categories, find, counter)
-    for number, name in enumerate(calibration):
+    for number, name in enumerate(read_list(detector.benchmark, "calibration.txt")[:FEW]):
         (data / layout.calibration).mkdir(parents=True, exist_ok=True)
         (data / layout.calibration / name).write_bytes(encode_image(draw_image(rng, *_choose_size(number))))
 

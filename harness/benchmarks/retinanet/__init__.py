@@ -14,6 +14,7 @@ from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection import coco
 from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_response, make_responses, score_boxes
+from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 from harness.benchmarks.retinanet.heads import (
     ANCHORS_OF_LEVELS,
@@ -82,6 +83,20 @@ def build_model(
         join_outputs(source, settings, inputs, output, counter, most=MOST)
 
 
+DETECTOR = Detector(
+    benchmark="retinanet",
+    image_name="{:016x}.jpg",
+    file="resnext50_32x4d_fpn.onnx",
+    input="images",
+    boxes="boxes",
+    side=SIDE,
+    scale=SIDE,
+    batched=False,
+    first_label=0,
+    categories=range(CLASSES),
+)
+
+
 class RetinaNet(TensorBenchmark):
     outputs = OUTPUTS
     response_dtype = RESPONSE_DTYPE
@@ -90,6 +105,11 @@ class RetinaNet(TensorBenchmark):
     build_model = staticmethod(build_model)
     respond = staticmethod(respond)
     score = staticmethod(partial(score_boxes, numbered=False))
+
+    def write_rehearsal(self, data: Path, models: Path, /, **wanted: Any) -> None:
+        from harness.benchmarks.detection.generated_detector import write_detection_rehearsal
+
+        write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, data, models, **wanted)
 
 
 BENCHMARK = RetinaNet()

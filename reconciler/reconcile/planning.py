@@ -43,15 +43,14 @@ from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.record.judgements import judge_records
 from reconciler.record.store import find_readable
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
+from reconciler.resource.inputs import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import CellSettings, Trial
 from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths, hash_bytes, ignore_work
 
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus

@@ -1,4 +1,4 @@
-"""A scenario folder with results of the endpoints harness."""
+"""The format of a scenario folder with results of the endpoints harness."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_metric(view: CellView) -> tuple[float | None, str]:
 
 
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Copy the files byte for byte: the checker reads them with the measurements."""
+    """Copy the files byte for byte, since the checker compares them with the measurements."""
     assert content.configuration is not None
     yield at(layout.cell_file, file=CONFIG), content.configuration
     for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):

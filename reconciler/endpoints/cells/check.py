@@ -1,5 +1,4 @@
-"""Rules of a scenario folder with results of the endpoints harness (submission checker: endpoints parser and
-checks)."""
+"""Check scenario folders with results of the endpoints harness (submission checker: endpoints parser and checks)."""
 
 from __future__ import annotations
 
@@ -33,17 +32,17 @@ _CHECK = f"{NEW}: endpoints"
 _MILLISECOND = 1_000_000
 
 
-@rule("endpoints.files", "config, result and accuracy are there", sources=(_CHECK,))
+@rule("endpoints.files", "configuration, result and accuracy exist", sources=(_CHECK,))
 def check_files(view: CellView) -> Complaints:
-    """The folder holds the configuration, the results and the accuracy results of the harness."""
+    """The folder contains the harness's configuration, results and accuracy results."""
     for read in (view.files.config, view.files.result_summary, view.files.accuracy_results):
         if read.absent:
-            yield Complaint(Place(read.file), "missing", "what the endpoints harness writes")
+            yield Complaint(Place(read.file), "missing", "the file that the endpoints harness writes")
 
 
-@rule("endpoints.scenario", "the scenario that ran is the folder's", sources=(_CHECK,))
+@rule("endpoints.scenario", "the run's scenario matches the folder", sources=(_CHECK,))
 def check_scenario(view: CellView) -> Complaints:
-    """The configuration of the harness names the scenario of the folder."""
+    """The harness was configured for the folder's scenario."""
     config = view.files.config
     if config.value is None:
         return
@@ -53,9 +52,9 @@ def check_scenario(view: CellView) -> Complaints:
         )
 
 
-@rule("endpoints.seeds", "the round's seeds", sources=(_CHECK,))
+@rule("endpoints.seeds", "the run used the round's seeds", sources=(_CHECK,))
 def check_seeds(view: CellView) -> Complaints:
-    """The harness ran with the random seeds that the round published."""
+    """The harness used the round's published random seeds."""
     config = view.files.config
     if config.value is None:
         return
@@ -63,13 +62,13 @@ def check_seeds(view: CellView) -> Complaints:
         wanted, found = view.ruleset.seeds()[seed], _runtime(config.value, name)
         if found != wanted:
             yield Complaint(
-                _line(config, name), f"{name} {show_value(found)}", f"{wanted}, the seed of {view.ruleset.round}"
+                _line(config, name), f"{name} {show_value(found)}", f"{wanted}, the seed of round {view.ruleset.round}"
             )
 
 
-@rule("endpoints.duration", "the configured minimum duration", sources=(_CHECK,))
+@rule("endpoints.duration", "the minimum duration is long enough", sources=(_CHECK,))
 def check_duration(view: CellView) -> Complaints:
-    """The minimum duration that the harness was given is at least that of the round."""
+    """The configured minimum duration is at least the round's."""
     config = view.files.config
     least = parse_number(view.rules.get_value("least_min_duration", view.cell.scenario)) if view.rules else None
     if config.value is None or least is None:
@@ -82,43 +81,42 @@ def check_duration(view: CellView) -> Complaints:
 
 @rule("endpoints.failures", "no sample failed", sources=(_CHECK, OURS))
 def check_failures(view: CellView) -> Complaints:
-    """The harness counts samples that failed, and a published run has none."""
+    """In a published run, no sample fails."""
     summary = view.files.result_summary
     failed = parse_number(summary.value.get("n_samples_failed")) if summary.value else None
     if failed:
         yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
 
 
-@rule("endpoints.metric", "the metric that is published", sources=(_CHECK,))
+@rule("endpoints.metric", "the result has the published metric", sources=(_CHECK,))
 def check_metric(view: CellView) -> Complaints:
-    """The checker ends on a result that does not state what is published of it."""
+    """The result contains the metric that is published. Without it, the official checker stops."""
     summary, rules = view.files.result_summary, view.rules
     if summary.value is None or rules is None or rules.find_ruled_value("metric_key", view.cell.scenario) is None:
         return
     wanted = view.ruleset.endpoints.make_metric(rules.name, view.cell.scenario, rules.find_metric(view.cell.scenario))
     if read_measured(summary.value, wanted.key) is None:
-        yield Complaint(
-            Place(summary.file), f"nothing to take {wanted.unit} from", f"what the checker calls {wanted.key}"
-        )
+        yield Complaint(Place(summary.file), f"no value for {wanted.unit}", f"{wanted.key}, as the checker calls it")
 
 
-@rule("endpoints.latencies", "TTFT, TPOT or latency", sources=(_CHECK,))
+@rule("endpoints.latencies", "latencies are below their limits", sources=(_CHECK,))
 def check_latencies(view: CellView) -> Complaints:
-    """p99 TTFT and TPOT below the limits of the scenario, or the whole latency where the round rules that."""
+    """The 99th percentiles of TTFT and TPOT are below the scenario's limits, or that of the latency if the round limits
+    it."""
     summary = view.files.result_summary
     if summary.value is None or view.rules is None or view.cell.scenario not in ("Server", "Interactive"):
         return
     limits = LatencyLimits(*(parse_number(view.rules.get_value(name, view.cell.scenario)) for name in LIMITS))
     for name, most in find_over_limits(summary.value, limits):
         found = read_percentile(summary.value, name)
-        amount = "nothing" if found is None else f"{found / _MILLISECOND:.1f} ms"
+        amount = "missing" if found is None else f"{found / _MILLISECOND:.1f} ms"
         wanted = f"below {most / _MILLISECOND:.1f} ms"
         yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
 
 
-@rule("endpoints.accuracy", "every dataset is scored, in full", sources=(_CHECK,))
+@rule("endpoints.accuracy", "all samples of each dataset are scored", sources=(_CHECK,))
 def check_accuracy(view: CellView) -> Complaints:
-    """The harness scored each accuracy dataset of the round, and all of its samples."""
+    """The harness scored all samples of each accuracy dataset of the round."""
     results = view.files.accuracy_results
     if results.value is None:
         return
@@ -133,9 +131,9 @@ def check_accuracy(view: CellView) -> Complaints:
         yield Complaint(place, f"{show_value(counted)} samples", f"exactly {wanted}")
 
 
-@rule("endpoints.audits", "the compliance tests", sources=(_CHECK,))
+@rule("endpoints.audits", "the required compliance tests passed", sources=(_CHECK,))
 def check_audits(view: CellView) -> Complaints:
-    """The tests that the round requires are there, and passed."""
+    """The compliance tests that the round requires were run and passed."""
     for test in view.tests:
         name = view.ruleset.endpoints.tests.get(test)
         yield from _output_lengths(view, test) if name is None else _audit_passed(view, test, name)
@@ -154,7 +152,7 @@ def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
 
 
 def _output_lengths(view: CellView, test: str) -> Complaints:
-    """Check TEST09, which has no separate file: the mean number of output tokens must be within its limits."""
+    """Check TEST09, which writes no file: the mean number of output tokens must be within its limits."""
     summary, limits = (
         view.files.result_summary,
         view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},
@@ -172,12 +170,14 @@ def show_number(limits: Mapping[str, Value], name: str) -> Decimal | None:
     return Decimal(str(limits[name].value)) if name in limits else None
 
 
-@rule("endpoints.benchmark", "a benchmark that the harness may enter", sources=(_CHECK,))
+@rule("endpoints.benchmark", "the benchmark may use the endpoints harness", sources=(_CHECK,))
 def check_benchmark(view: CellView) -> Complaints:
-    """The round lets the benchmark be entered with the endpoints harness."""
+    """The round allows the endpoints harness for the benchmark."""
     if view.official and view.official not in view.ruleset.endpoints.benchmarks:
         allowed = ", ".join(view.ruleset.endpoints.benchmarks) or f"none in {view.ruleset.round}"
-        yield Complaint(Place(view.files.config.file), f"{view.official} by the endpoints harness", f"one of {allowed}")
+        yield Complaint(
+            Place(view.files.config.file), f"{view.official} with the endpoints harness", f"one of {allowed}"
+        )
 
 
 def _runtime(config: ResultDocument, name: str) -> Any:
@@ -188,9 +188,9 @@ def _line(read: Read[ResultDocument], name: str) -> Place:
     return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
 
 
-@rule("endpoints.extra", "images or videos that the round asks for", sources=(_CHECK,))
+@rule("endpoints.extra", "the required images or videos exist", sources=(_CHECK,))
 def check_extra(view: CellView) -> Complaints:
-    """Images or videos of some samples, where the round asks for them."""
+    """The folder contains the images or videos of samples that the round requires."""
     yield from check_extra_files(view)
 
 

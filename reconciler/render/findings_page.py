@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from reconciler.check.causes import CauseGroup, group_by_cause
-from reconciler.render.findings import SEVERITIES, sort_findings
+from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
 from reconciler.render.html import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
 from reconciler.resource.quantities import show_count
@@ -60,26 +60,16 @@ def _group(group: CauseGroup) -> dict[str, Any]:
     }
 
 
-def _submitters(report: TreeReport) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    groups: dict[str, list[dict[str, str]]] = {}
+def _submitters(report: TreeReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
     for finding in sort_findings(report.findings, _ORDER):
         groups.setdefault(finding.submitter or "the tree", []).append(_row(finding))
     for name in sorted(groups, key=str.lower):
         yield name, groups[name]
 
 
-def _row(finding: TreeFinding) -> dict[str, str]:
-    complaint = finding.complaint
-    return {
-        "cell": finding.cell,
-        "severity": finding.severity.value,
-        "rule": finding.rule.id,
-        "found": complaint.found,
-        "place": str(complaint.place),
-        "wanted": complaint.wanted,
-        "other": str(complaint.other) if complaint.other else "",
-        "cause": complaint.cause,
-    }
+def _row(finding: TreeFinding) -> dict[str, Any]:
+    return {**render_finding_part(finding), "place": str(finding.complaint.place)}
 
 
 def _tiles(report: TreeReport) -> list[tuple[str, str]]:

@@ -23,7 +23,6 @@ from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.reading.files import decode_text, read_file
 from reconciler.tree.render import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
 
-
 _DOCUMENT, _CHECKER_LOG = "documentation/calibration.md", f"documentation/{CHECKER_LOG}"
 _GROUPS = ("model", "dataset", "engine", "harness", "run")
 _SOURCES = {"model": "Model: source", "dataset": "Dataset: source"}

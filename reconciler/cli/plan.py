@@ -21,8 +21,7 @@ from reconciler.cli.shared.plan_options import (
     list_early_remarks,
 )
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.plan.deadline import schedule
-from reconciler.plan.plan import MachineSchedule, Step
+from reconciler.plan.plan import MachineSchedule, Step, schedule
 from reconciler.reconcile.line_commits import find_line_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, choose_quick, list_cells

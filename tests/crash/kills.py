@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import json
 import os
 import random
@@ -28,13 +27,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from reconciler.cli.main import main as reconcile
-from reconciler.storage import process
 from reconciler.storage.leftovers import sweep
 from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
-from tests.warm.children import Warm, warm_children
-from tests.warm.server import CHILD, LOADED, fork_server
 
 TARGETS = ("process", "child", "group")
 LONGEST = 120.0  # seconds that an undisturbed command may take
@@ -69,8 +65,7 @@ class Reference:
 
 
 def start(folder: Path, at: str, words: tuple[str, ...]) -> int:
-    """A command in a process group of its own; what it says goes to a file. Where this process has loaded what children
-    load, they are forks of one that ends with the command."""
+    """A command in a process group of its own; what it says goes to a file."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -86,10 +81,6 @@ def _run(folder: Path, at: str, words: tuple[str, ...]) -> NoReturn:
         said = os.open(folder / "said.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1)
         os.dup2(said, 2)
-        if LOADED[0] in sys.modules:
-            warm = Warm()
-            warm.use(fork_server(CHILD))
-            process.subprocess = warm.stand_in()
         status = reconcile(list(words))
         sys.stdout.flush()
         sys.stderr.flush()
@@ -114,8 +105,7 @@ def finish(folder: Path, at: str, words: tuple[str, ...]) -> int:
 
 
 def children_of(pid: int) -> list[int]:
-    """Every living descendant but the one that is only forked."""
-    ours = Path("/proc/self/cmdline").read_bytes()
+    """Every living descendant."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -129,15 +119,7 @@ def children_of(pid: int) -> list[int]:
         below = parents.get(ahead.pop(), [])
         found += below
         ahead += below
-    servers = [child for child in parents.get(pid, []) if _read_command(child) == ours]
-    return [child for child in found if child not in servers]
-
-
-def _read_command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return found
 
 
 def strike(pid: int, target: str, draw: random.Random) -> str:
@@ -193,7 +175,7 @@ def one_try(number: int, name: str, starts: Path, folder: Path, reference: Refer
         os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     wrong = [f"ended by itself with {ended}: {said(folder)}"] if not met and ended not in (0, 2) else []
-    left = [*wait_for_end_of(folder), *wait_for_end_of(folder / "repository")]  # named, or at work there
+    left = wait_for_end_of(folder)
     wrong += [f"still running {left}"] if left else []
     kept = set(Repository(folder / "repository").whole_records())
     status = finish(folder, command.at, command.words if command.then is None else command.then)
@@ -289,15 +271,9 @@ def main() -> int:
     parser.add_argument("--into", type=Path, metavar="FILE", help="write each try here, and go on after those it holds")
     given = parser.parse_args()
     os.nice(10)
-    for name in (CHILD, *LOADED):
-        importlib.import_module(name)
     into = given.into.resolve() if given.into else None
     tries = read_tries(into)
-    with (
-        warm_children(),
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.suppress(KeyboardInterrupt),
-    ):  # and report what was seen
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):  # and report what was seen
         for made in kill(given.count, given.seed, Path(folder).resolve(), tuple(given.only), len(tries)):
             tries.append(made)
             if into:

@@ -18,7 +18,7 @@ from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.quantities import show_count
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.resources import Resource
 from reconciler.resource.wording import (
     name_setting,
@@ -107,10 +107,13 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
         lines += _cause(part, commits, paint)
     if trace_chain(explanation):
         lines.append(f"To do: {trace_chain(explanation)}")
+    blocked: dict[tuple[str, str], list[str]] = {}
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
-            lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
-            lines += [f"    fix: {part.step.fix}"] if part.step.fix else []
+            blocked.setdefault((part.step.blocked, part.step.fix), []).append(label(part.resource.address))
+    for (reason, fix), labels in blocked.items():
+        lines.append(f"{paint('blocked', Tone.BAD)} {join_listing(labels)}: {reason}")
+        lines += [f"    fix: {fix}"] if fix else []
     kept = [part for part in explanation.parts if part.step is None]
     if kept:
         lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")

@@ -11,7 +11,7 @@ from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, describe_cause, label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value, make_metric_document
+from reconciler.render.documents import convert_plain_value, convert_setting, make_metric_document
 from reconciler.render.status import render_metric_text
 from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
@@ -179,7 +179,7 @@ def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
         "blocked": (step.blocked or None) if step else None,
         "changed": list(_changed(step.explained, commits)) if step else [],
         "inputs": [
-            {"name": i.name, "value": convert_plain_value(i.value), "origin": str(i.origin)} for i in part.inputs
+            {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in part.inputs
         ],
     }
 
@@ -188,8 +188,8 @@ def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> I
     for change in changes:
         yield {
             "name": change.name,
-            "before": convert_plain_value(change.before),
-            "after": convert_plain_value(change.after),
+            "before": convert_setting(change.name, change.before),
+            "after": convert_setting(change.name, change.after),
             "origin": str(change.origin),
             "before_origin": change.before_origin or None,
             "commit": commits.get(change.origin),
@@ -268,7 +268,7 @@ def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
                 "file": link.line.origin.file,
                 "line": link.line.origin.line,
                 "name": link.line.name,
-                "value": link.line.value,
+                "value": convert_setting(link.line.name, link.line.value),
                 "changed_by": _by(link.changed),
             }
             if link.line is not None

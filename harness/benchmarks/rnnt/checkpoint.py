@@ -1,4 +1,4 @@
-"""The reference's checkpoint: weights saved by PyTorch during training."""
+"""Read the reference's checkpoint: weights saved by PyTorch during training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 
 
 def read_weights(path: Path) -> Weights:
-    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds something else."""
+    """Read the weights. Raises HarnessError if the file is truncated, not PyTorch's, or has another content."""
     state = load_state(path, "RNN-T", _FIX)
     found = {name: tensor.float().numpy() for name, tensor in state.items() if not name.startswith(_UNUSED)}
     return {name.replace("joint_net", "joint.net"): np.ascontiguousarray(array) for name, array in found.items()}

@@ -45,7 +45,7 @@ class Sample:
         return len(next(iter(self.asked.values())))
 
     def advance(self, outputs: Sequence[np.ndarray] | None) -> bool:
-        """To the next question; whether there is one."""
+        """Continue with the next request. Return False if there is none."""
         try:
             asked = next(self.steps) if outputs is None else self.steps.send(outputs)
         except StopIteration:

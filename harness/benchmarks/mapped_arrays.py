@@ -48,7 +48,7 @@ def parse_header(stream: IO[bytes]) -> Header:
     parse = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
     shape, columns_first, dtype = parse(stream)
     if dtype.hasobject or any(size < 0 for size in shape):
-        raise ValueError(f"it says that it holds {dtype} {list(shape)}")
+        raise ValueError(f"its header states {dtype} {list(shape)}")
     return Header(shape, columns_first, dtype, stream.tell())
 
 
@@ -74,7 +74,7 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
     if not shape[0]:
         raise HarnessError(f"{shown} has no rows", "input", fix)
     if not name and start + prod(shape) * found.itemsize < path.stat().st_size:
-        raise HarnessError(f"{shown} is longer than its header says", "input", fix)
+        raise HarnessError(f"{shown} is longer than its header states", "input", fix)
     array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
     return array
 

@@ -90,7 +90,7 @@ def receive(file: ManifestFile, remote: Remote, path: Path) -> None:
         for chunk in _read(file, remote):
             left -= len(chunk)
             if left < 0:
-                raise DamagedManifestError(f"{path.name} came with more bytes than its {file.size:,}")
+                raise DamagedManifestError(f"{path.name} has more than {file.size:,} bytes")
             digest.update(chunk)
             stream.write(chunk)
         if digest.hexdigest() != file.sha256:

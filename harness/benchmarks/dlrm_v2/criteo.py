@@ -227,7 +227,7 @@ def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
     path = source / TABLES
     if not is_there(path):
         return reference
-    fix = f"list the rows of the {len(reference)} tables, or remove it where they are the reference's"
+    fix = f"list the rows of the {len(reference)} tables, or remove it if they are the reference's"
     rows = read_json(path, fix)
     counts: list[int] = rows if isinstance(rows, list) else []
     whole = len(counts) == len(reference)

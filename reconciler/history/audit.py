@@ -328,7 +328,7 @@ def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Clai
     declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
-        detail = f"{' and '.join(lost)} missing, which the spec requires"
+        detail = f"missing {' and '.join(lost)}, which the spec requires"
         yield Claim(str(cell), f"{name}: marks", Proof.CONTRADICTED, detail)
 
 

@@ -261,7 +261,7 @@ def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> It
     if made.ended is not Ended.DONE:
         yield f"upstream.{role}: {identity} failed, so nothing can be made from it"
     if lost := sorted(set(made.marks) - set(record.marks)):
-        yield f"marks: {' and '.join(lost)} missing, which {identity}, its source, has"
+        yield f"marks: missing {' and '.join(lost)}, which its source {identity} has"
     if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another does not read its files
         yield from _deny_files(role, identity, made, record)
     began, before = read_time(record.started), read_time(made.started)

@@ -146,7 +146,7 @@ def test_a_description_of_other_hardware_than_was_used_is_contradicted(clone: Re
 
 @pytest.mark.parametrize(
     ("made", "says"),
-    [("2100-01-01T00:00:00Z", "brought it"), ("2001-01-01T00:00:00Z", "before the commit it was made on")],
+    [("2100-01-01T00:00:00Z", "but a commit of"), ("2001-01-01T00:00:00Z", "before the commit it was made on")],
 )
 def test_a_decision_dated_outside_its_commits_is_not_proven(clone: Repository, made: str, says: str) -> None:
     base = git.resolve(clone.root, "HEAD")

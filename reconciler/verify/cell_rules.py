@@ -17,8 +17,8 @@ from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
 from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.rules import Premise, Severity, applies, rule
+from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.test09 import OUTPUT_LENGTH
-from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding

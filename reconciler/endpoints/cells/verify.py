@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, CellRules, Complaints, ask_repeated, find_gap
-from reconciler.endpoints.cells import check as endpoints
+from reconciler.endpoints.cells import cell_format as endpoints
 from reconciler.endpoints.results.accuracy import read_sample_count
 from reconciler.endpoints.results.measurements import compute_rate
 from reconciler.loadgen import keys
@@ -106,9 +106,7 @@ def verify_target(view: CellView) -> Complaints:
 def verify_scored(view: CellView) -> Complaints:
     """The number of scored samples differs from the round's."""
     results = view.files.accuracy_results
-    wanted = (
-        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
-    )
+    wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
     counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")

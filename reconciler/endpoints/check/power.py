@@ -87,9 +87,8 @@ def check_estimated(view: DescribedSystem) -> Iterator[Complaint]:
 
 
 def check_nodes(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        for problem in _wrong_nodes(point, power) if power is not None else ():
+    for point, power in _list_points(view):
+        for problem in _wrong_nodes(point, power):
             yield complain(point.point.file, problem, "nodes of the system with enough accelerators for the point")
 
 
@@ -118,9 +117,8 @@ def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
 
 
 def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        yield from _engaged(point, power.accelerators if power is not None else None)
+    for point, power in _list_points(view):
+        yield from _engaged(point, power.accelerators)
 
 
 def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
@@ -174,9 +172,8 @@ def _is_split(point: PointFolder) -> bool:
 
 
 def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        if power is None or point.measured is None or list(_wrong_nodes(point, power)):
+    for point, power in _list_points(view):
+        if point.measured is None or list(_wrong_nodes(point, power)):
             continue
         stated = parse_number(point.summary.value.get("system_tps_per_kw")) if point.summary.value else None
         kilowatts = power.find_point_kilowatts(_stated_nodes(point))
@@ -195,9 +192,11 @@ def _stated_nodes(point: PointFolder) -> dict[int, int]:
     return {ensemble: nodes for ensemble, nodes in pairs if ensemble is not None and nodes is not None}
 
 
-def _points(view: DescribedSystem) -> Iterator[PointFolder]:
-    for curve in view.folder.curves:
-        yield from curve.stated
+def _list_points(view: DescribedSystem) -> Iterator[tuple[PointFolder, ProvisionedPower]]:
+    """Yield each point of a system with the system's power; nothing if the descriptor does not determine it."""
+    power = find_power(view.folder, view.rules)
+    if power is not None and power.kilowatts is not None:
+        yield from ((point, power) for curve in view.folder.curves for point in curve.stated)
 
 
 def _whole(value: Any) -> int | None:

@@ -154,14 +154,14 @@ _DIGEST_TEXTS = {
 def audit(root: Path, at: Snapshot) -> AuditReport:
     """Verify every claim of a commit, in a fixed order."""
     with pause_collector(), open_logs(root, at.commit) as logs:
-        claims = tuple(_claims(root, at, logs))
+        claims = tuple(_list_claims(root, at, logs))
     marks = {
-        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _marks_of(cell, at))
+        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _collect_marks(cell, at))
     }
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
 
-def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
     cells = sorted(at.difference.chosen, key=place_cell)
@@ -193,7 +193,7 @@ def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
                 yield artifact
 
 
-def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
+def _collect_marks(cell: Cell, at: Snapshot) -> tuple[str, ...]:
     records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
     return tuple(sorted({mark for record in records for mark in record.marks}))
 
@@ -214,26 +214,26 @@ def audit_cell(
     good = logs.read(needed)
     for name, record in records:
         if not record.came_whole:
-            yield _inputs(cell, name, record, at)
-        yield from _digests(cell, name, record, logs)
+            yield _verify_inputs(cell, name, record, at)
+        yield from _verify_digests(cell, name, record, logs)
         yield from verify_imported(cell, name, record, chosen, at, good) if record.came_whole else ()
         yield from verify_runs(cell, name, record, at, good)
         yield from verify_start(cell, name, record, good)
         yield from verify_release(cell, name, record, good)
-        yield from _elsewhere(cell, name, record)
-        yield from _made_from(cell, name, record, at)
-        yield from _marks(cell, name, record, at)
+        yield from _report_unproven(cell, name, record)
+        yield from _find_missing_sources(cell, name, record, at)
+        yield from _verify_marks(cell, name, record, at)
         if name == "performance":
             yield from checks.verify_code(cell, name, record, good)
             yield from verify_described(cell, name, record, at)
             yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
-        yield _inputs(cell, f"{name} verdict", record, at)
-        yield from _digests(cell, f"{name} verdict", record, logs)
-        yield from _made_from(cell, f"{name} verdict", record, at)
+        yield _verify_inputs(cell, f"{name} verdict", record, at)
+        yield from _verify_digests(cell, f"{name} verdict", record, logs)
+        yield from _find_missing_sources(cell, f"{name} verdict", record, at)
         yield verify_verdict(cell, name, record, chosen, at, good)
     yield from checks.verify(cell, chosen.all)
-    yield from _evidence(cell, chosen, at)
+    yield from _verify_evidence(cell, chosen, at)
 
 
 def _why_missing(cell: Cell, at: Snapshot) -> str:
@@ -242,7 +242,7 @@ def _why_missing(cell: Cell, at: Snapshot) -> str:
     return "; ".join([*findings, *due]) or "no run is recorded"
 
 
-def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
+def _verify_inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
     """Verify that the record's key follows from its inputs and is the one that the commit's spec requires."""
     inputs = {n: i.value for n, i in record.inputs.items() if i.value is not None}
     what = f"{name}: inputs"
@@ -250,14 +250,14 @@ def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
         return Claim(str(cell), what, Proof.CONTRADICTED, "the key does not match the listed inputs")
     wanted = at.list_declared(record)
     if wanted is None or record.key != wanted.key:
-        if accepted := _accepted(record, at):
+        if accepted := _describe_acceptance(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
         return Claim(str(cell), what, Proof.CONTRADICTED, "this commit's spec requires other inputs")
     detail = f"{len(record.inputs)} inputs give key {record.key[:12]}, which the spec requires"
     return Claim(str(cell), what, Proof.PROVEN, detail)
 
 
-def _accepted(record: Record, at: Snapshot) -> str:
+def _describe_acceptance(record: Record, at: Snapshot) -> str:
     """Return who accepted the record's other inputs, why and until when; "" without a decision."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
@@ -266,7 +266,7 @@ def _accepted(record: Record, at: Snapshot) -> str:
     return f"not those that the spec requires: {show_acceptance(acceptance)}"
 
 
-def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
+def _verify_digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
     for artifact in record.artifacts:
         if artifact.place == "logs":
             proof = logs.checked[artifact.sha256]
@@ -293,7 +293,7 @@ def _list_audited(chosen: Chosen) -> set[str]:
     return {chosen.performance, chosen.accuracy, chosen.score, *(identity for _, identity in parts)}
 
 
-def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
+def _report_unproven(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
     """Report the facts of an imported run that no log proves, because a person declared them or they are unknown."""
     if IMPORTED not in record.marks or record.came_whole:
         return
@@ -305,7 +305,7 @@ def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
         yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)}, declared by a person")
 
 
-def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+def _find_missing_sources(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
     """Find missing records of the engine, model, dataset or other run from which this one was made, directly or
     indirectly. Without them, it is unknown what ran."""
     left, seen = list(record.upstream.items()), set[str]()
@@ -322,7 +322,7 @@ def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[
             left.extend(found.upstream.items())
 
 
-def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+def _verify_marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
     """Find records without a mark that their spec assigns: they were edited, since the pass knew the spec."""
     declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
@@ -331,7 +331,7 @@ def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Clai
         yield Claim(str(cell), f"{name}: marks", Proof.CONTRADICTED, detail)
 
 
-def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
+def _verify_evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
     if chosen.performance not in at.records or chosen.accuracy not in at.records:
         return
     one, other = (at.committed.summaries[identity] for identity in (chosen.performance, chosen.accuracy))
@@ -352,23 +352,25 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
     """Verify a verdict of this program. ``name``: of the test."""
     claim = partial(Claim, str(cell), f"{name} verdict")
-    compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
+    compared = {AUDIT: dict(chosen.tests).get(name), **_map_runs(chosen)}
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
         return claim(Proof.CONTRADICTED, f"it compared another {' and '.join(strangers)} run than the published one")
     runs = {run: at.records[i] for run in compared if (i := record.upstream.get(run, "")) in at.records}
     if missing := _find_missing_logs(record, runs, logs):
         return claim(Proof.MISSING, f"not in this commit, or changed: {', '.join(missing)}")
-    question = _question(cell, record, runs, at, logs)
+    question = _collect_question(cell, record, runs, at, logs)
     try:
         again = judge(name, question)
     except MissingLogError as error:
-        return claim(Proof.ATTESTED, f"{_word(record)}, not proven: {_no_answers(str(error))}")
+        return claim(Proof.ATTESTED, f"{_show_verdict(record)}, not proven: {_describe_missing_answers(str(error))}")
     except (LogError, ValueError, KeyError) as error:
         return claim(Proof.CONTRADICTED, f"its logs cannot be judged: {error}")
-    attested = _attested(name, question)
-    if wrong := _differing(record, again, _texts(record, logs), whole=not attested and record.tool == TOOL):
+    attested = _describe_unproven(name, question)
+    if wrong := _find_difference(
+        record, again, _decode_files(record, logs), whole=not attested and record.tool == TOOL
+    ):
         return claim(Proof.CONTRADICTED, wrong)
-    return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
+    return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_show_verdict(record)}, from its logs{attested}")
 
 
 def _find_missing_logs(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str]:
@@ -377,50 +379,52 @@ def _find_missing_logs(record: Record, runs: Mapping[str, Record], logs: Good) -
     return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
 
 
-def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> VerdictInputs:
+def _collect_question(
+    cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good
+) -> VerdictInputs:
     declared = at.list_declared(record)
     rules = at.desired.detail(declared.address).rules if declared else None
     question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
-        {run: _run_logs(read_record_files(made, logs)) for run, made in runs.items()},
+        {run: _select_run_logs(read_record_files(made, logs)) for run, made in runs.items()},
         (record.address.cell or cell).scenario,  # an inferred cell has another cell's tests
         (bar.metric for bar in rules.bars) if rules else (),
-        _read_as(record),
+        _read_answer_type(record),
         record.values.get("answers"),
     )
-    texts = _texts(record, logs)
+    texts = _decode_files(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
     if find_test(record.address.part).scored:
         reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # they contain the scorer's output
     return replace(question, reports=reports)
 
 
-def _runs(chosen: Chosen) -> dict[str, str]:
+def _map_runs(chosen: Chosen) -> dict[str, str]:
     return {PERFORMANCE: chosen.performance, ACCURACY: chosen.accuracy}
 
 
-def _read_as(record: Record) -> str:
+def _read_answer_type(record: Record) -> str:
     """Return the type as which the answers were read: no input records the default."""
     figures = record.values.get("figures", {})
     return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
 
-def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
+def _select_run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
     """Select a run's logs. ``below`` and ``answers``: the folders of its logs and of its accuracy log."""
     log = files.get(f"{answers}{ACCURACY_LOG}")
     lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
     return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)
 
 
-def _texts(record: Record, logs: Good) -> dict[str, str]:
+def _decode_files(record: Record, logs: Good) -> dict[str, str]:
     return {name: data.decode(errors="replace") for name, data in read_record_files(record, logs).items()}
 
 
-def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
+def _find_difference(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
     """Describe the first value of the record or its verify files that the logs contradict; "" if there is none.
     ``whole``: this version derived all values, from complete logs."""
     if bool(record.values.get("passed")) is not again.passed:
-        return f"recorded {_word(record)}, the logs say {'; '.join(again.reasons) or PASS}"
+        return f"recorded {_show_verdict(record)}, the logs say {'; '.join(again.reasons) or PASS}"
     recorded = record.values.get("figures", {})
     for name, figure in again.figures.items():
         if name in recorded and recorded[name] != figure:
@@ -432,12 +436,12 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *,
     for file, text in again.files.items():
         if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
             return f"{file} differs from the logs, which say {'; '.join(again.reasons) or PASS}"
-        if not find_test(again.test).scored and file in texts and (other := _other_number(texts[file], text)):
+        if not find_test(again.test).scored and file in texts and (other := _find_other_numbers(texts[file], text)):
             return f"{file} says {other[0]}, the logs say {other[1]}"
     return ""
 
 
-def _other_number(said: str, again: str) -> tuple[str, str] | None:
+def _find_other_numbers(said: str, again: str) -> tuple[str, str] | None:
     """Return the numbers in which two texts differ. Another release may change words and order."""
     one, other = Counter(_NUMBER.findall(said)), Counter(_NUMBER.findall(again))
     if one == other:
@@ -445,20 +449,20 @@ def _other_number(said: str, again: str) -> tuple[str, str] | None:
     return ", ".join((one - other).elements()) or "nothing", ", ".join((other - one).elements()) or "nothing"
 
 
-def _attested(name: str, question: VerdictInputs) -> str:
+def _describe_unproven(name: str, question: VerdictInputs) -> str:
     """Describe the parts that the commit does not prove, as the end of a sentence; "" if there are none."""
     if find_test(name).scored:
         return "; the accuracy is the scorer's"
     if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):
-        return f"; the comparison of answers is not proven: {_no_answers(AUDIT)}"
+        return f"; the comparison of answers is not proven: {_describe_missing_answers(AUDIT)}"
     return "; the accuracy of differing answers is the scorer's" if question.reports else ""
 
 
-def _no_answers(run: str) -> str:
+def _describe_missing_answers(run: str) -> str:
     return f"the {run} run's complete accuracy log is not in this commit"
 
 
-def _word(record: Record) -> str:
+def _show_verdict(record: Record) -> str:
     return PASS if record.values.get("passed") else FAIL
 
 
@@ -477,7 +481,7 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     if missing := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
         yield claim(Proof.MISSING, f"not in this commit, or changed: {', '.join(missing)}")
         return
-    judged = list(judge_files(_published(cell, name, files, chosen, at, logs)))
+    judged = list(judge_files(_collect_published(cell, name, files, chosen, at, logs)))
     for item in judged:
         said, found = (PASS if passed else FAIL for passed in (item.said, item.found))
         if said != found and item.sure:
@@ -493,7 +497,7 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} derived again from the logs")
 
 
-def _published(
+def _collect_published(
     cell: Cell, name: str, files: Mapping[str, bytes], chosen: Chosen, at: Snapshot, logs: Good
 ) -> Published:
     ruleset = load_ruleset(at.desired.submission.round)
@@ -503,15 +507,15 @@ def _published(
         rules = benchmark.find_test(name, cell.scenario) if benchmark else None
     except KeyError:
         rules = None
-    published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
+    published = {run: at.records.get(identity) for run, identity in _map_runs(chosen).items()}
     named = {run: read_record_files(record, logs) if record else {} for run, record in published.items()}
     return Published(
         test=name,
         rules=rules,
         scenario=cell.scenario,
         metrics=tuple(bar.metric for bar in benchmark.list_bars(cell.scenario)) if benchmark else (),
-        audit=_run_logs(files, _RUN, "accuracy/"),
-        performance=_run_logs(named[PERFORMANCE]),
-        accuracy=_run_logs(named[ACCURACY]),
+        audit=_select_run_logs(files, _RUN, "accuracy/"),
+        performance=_select_run_logs(named[PERFORMANCE]),
+        accuracy=_select_run_logs(named[ACCURACY]),
         text=lambda path: files[path].decode(errors="replace") if path in files else None,
     )

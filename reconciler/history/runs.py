@@ -46,11 +46,11 @@ def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good)
     files = read_record_files(record, logs)
     if record.address.kind is Kind.SCORE:
         run = at.records.get(at.difference.chosen[cell].accuracy)
-        yield _score(
-            cell, record, run or record, _detail(record, at), files, read_record_files(run, logs) if run else {}
+        yield _verify_score(
+            cell, record, run or record, _find_detail(record, at), files, read_record_files(run, logs) if run else {}
         )
     elif "mode" in record.inputs:
-        yield from _run(cell, name, record, _detail(record, at), files)
+        yield from _verify_run(cell, name, record, _find_detail(record, at), files)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
@@ -83,14 +83,14 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
             return
 
 
-def _detail(record: Record, at: Snapshot) -> Detail:
+def _find_detail(record: Record, at: Snapshot) -> Detail:
     """Return the detail of the declared resource to which the record belongs; for an inferred cell, it is another
     cell's."""
     declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
 
 
-def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> Iterator[Claim]:
+def _verify_run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> Iterator[Claim]:
     claim, timed = partial(Claim, str(cell)), record.address.mode == PERFORMANCE
     values = {n: i.value for n, i in record.inputs.items()}
     measured = ("validity", "metric") if timed else ()
@@ -122,7 +122,7 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
         if (
             key == "metric" and recorded != again.values[key] and recorded in again.other_metrics
         ):  # a correction may have changed the round's unit
-            detail = f"{_shown(recorded)}, from {again.source}; the rules now require {_shown(again.values[key])}"
+            detail = f"{_show(recorded)}, from {again.source}; the rules now require {_show(again.values[key])}"
             yield claim(f"{name}: {key}", Proof.ATTESTED, detail)
             continue
         yield claim(f"{name}: {key}", *_compare(recorded, again.values[key], again.source))
@@ -166,7 +166,7 @@ def _find_first_other(value: Any, other: Any) -> str:
     return "nothing" if value is None else str(value)[:_LONGEST]
 
 
-def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
+def _verify_score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
     claim, results = partial(Claim, str(cell), "accuracy"), find_recorded_format(run)
     try:
         again = results.recheck_score(files, answers, asked.ruling)
@@ -193,11 +193,11 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
 def _compare(recorded: object, again: object, source: str) -> tuple[Proof, str]:
     """Compare a recorded value with the one derived from ``source``."""
     if again == recorded:
-        return Proof.PROVEN, f"{_shown(again)}, from {source}"
-    return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
+        return Proof.PROVEN, f"{_show(again)}, from {source}"
+    return Proof.CONTRADICTED, f"recorded {_show(recorded)}, {source} says {_show(again)}"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)
 
 
@@ -215,8 +215,8 @@ def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterat
     gone = {where: commit for where, commit in _list_gone(at, appeared) if where[0].rpartition("-")[0] + "-" in begins}
     contents = git.read_blobs(root, [blob for _, blob in gone])
     for (path, blob), commit in sorted(gone.items()):
-        if blob in contents and (found := _valid(contents[blob], path)) and found[0] in cells:
-            yield _claim(cells[found[0]], path, found[1], commit.id)
+        if blob in contents and (found := _read_valid_run(contents[blob], path)) and found[0] in cells:
+            yield _claim_removed(cells[found[0]], path, found[1], commit.id)
 
 
 def find_rewritten_records(
@@ -323,7 +323,7 @@ def note_shallow(root: Path) -> Iterator[Claim]:
         yield Claim("submission", "history", Proof.ATTESTED, detail)
 
 
-def _valid(data: bytes, path: str) -> tuple[str, str] | None:
+def _read_valid_run(data: bytes, path: str) -> tuple[str, str] | None:
     """Return the key and figures of a valid performance run; None for other records."""
     record = _decode(data, path)
     if record is None:
@@ -334,7 +334,7 @@ def _valid(data: bytes, path: str) -> tuple[str, str] | None:
     return record.key, f"{' '.join(summary.metric)} of {record.started}"
 
 
-def _claim(cell: Cell, path: str, figures: str, commit: str) -> Claim:
+def _claim_removed(cell: Cell, path: str, figures: str, commit: str) -> Claim:
     detail = (
         f"{commit[:12]} added {path} ({figures}), and a later commit removed it; the policy might have published it"
     )

@@ -50,7 +50,7 @@ class Manifest(Struct, frozen=True):
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Raises DamagedManifestError."""
+    """Decode a manifest. Raises DamagedManifestError if it is malformed."""
     try:
         found: Manifest = decode_json(data, Manifest)
     except ValueError as error:

@@ -203,7 +203,7 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
 
 @rule(
     "user-conf.refused",
-    "LoadGen cannot read user.conf",
+    "a user.conf that LoadGen rejects",
     sources=("LoadGen", OURS),
     cause="conf-of-another-run",
     premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen, since it sets a value.")),

@@ -48,7 +48,7 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # the session and phase of a sample
 
 @rule(
     "power.session",
-    "one power session",
+    "files of different power sessions",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(
@@ -57,10 +57,10 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # the session and phase of a sample
     ),
 )
 def verify_sessions(view: CellView) -> Complaints:
-    """Client and director state the same session name and identities and list the logs and samples, and all these files
-    exist, as in all 55 sessions of v4.1 and v5.1. Each sample is marked with its session and phase, in these and in
-    2,474 sessions of v2.1. If both the samples and the analyzer's log are missing, it is a question, because large
-    files may have been left out."""
+    """Client and director state different session names or identities, do not list the logs and samples, or listed
+    files are missing; in all 55 sessions of v4.1 and v5.1 they agree. Or samples have the mark of another session or
+    phase, as in none of these and of 2,474 sessions of v2.1. If both the samples and the analyzer's log are missing, it
+    is a question, because large files may have been left out."""
     client, server = view.compute_once(read_session)
     if is_power(view):
         for read in (client, server):
@@ -135,7 +135,7 @@ def verify_stated_once(view: CellView) -> Complaints:
 
 @rule(
     "power.digests",
-    "the session's files are unchanged",
+    "a file that differs from its digest in the power session",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(FILE_IS_WHOLE, Premise("The file's bytes are unchanged, including its line ends.")),
@@ -203,7 +203,7 @@ def _has_digest(view: CellView, folder: Folder) -> bool:
 
 @rule(
     "power.times",
-    "samples taken during the run",
+    "no power samples during the run",
     sources=("power checker", OURS),
     cause="power-of-another-session",
     premises=(Premise("The clocks of the analyzer and of LoadGen are in the same time zone."),),
@@ -244,7 +244,7 @@ def _show_zone(shift: timedelta) -> str:
 
 @rule(
     "power.phases",
-    "the session is of the published run",
+    "a power session of another run",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(Premise("Both clocks are in the same time zone, since the kit synchronises them before a session."),),

@@ -71,7 +71,7 @@ _SAMPLES_ARE_OF_SESSION = Premise("The samples and the answers are of the same s
 
 @rule(
     "power.watts",
-    "watts match the analyzer's statistics",
+    "watts that contradict the analyzer's statistics",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(FILE_IS_WHOLE, _SAMPLES_ARE_OF_SESSION),
@@ -131,7 +131,7 @@ def _asks(view: CellView) -> bool:
 
 @rule(
     "power.products",
-    "watts match their volts and amperes",
+    "watts that contradict their volts and amperes",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(FILE_IS_WHOLE, Premise("One analyzer measured all four values of a sample in one interval.")),

@@ -341,7 +341,7 @@ def verify_foreign(view: CellView) -> Complaints:
         )
 
 
-@rule("files.readable", "every file can be read", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
+@rule("files.readable", "an unreadable file", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
 def verify_readable(view: CellView) -> Complaints:
     """A file exists but cannot be parsed, so nothing can be compared with it."""
     files = view.files

@@ -37,7 +37,7 @@ def _doubt_absence(_: Complaint, view: SystemView) -> str:
 
 @rule(
     "system.description",
-    "every system is described",
+    "a system without a description",
     sources=(OURS,),
     cause="description",
     premises=(Premise("The submitter's folder of descriptions is in this copy of the tree.", _doubt_absence),),
@@ -50,7 +50,7 @@ def verify_described(view: SystemView) -> Complaints:
 
 @rule(
     "system.names",
-    "division and submitter match the folders",
+    "a description of another submitter or division",
     sources=("submission checker", OURS),
     cause="description",
     premises=(Premise("The two names are not spellings of one name."),),
@@ -128,7 +128,7 @@ def verify_retraining(view: CellView) -> Complaints:
 
 @rule(
     "measurements.rehearsal",
-    "the file is from a rehearsal",
+    "a rehearsal",
     sources=(OURS,),
     cause="rehearsal",
     severity=Severity.WARNING,

@@ -33,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         if _has_room(_MEMORY):
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+        # Large arrays come and go in tests: pages of 2 MiB cost less. It is read when a process starts.
+        os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         compile_project()
         if config.option.tx:  # there will be others
             compile_tests(config)
@@ -94,11 +96,20 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for part, value in _PERSON.items():
             patch.setenv(f"GIT_AUTHOR_{part}", value)
             patch.setenv(f"GIT_COMMITTER_{part}", value)
-        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_GLOBAL", str(_write_git_config(tmp_path_factory.mktemp("git"))))
         patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         patch.setenv("RECONCILE_BUSY", "1")  # anyone who tests may compile in the meantime
         patch.setenv("RECONCILE_LOCKS", str(tmp_path_factory.mktemp("locks")))
         yield
+
+
+def _write_git_config(folder: Path) -> Path:
+    """New repositories have no samples of hooks, which every copy of one would copy."""
+    for name in ("hooks", "info"):
+        (folder / "template" / name).mkdir(parents=True)
+    path = folder / "config"
+    path.write_text(f"[init]\n\ttemplateDir = {folder}/template\n")
+    return path
 
 
 @pytest.fixture(scope="session", autouse=True)

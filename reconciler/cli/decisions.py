@@ -213,13 +213,16 @@ def _list_freezes(paths: RepositoryPaths, *, as_json: bool) -> int:
 
 
 @click.command("unfreeze")
-@takes([*cell_or_all(), add_commit_option()])
-def unfreeze_command(cell: str | None, everything: bool, commit: bool) -> int:
+@takes([*cell_or_all(), add_commit_option(), json_option()])
+def unfreeze_command(cell: str | None, everything: bool, commit: bool, as_json: bool) -> int:
     """End the freeze of CELL, or that of the whole submission. Works even if the spec has errors."""
     if (cell is None) != everything:
         raise click.UsageError("name one cell, or --all")
     paths = find_repository()
     removed = unfreeze(paths, cell, commit=commit)
+    if as_json:
+        say_json(render_document("unfreeze", files=removed.paths, commit_made=removed.commit or None))
+        return IN_SYNC
     say(f"Not frozen any more: {removed.name}")
     say_next(paths, removed.commit, removed.paths)
     return IN_SYNC

@@ -91,7 +91,7 @@ def _say_detection(found: Detection) -> None:
     for line in found.advice:
         say(f"Advice: {line}")
     for name, (was, now) in (described.kept if described else {}).items():
-        say(f"Kept: {name}: {was}   (read: {now}; --overwrite replaces it)")
+        say(f"Kept: {name}: {was} (read: {now}; --overwrite replaces it)")
     missing = described.missing if described else list_required(proposal.unread)
     if missing:
         say(f"Not readable, for you to fill in: {', '.join(missing)}")

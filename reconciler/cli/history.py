@@ -19,7 +19,7 @@ from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.history.snapshot import Shared, read_snapshot
 from reconciler.plan.select import find_cell, find_measured_cell
 from reconciler.render import pull_request as views
-from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.documents import convert_plain_value, make_metric_document, render_document
 from reconciler.render.timeline import (
     render_blame_text,
     render_changes_text,
@@ -137,7 +137,9 @@ def diff_command(commits: str, other: str | None, as_json: bool) -> int:
     shared = Shared()
     found = compare_commits(read_snapshot(root, names[0], shared=shared), read_snapshot(root, names[1], shared=shared))
     if as_json:
-        say_json(render_document("diff", before=names[0], after=names[1], cells=found))
+        results = [{side: make_metric_document(getattr(item, side)) for side in ("before", "after")} for item in found]
+        cells = [{**convert_plain_value(item), **result} for item, result in zip(found, results, strict=True)]
+        say_json(render_document("diff", before=names[0], after=names[1], cells=cells))
     else:
         say(render_changes_text(names, found, choose_paint()))
     return IN_SYNC if all(item.same for item in found) else NOT_IN_SYNC

@@ -157,7 +157,7 @@ def _explain_usage(error: click.UsageError) -> tuple[str, str]:
         near = f"did you mean {' or '.join(error.possibilities)}? " if error.possibilities else ""
     message = message.removesuffix(".")
     begins = message[:1].lower() + message[1:] if message[1:2].islower() else message
-    return f"{command}: {begins}", f"{near}{' '.join(usage.split())} (options: {command} --help)"
+    return f"{command}: {' '.join(begins.split())}", f"{near}{' '.join(usage.split())} (options: {command} --help)"
 
 
 def _choose_exit_code(error: BaseException) -> int:

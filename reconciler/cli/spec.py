@@ -27,7 +27,7 @@ from reconciler.spec.declared import Declared
 from reconciler.spec.edit import format_spec
 from reconciler.spec.files import LARGEST_FILE, Source, decode, read_sources
 from reconciler.spec.loading import list_left_out, read_texts
-from reconciler.spec.schema import WIDTH, complete_path, find_schema_node, render_schema_node
+from reconciler.spec.schema import WIDTH, complete_path, find_schema_node, render_schema_node, render_schema_part
 from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import sweep_siblings
 
@@ -43,8 +43,8 @@ _PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", s
 
 
 @click.command("explain")
-@takes([_PATH])
-def explain_command(path: str) -> int:
+@takes([_PATH, json_option()])
+def explain_command(path: str, as_json: bool) -> int:
     """Show what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
     meaning.
 
@@ -53,7 +53,11 @@ def explain_command(path: str) -> int:
 
     Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
     """
-    say(render_schema_node(find_schema_node(path), min(choose_paint().width or WIDTH, WIDTH)))
+    found = find_schema_node(path)
+    if as_json:
+        say_json(render_document("explain", **render_schema_part(found)))
+        return IN_SYNC
+    say(render_schema_node(found, min(choose_paint().width or WIDTH, WIDTH)))
     return IN_SYNC
 
 
@@ -62,8 +66,8 @@ _CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what
 
 
 @click.command("fmt")
-@takes([_SPECS, _CHECK])
-def fmt_command(specs: tuple[str, ...], check: bool) -> int:
+@takes([_SPECS, _CHECK, json_option()])
+def fmt_command(specs: tuple[str, ...], check: bool, as_json: bool) -> int:
     """Format SPEC (by default all files in specs/) uniformly: trailing spaces, line endings, empty lines.
 
     Comments, order and every value stay as they are; a file whose content would change is left alone.
@@ -73,22 +77,27 @@ def fmt_command(specs: tuple[str, ...], check: bool) -> int:
     sources, problems = read_sources(spec_paths, paths.root)
     if problems:
         raise SpecError(problems)
-    changed = 0
+    changed = []
     for source in sources:
         formatted = format_spec(source.text, source.name)
         path = paths.root / source.name
         if formatted.encode() == path.read_bytes():
             continue
-        changed += 1
+        changed.append(source.name)
+        if not check:
+            sweep_siblings(path)
+            replace_file(path, formatted.encode())
+        if as_json:
+            continue
         if check:
             before, after = source.text.splitlines(), formatted.splitlines()
             for line in difflib.unified_diff(before, after, source.name, source.name, n=1, lineterm=""):
                 say(line)
         else:
-            sweep_siblings(path)
-            replace_file(path, formatted.encode())
             say(f"Formatted {source.name}.")
-    if not changed:
+    if as_json:
+        say_json(render_document("fmt", changed=changed, written=not check))
+    elif not changed:
         say("Nothing to change.")
     return NOT_IN_SYNC if check and changed else IN_SYNC
 

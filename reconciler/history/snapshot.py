@@ -33,7 +33,7 @@ from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes, hash_listing
-from reconciler.storage.git import find_day, list_links_at
+from reconciler.storage.git import find_day
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def read_snapshot(
 
 
 def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    there = _list_specs(root, commit, specs)
+    listed, links = git.list_files_and_links_at(root, commit, (*specs, *FOLDERS) if specs else ())
+    there = _list_specs(root, commit, listed, links)
     files = {p: blob for p, (blob, _) in there.items()}
     large = {p: n for p, (_, n) in there.items() if n > LARGEST_FILE}
     if large:
@@ -121,16 +122,18 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
         return collect_recorded_pins(needed, recorded, _digest_sources(root, commit, needed))
 
     made = load_committed(shared.index, (files, specs), lambda: _declare(root, files, specs), observe, shared.compiled)
-    decisions = read_decisions(root, commit, today)
+    decisions = read_decisions(root, commit, today, listed)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
 
 
-def _list_specs(root: Path, commit: str, specs: tuple[str, ...]) -> dict[str, tuple[str, int]]:
-    """Return path → (blob, bytes). A link counts as its target in the commit. Raises SpecError for one that leads out
-    of the repository."""
-    there = {p: at for p, at in git.list_files_at(root, commit, specs).items() if _is_spec(p)}
-    links = list_links_at(root, commit, specs)
+def _list_specs(
+    root: Path, commit: str, listed: Mapping[str, tuple[str, int]], links: Mapping[str, str]
+) -> dict[str, tuple[str, int]]:
+    """Return path → (blob, bytes) of the specs among the ``listed`` files. A link counts as its target in the commit.
+    Raises SpecError for one that leads out of the repository."""
+    there = {path: at for path, at in listed.items() if _is_spec(path)}
+    links = {path: blob for path, blob in links.items() if not _is_below_decisions(path)}
     contents = git.read_blobs(root, links.values())
     for path in sorted(links.keys() & there.keys()):
         del there[path]
@@ -161,13 +164,24 @@ def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Decl
     return load_sources(sources, root, _Unset(os.environ), unread)
 
 
+def _is_below_decisions(path: str) -> bool:
+    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS))
+
+
 def _is_spec(path: str) -> bool:
     """Return True for a spec file; hidden files do not count, as on disk."""
-    return path.endswith((".yaml", ".yml")) and not any(part.startswith(".") for part in path.split("/"))
+    return (
+        not _is_below_decisions(path)
+        and path.endswith((".yaml", ".yml"))
+        and not any(part.startswith(".") for part in path.split("/"))
+    )
 
 
-def read_decisions(root: Path, commit: str, today: date | None) -> Decisions:
-    there = git.list_files_at(root, commit, FOLDERS)
+def read_decisions(
+    root: Path, commit: str, today: date | None, listed: Mapping[str, tuple[str, int]] | None = None
+) -> Decisions:
+    """``listed``: files of the commit, with those of decisions among them."""
+    there = git.list_files_at(root, commit, FOLDERS) if listed is None else listed
     files = {p: blob for p, (blob, size) in there.items() if is_decision(p) and size <= LARGEST_RECORD}
     contents = git.read_blobs(root, files.values())
     found = {path: contents[blob] for path, blob in files.items() if blob in contents}

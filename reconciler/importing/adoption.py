@@ -22,7 +22,7 @@ from reconciler.importing.adopted_documents import (
 )
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
-from reconciler.importing.log_folder import refuse_special
+from reconciler.importing.log_folder import refuse_special, refuse_vanished
 from reconciler.importing.log_tree import ImportedTree, LogTree
 from reconciler.importing.read_tree import TakenTree, find_runs, read_tree
 from reconciler.importing.run_import import ImportContext
@@ -278,10 +278,14 @@ def import_runs(
         chosen = find_cell(cell, trace_lineages(seen.desired))
         result = seen.desired.by_address.get(Address(Kind.RESULT, str(chosen)))
         results = seen.desired.detail(result.address).settings.get_text(RESULTS) if result is not None else ""
-        found = find_runs(folder, user_conf, results) if folder is not None else ()
         recorder = _open_recorder(paths, seen, scratch, declared)
-        recorder.require(chosen, found)
-        return chosen, tuple(item for run in found for item in recorder.run(chosen, run)) or recorder.redeclare(chosen)
+        if folder is None:
+            recorder.require(chosen, ())
+            return chosen, recorder.redeclare(chosen)
+        with refuse_vanished(folder):
+            found = find_runs(folder, user_conf, results)
+            recorder.require(chosen, found)
+            return chosen, tuple(item for run in found for item in recorder.run(chosen, run))
 
 
 class DueSteps(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +244,19 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
         raise LogError(f"{folder} has no {ACCURACY_LOG}, which an accuracy run needs", fix=fix.lower())
     found = text if text.is_file() else None
     return LoadgenRun(folder, log, mode, conf, found, _original(accuracy_log, found))
+
+
+@contextmanager
+def refuse_vanished(folder: Path) -> Iterator[None]:
+    """Raise LogError if a file below the folder disappears while it is read, as where a run is still being written."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        gone = Path(os.fsdecode(error.filename or ""))
+        if not gone.is_relative_to(folder):
+            raise
+        fix = "wait until nothing writes to this folder, or copy it, and import it again"
+        raise LogError(f"{gone} disappeared while it was read; nothing of this run is recorded", fix=fix) from error
 
 
 def refuse_special(path: Path) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
-from reconciler.importing.log_folder import LoadgenRun, find_run
+from reconciler.importing.log_folder import LoadgenRun, find_run, refuse_vanished
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import find_contradictions
 from reconciler.loadgen.log_files import DETAIL
@@ -60,7 +60,11 @@ class LogTree(Struct):
 
     def record(self, folders: Iterable[Path]) -> ImportedTree:
         """Record every run below the folders, oldest first. Raises LogError if there are no logs at all."""
-        logs = sorted({path for folder in folders for path in walk_files(folder) if path.name.endswith(DETAIL)})
+        listed: set[Path] = set()
+        for folder in folders:
+            with refuse_vanished(folder):
+                listed.update(path for path in walk_files(folder) if path.name.endswith(DETAIL))
+        logs = sorted(listed)
         if not logs:
             raise LogError(f"no {DETAIL} found in these folders", fix="pass the folders with LoadGen's logs")
         runs: list[tuple[str, Path, LoadgenRun]] = []
@@ -84,7 +88,8 @@ class LogTree(Struct):
     @contextmanager
     def _refusing(self, log: Path) -> Iterator[None]:
         try:
-            yield
+            with refuse_vanished(log.parent):
+                yield
         except (ReconcilerError, OSError, ValueError) as error:
             refuse_storage_error(error, log)
             fix = error.fix if isinstance(error, ReconcilerError) else ""

@@ -23,7 +23,13 @@ from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_showing_part
-from reconciler.render.documents import convert_plain_value, make_metric_document, render_cells_part, render_document
+from reconciler.render.documents import (
+    convert_plain_value,
+    convert_setting,
+    make_metric_document,
+    render_cells_part,
+    render_document,
+)
 from reconciler.render.explanation import collect_origins, render_explanation_part
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
@@ -140,7 +146,7 @@ def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
                 "label": label(resource.address),
                 "address": str(resource.address),
                 "inputs": [
-                    {"name": i.name, "value": convert_plain_value(i.value), "origin": str(i.origin)} for i in inputs
+                    {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in inputs
                 ],
                 "values": _plain_values(record.values) if record else {},
             }

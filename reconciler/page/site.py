@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,7 @@ from reconciler.storage.escaping import escape_hidden
 FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _WORST = [severity.value for severity in Severity]  # first
 _MOST_FINDINGS = 3000  # maximum number of findings shown
+_OPEN_FINDINGS = 12  # up to so many are shown without opening their group
 
 
 def arrange_findings(document: Document, cells: Collection[str]) -> Document:
@@ -43,13 +44,23 @@ def arrange_findings(document: Document, cells: Collection[str]) -> Document:
         "looked_at": len(document["results"]),
         "causes": sorted(document["causes"], key=lambda cause: _WORST.index(cause["severity"])),
         "cells": cells,
-        "findings": [_finding(finding) for finding in found[:_MOST_FINDINGS]],
+        "groups": list(_group_by_cell(found[:_MOST_FINDINGS])),
+        "all_open": len(found) <= _OPEN_FINDINGS,
         "left_out": max(0, len(found) - _MOST_FINDINGS),
         "gaps": list(document["gaps"]["reasons"].items()),
         "severities": list(dict.fromkeys(f["severity"] for f in found)),
         "submitters": sorted({f["submitter"] for f in found if f["submitter"]}),
         "rules": sorted({f["rule"] for f in found}),
     }
+
+
+def _group_by_cell(found: Iterable[Document]) -> Iterator[Document]:
+    """Group findings by submitter and cell; the group with the worst finding comes first."""
+    groups: dict[tuple[str, str], list[Document]] = {}
+    for finding in found:
+        groups.setdefault((finding["submitter"], finding["cell"]), []).append(_finding(finding))
+    for (submitter, cell), findings in groups.items():
+        yield {"submitter": submitter, "subject": cell or "the tree", "findings": findings}
 
 
 def _finding(finding: Document) -> Document:

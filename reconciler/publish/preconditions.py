@@ -55,8 +55,8 @@ def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Findi
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
         if status.ready is not ConditionStatus.TRUE:
             last = status.conditions[-1]
-            reason = f"it is not ready: {last.reason}{f' ({last.message})' if last.message else ''}"
-            found.append(Refusal(cell, reason, f"reconcile, then see: reconcile why {cell}"))
+            reason = f"it is not ready: {last.cause}{f' ({last.message})' if last.message else ''}"
+            found.append(Refusal(cell, reason, "reconcile; if it does not help, see: reconcile why CELL"))
     cells = {str(status.cell) for status in standings}
     for finding in findings:
         if finding.where not in cells and finding.kind == "MissingCell":

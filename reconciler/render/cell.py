@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value
+from reconciler.render.documents import convert_plain_value, convert_setting
 from reconciler.render.table import render_table
 from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
@@ -106,8 +106,12 @@ def render_showing_part(showing: Showing) -> dict[str, Any]:
         "cell": str(showing.cell),
         "settings": {
             name: {
-                **_render_value(value),
-                **({"overrides": [*map(_render_value, over)]} if (over := showing.overridden.get(name)) else {}),
+                **_render_value(name, value),
+                **(
+                    {"overrides": [_render_value(name, each) for each in over]}
+                    if (over := showing.overridden.get(name))
+                    else {}
+                ),
             }
             for name, value in showing.settings.items()
         },
@@ -115,5 +119,5 @@ def render_showing_part(showing: Showing) -> dict[str, Any]:
     }
 
 
-def _render_value(value: Value) -> dict[str, Any]:
-    return {"value": convert_plain_value(value.value), "origin": str(value.origin)}
+def _render_value(name: str, value: Value) -> dict[str, Any]:
+    return {"value": convert_setting(name, value.value), "origin": str(value.origin)}

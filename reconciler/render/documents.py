@@ -11,12 +11,15 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import Problem
+from reconciler.loadgen.settings import SETTINGS, Unit
 from reconciler.plan.plan import Plan
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
 VERSION = 1
+_VALUES = ("value", "before", "after")
+_DECIMALS = frozenset(setting.name for setting in SETTINGS if setting.unit in (Unit.RATE, Unit.PERCENT))
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 Document = dict[str, Any]
@@ -38,7 +41,7 @@ def convert_plain_value(value: Any) -> Any:
     if isinstance(value, Problem):
         return value._asdict()
     if isinstance(value, Struct):
-        return {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
+        return _convert_struct(value)
     if isinstance(value, Mapping):
         return {str(name): convert_plain_value(item) for name, item in value.items()}
     if isinstance(value, (set, frozenset)):
@@ -46,6 +49,32 @@ def convert_plain_value(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [convert_plain_value(item) for item in value]
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def _convert_struct(value: Struct) -> dict[str, Any]:
+    """Convert each field; a measured value, or that of a named setting, becomes a number."""
+    fields = {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
+    if "unit" in fields and isinstance(fields.get("value"), str):
+        fields["value"] = _read_number(fields["value"])
+    elif isinstance(fields.get("name"), str):
+        named = {key: convert_setting(fields["name"], fields[key]) for key in _VALUES if key in fields}
+        fields.update(named)
+    return fields
+
+
+def convert_setting(name: str, value: Any) -> Any:
+    """Convert the value of a setting; decimals, which keys contain as text, become numbers."""
+    plain = convert_plain_value(value)
+    decimal = name.rpartition(".")[2] in _DECIMALS or (name.startswith(("engine.", "run.")) and "." in str(plain))
+    return convert_decimal_text(plain) if decimal and isinstance(plain, str) else plain
+
+
+def convert_decimal_text(text: str) -> int | float | str:
+    """Return the number if it is written like this in JSON, too; else the text."""
+    number = _read_number(text)
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return number if str(number) == text else text
 
 
 def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None) -> list[dict[str, Any]]:

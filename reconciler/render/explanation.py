@@ -11,14 +11,14 @@ from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
 from reconciler.render.causes import choose_action_word, describe_cause, label, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value, make_metric_document
+from reconciler.render.documents import convert_plain_value, convert_setting, make_metric_document
 from reconciler.render.status import render_metric_text
 from reconciler.render.table import render_table
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT, Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.quantities import show_count
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.resources import Resource
 from reconciler.resource.wording import (
     name_setting,
@@ -107,10 +107,13 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
         lines += _cause(part, commits, paint)
     if trace_chain(explanation):
         lines.append(f"To do: {trace_chain(explanation)}")
+    blocked: dict[tuple[str, str], list[str]] = {}
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
-            lines.append(f"{paint('blocked', Tone.BAD)} {label(part.resource.address)}: {part.step.blocked}")
-            lines += [f"    fix: {part.step.fix}"] if part.step.fix else []
+            blocked.setdefault((part.step.blocked, part.step.fix), []).append(label(part.resource.address))
+    for (reason, fix), labels in blocked.items():
+        lines.append(f"{paint('blocked', Tone.BAD)} {join_listing(labels)}: {reason}")
+        lines += [f"    fix: {fix}"] if fix else []
     kept = [part for part in explanation.parts if part.step is None]
     if kept:
         lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")
@@ -176,7 +179,7 @@ def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
         "blocked": (step.blocked or None) if step else None,
         "changed": list(_changed(step.explained, commits)) if step else [],
         "inputs": [
-            {"name": i.name, "value": convert_plain_value(i.value), "origin": str(i.origin)} for i in part.inputs
+            {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in part.inputs
         ],
     }
 
@@ -185,8 +188,8 @@ def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> I
     for change in changes:
         yield {
             "name": change.name,
-            "before": convert_plain_value(change.before),
-            "after": convert_plain_value(change.after),
+            "before": convert_setting(change.name, change.before),
+            "after": convert_setting(change.name, change.after),
             "origin": str(change.origin),
             "before_origin": change.before_origin or None,
             "commit": commits.get(change.origin),
@@ -265,7 +268,7 @@ def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
                 "file": link.line.origin.file,
                 "line": link.line.origin.line,
                 "name": link.line.name,
-                "value": link.line.value,
+                "value": convert_setting(link.line.name, link.line.value),
                 "changed_by": _by(link.changed),
             }
             if link.line is not None

@@ -8,6 +8,7 @@ from typing import Any
 from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import convert_setting
 from reconciler.resource.quantities import join_listing, show_count, show_duration
 from reconciler.resource.wording import shorten_value, show_value
 from reconciler.storage.escaping import escape_markdown, quote_code
@@ -159,7 +160,13 @@ def render_document(impact: Impact) -> dict[str, Any]:
                 "due": list(cell.due),
                 "seconds": cell.seconds,
                 "causes": [
-                    {"name": c.name, "before": c.before, "after": c.after, "file": c.origin.file, "line": c.origin.line}
+                    {
+                        "name": c.name,
+                        "before": convert_setting(c.name, c.before),
+                        "after": convert_setting(c.name, c.after),
+                        "file": c.origin.file,
+                        "line": c.origin.line,
+                    }
                     for c in cell.causes
                 ],
             }

@@ -10,7 +10,7 @@ from typing import Any
 from reconciler.fetch.scratch import Found
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_plain_value
+from reconciler.render.documents import convert_decimal_text, convert_plain_value
 from reconciler.render.table import lay_out, render_table
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.resource.quantities import join_listing, show_count, show_size
@@ -58,10 +58,11 @@ def _table_text(found: ScenarioTable) -> str:
 def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
     """Render one line per benchmark, then the values that apply to all of them."""
     heading = f"{ruleset.round}: {show_count(len(ruleset.benchmarks), 'benchmark')}, layout {ruleset.layout}"
-    rows = [("benchmark", "tests", "scenarios")]
+    rows = [("benchmark", "category", "scenarios", "tests")]
     for rules in ruleset.benchmarks.values():
-        categories = render_categories_text(rules.tables_ruled.value)
-        rows.append((rules.name, " ".join(rules.compliance_tests) or "none", categories))
+        names, tests = [rules.name], [" ".join(rules.compliance_tests) or "none"]
+        for category, text in _show_tables(rules):
+            rows.append((names.pop() if names else "", category, text, tests.pop() if tests else ""))
     lines = [
         paint(heading, Tone.HEADING),
         *render_table(rows, 2, width=paint.width),
@@ -76,6 +77,18 @@ def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
             *render_table(_rows(fields), 2, width=paint.width),
         ]
     return "\n".join(lines)
+
+
+def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
+    """Yield a row per category; one for systems of both only if it differs from the two together."""
+    tables = {name: table for name, table in rules.tables.items() if "," not in name}
+    for category, table in rules.tables.items():
+        parts = [tables[part] for part in category.split(",") if part in tables]
+        if category in tables or any(
+            set(getattr(table, field)) != {item for part in parts for item in getattr(part, field)}
+            for field in table.__struct_fields__
+        ):
+            yield category, _table_text(table)
 
 
 def _rows(fields: Mapping[str, RuledValue], without: str = "\n") -> Iterator[tuple[str, str, str]]:
@@ -108,8 +121,7 @@ def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[st
 
 def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> str:
     lines = [paint(f"{rules.round} / {rules.name}", Tone.HEADING)]
-    category_rows = [(category, _table_text(found)) for category, found in rules.tables.items()]
-    lines += render_table(category_rows, 2)
+    lines += render_table(_show_tables(rules), 2, width=paint.width)
     for scenario, fields in render_benchmark_rows(rules).items():
         lines += [
             "",
@@ -122,7 +134,10 @@ def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> s
 def render_benchmark_part(rules: BenchmarkRules) -> dict[str, Any]:
     rows = render_benchmark_rows(rules)
     values = {
-        name or "all": {n: convert_plain_value(ruled) for n, ruled in fields.items()} for name, fields in rows.items()
+        name or "all": {
+            n: {**convert_plain_value(ruled), "value": _convert_rule(ruled.value)} for n, ruled in fields.items()
+        }
+        for name, fields in rows.items()
     }
     return {"categories": convert_plain_value(rules.tables), "values": values}
 
@@ -148,7 +163,18 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
 
 
 def render_conflicts_part(found: Sequence[Conflict]) -> list[dict[str, Any]]:
-    return [{**_place_part(c.place), "statements": convert_plain_value(c.statements)} for c in found]
+    return [
+        {
+            **_place_part(c.place),
+            "statements": [{**convert_plain_value(s), "value": _convert_rule(s.value)} for s in c.statements],
+        }
+        for c in found
+    ]
+
+
+def _convert_rule(value: Any) -> Any:
+    """Convert a ruled value; decimals are text in rounds and numbers in JSON."""
+    return convert_decimal_text(value) if isinstance(value, str) else convert_plain_value(value)
 
 
 def render_diff_text(diff: RoundsDiff, paint: Paint = show_plain) -> str:
@@ -184,7 +210,7 @@ def _changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str, str
 
 def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
     changes = [
-        {**_place_part(c.place), "before": convert_plain_value(c.before), "after": convert_plain_value(c.after)}
+        {**_place_part(c.place), "before": _convert_rule(c.before), "after": _convert_rule(c.after)}
         for c in diff.changes
     ]
     return {
@@ -204,7 +230,6 @@ def _place_part(place: RulePlace) -> dict[str, Any]:
 
 Rounds = Mapping[str, Mapping[str, Sequence[str]]]
 _PLAIN = re.compile(r"[A-Za-z/.-][\w/.-]*")  # a word that YAML reads as a plain string
-_NARROW = 5  # columns of the list on a terminal
 _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
 
@@ -212,22 +237,23 @@ def render_benchmark_list(
     found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], here: Mapping[str, Sequence[Found]], paint: Paint
 ) -> str:
     """Render a row per benchmark: names in a spec, rounds that have it, size of its data, files missing on this
-    machine, and a description; if there is room, its support here, and the licence of the data."""
-    heading = ("benchmark", "rounds", "data", "missing here", "what it is", "what works here", "licence of the data")
-    rows = [
-        (
-            ", ".join(_list_official_names(facts)),
-            _show_span(rounds[facts.code]),
-            facts.dataset.size if paint.width is None else facts.dataset.size.partition(", ")[0],
-            _show_missing(here[facts.code]),
-            facts.title,
-            _show_support(facts),
-            facts.dataset.licence,
-        )
-        for facts in found
-    ]
-    shown = len(heading) if paint.width is None else _NARROW
-    head, *lines = lay_out([row[:shown] for row in (heading, *sorted(rows))], width=paint.width, first=_NARROW - 1)
+    machine, and a description; with --wide, its support here, and the licence of the data. A terminal gets the
+    description and all but the first name on a second line."""
+    heading = ("benchmark", "rounds", "data", "missing here")
+    further = ("what it is", "what works here", "licence of the data")
+    rows: list[tuple[str, ...]] = []
+    for facts in found:
+        name, *others = _list_official_names(facts)
+        size, missing = facts.dataset.size, _show_missing(here[facts.code])
+        if paint.width is None:
+            every = ", ".join([name, *others])
+            texts = (facts.title, _show_support(facts), facts.dataset.licence)
+            rows.append((every, _show_span(rounds[facts.code]), size, missing, *texts))
+        else:
+            also = f"; also {join_listing(others)}" if others else ""
+            rows.append((name, _show_span(rounds[facts.code]), size.partition(", ")[0], missing, facts.title + also))
+    named = (*heading, *further) if paint.width is None else (*heading, "")
+    head, *lines = lay_out([named, *sorted(rows)], width=paint.width, first=len(heading))
     return "\n".join([*(paint(line, Tone.HEADING) for line in head), *(line for row in lines for line in row)])
 
 
@@ -332,7 +358,11 @@ def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:
         "in a spec": f"harness: {{score: {{command: [{words}]}}, code: …}}" if support.command else "",
     }
     title = "scored by the official script" if support.runs else "not by code of this project"
-    return ["", paint(title, Tone.HEADING), *render_table([item for item in named.items() if item[1]], indent=2)]
+    return ["", paint(title, Tone.HEADING), *_render_named(named)]
+
+
+def _render_named(named: Mapping[str, str]) -> list[str]:
+    return render_table([item for item in named.items() if item[1]], 2)  # unfolded, so that no address is split
 
 
 def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
@@ -347,7 +377,9 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
         for found in here
     ]
     title = f"in the scratch space (`reconcile fetch {name}`)"
-    return ["", paint(title, Tone.HEADING), *render_table(rows, 2, width=paint.width)] if rows else []
+    return (
+        ["", paint(title, Tone.HEADING), *render_table(rows, 2, width=paint.width, is_last_loose=True)] if rows else []
+    )
 
 
 def _show_digest(file: SourceFile) -> str:
@@ -375,12 +407,11 @@ def _render_source(kind: str, source: SourceFacts, paint: Paint) -> list[str]:
         "inputs": _show_tensors(source.inputs),
         "outputs": _show_tensors(source.outputs),
     }
-    rows = [(name, text) for name, text in named.items() if text]
-    layout = render_table(list(source.layout.items()), indent=4)
+    layout = render_table(list(source.layout.items()), 4, width=paint.width, is_last_loose=True)
     return [
         "",
         paint(f"{kind}: {source.title}", Tone.HEADING),
-        *render_table(rows, indent=2),
+        *_render_named(named),
         *(["  on disk", *layout] if layout else []),
     ]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from reconciler.execute.outcome import QueuedStep
 from reconciler.render.causes import label
@@ -58,13 +57,21 @@ def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
     lines = render_table([("cell", *columns, "result", ""), *rows], right={len(columns) + 1})
     if paint.width is None or max(map(measure, lines)) <= paint.width:
         return lines
-    short = [(row[0], _mark_first(item, paint), *row[-2:]) for row, item in zip(rows, shown, strict=True)]
-    return render_table([("cell", "ready", "result", ""), *short], width=paint.width, right={2})
+    marks = [set(item.marks) for item in shown if item.metric is not None]
+    shared = set.intersection(*marks) if marks else set()
+    short = [
+        (row[0], _mark_first(item, paint), row[-2], paint(text, Tone.FAINT) if text else "")
+        for row, item in zip(rows, shown, strict=True)
+        for text in [_describe_result(item, without={*shared, item.validity} if _find_first(item) else shared)]
+    ]
+    lines = render_table([("cell", "ready", "result", ""), *short], width=paint.width, right={2}, is_last_loose=True)
+    return [*lines, f"Each result above: {', '.join(sorted(shared))}."] if shared else lines
 
 
-def _describe_result(item: CellStatus) -> str:
+def _describe_result(item: CellStatus, without: Collection[str] = ()) -> str:
     power = [render_metric_text(item.efficiency)] if item.efficiency else []
-    return ", ".join([*power, *([item.validity] if item.validity == "INVALID" else []), *item.marks])
+    validity = [item.validity] if item.validity == "INVALID" else []
+    return ", ".join([*power, *(word for word in (*validity, *item.marks) if word not in without)])
 
 
 def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
@@ -129,8 +136,8 @@ def _explain(condition: Condition) -> str:
     if condition.reason == _FAILED:
         return f"last attempt failed: {condition.message}"
     word = "not" if condition.status is ConditionStatus.FALSE else "unknown whether"
-    reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", condition.reason).lower()
-    said = [f"{word} {condition.type.lower()}", "" if reason == "invalid" else reason, condition.message]
+    reason = "" if condition.reason == "Invalid" else condition.cause
+    said = [f"{word} {condition.type.lower()}", reason, condition.message]
     return ": ".join(filter(None, said))
 
 

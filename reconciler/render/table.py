@@ -83,7 +83,7 @@ def render_table(
         firm = [row[:-1] for row in table]
         padded = [max(map(measure, column)) for column in zip(*firm, strict=True)]
         if _add_up(padded, indent) <= width:
-            laid_out = lay_out(firm, indent)
+            laid_out = lay_out(firm, indent, right=right)
             return [
                 line
                 for lines, row in zip(laid_out, table, strict=True)

@@ -57,7 +57,7 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep], paint: Paint = 
         change = f"{step.change:+.1%}" if step.change is not None else "?"
         values = f"{step.before.value} → {step.after.value} {step.after.unit}".strip()
         lines.append(f"  {step.after.started[:16].replace('T', ' ')}  {step.after.what}  {values}  {change}".rstrip())
-        lines += render_table(map(_cause, step.causes), 4, width=paint.width)
+        lines += render_table(map(_cause, step.causes), 4, width=paint.width, is_last_loose=True)
         if not step.causes:
             lines.append("    the same inputs and evidence, measured again")
     return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
@@ -65,7 +65,7 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep], paint: Paint = 
 
 def _cause(cause: ChangeCause) -> list[str]:
     by = _by(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
-    return [cause.of, cause.name, _show_change(cause), cause.where, by]
+    return [cause.of, cause.name, _show_change(cause), "  ".join(filter(None, (cause.where, by)))]
 
 
 def _by(written: Written) -> str:
@@ -110,23 +110,25 @@ def _metric(metric: tuple[str, str] | None) -> str:
 
 
 def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -> str:
-    head = ["benchmark", "scenario", found.names[0], found.names[1], "ratio", "per accelerator"]
-    several = len({_place(side) for pair in found.pairs for side in (pair.one, pair.other)}) > 1
+    head = ["benchmark", "scenario", " → ".join(found.names), "ratio", "per accelerator", ""]
+    several = len({(_place(pair.one), _place(pair.other)) for pair in found.pairs}) > 1
     rows = [
         [
             *([" / ".join(dict.fromkeys((_place(pair.one), _place(pair.other))))] if several else []),
             pair.one.cell.benchmark,
             pair.one.cell.scenario,
-            _side(pair.one),
-            _side(pair.other),
+            _show_values(pair.one, pair.other),
             _ratio(pair.ratio),
             _ratio(pair.per_accelerator),
+            " → ".join(dict.fromkeys(filter(None, map(_show_details, (pair.one, pair.other))))),
         ]
         for pair in found.pairs
     ]
     table = [["system", *head] if several else head, *rows]
     lines = (
-        render_table(table, width=paint.width) if rows else ["nothing to compare: no benchmark and scenario in both"]
+        render_table(table, width=paint.width, is_last_loose=True)
+        if rows
+        else ["nothing to compare: no benchmark and scenario in both"]
     )
     for name, cells in found.alone.items():
         lines += [f"only in {name}: {cell}" for cell in cells]
@@ -149,19 +151,21 @@ def _place(side: Side) -> str:
     return f"{side.cell.division}/{side.cell.system}"
 
 
-def _side(side: Side) -> str:
-    count = f" on {side.count}" if side.count else ""
-    margin = f", headroom {side.headroom} %" if side.headroom else ""
-    return f"{side.value} {side.unit}{count}{margin}{_point(side)}" + (" INVALID" if side.validity == "INVALID" else "")
+def _show_values(one: Side, other: Side) -> str:
+    unit = "" if one.unit == other.unit else f" {one.unit}"
+    marks = [" INVALID" if side.validity == "INVALID" else "" for side in (one, other)]
+    return f"{one.value}{unit}{marks[0]} → {other.value} {other.unit}{marks[1]}"
 
 
-def _point(side: Side) -> str:
-    """Show the other values of a point of a curve."""
-    if side.point is None:
-        return ""
-    ttft = side.point.ttft_p90_ms
-    waits = f", TTFT P90 {show_rate(float(ttft))} ms" if ttft is not None else ""
-    return f", {show_rate(float(side.point.per_user))} a user{waits}"
+def _show_details(side: Side) -> str:
+    """Show its accelerators, its headroom, and the other values of a point of a curve."""
+    texts = [f"on {side.count}"] if side.count else []
+    texts += [f"headroom {side.headroom} %"] if side.headroom else []
+    if side.point is not None:
+        texts.append(f"{show_rate(float(side.point.per_user))} a user")
+        ttft = side.point.ttft_p90_ms
+        texts += [f"TTFT P90 {show_rate(float(ttft))} ms"] if ttft is not None else []
+    return ", ".join(texts)
 
 
 def _ratio(ratio: float | None) -> str:

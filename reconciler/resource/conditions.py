@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 
@@ -33,6 +34,11 @@ class Condition(Struct, frozen=True):
     status: ConditionStatus
     reason: str
     message: str = ""
+
+    @property
+    def cause(self) -> str:
+        """The reason in words, such as "input changed"."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", self.reason).lower()
 
 
 def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:

@@ -18,6 +18,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("trtllm", "trt-llm", "tensorrt-llm", "tensorrt_llm", "sglang", "llama.cpp", "llamacpp"), "openai"),
 }
 
+_HINTS = {"openai": "it measures servers that use OpenAI's protocol: reconcile help language-models"}
+
 
 def find_nearest(name: str, valid: Iterable[str]) -> str | None:
     """Return the most similar valid name, ignoring case; None if none is similar."""
@@ -34,7 +36,8 @@ def give_advice(name: str, valid: Iterable[str], *, what: str = "name") -> str:
     close = find_nearest(name, names)
     listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
     if close is not None and len(names) > 1:
-        return f"write {close} (valid: {listed})"
+        hint = f"{_HINTS[close]}; " if close in _HINTS and _ELSEWHERE.get(name.casefold()) == close else ""
+        return f"write {close} ({hint}valid: {listed})"
     if close is not None:
         return f"write {close}"
     return f"write one of {listed}" if names else f"declare a {what} first"

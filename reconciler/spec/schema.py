@@ -46,6 +46,21 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
+def render_schema_part(found: SchemaNode) -> dict[str, Any]:
+    """Return the node for the JSON report: the facts of the field, and of each field below it."""
+    fields = {name: {**_field_part(node), "required": name in found.required} for name, node in found.fields.items()}
+    return {"path": found.path, **_field_part(found.node), "fields": fields, "others": list(found.others)}
+
+
+def _field_part(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": _show_type(node),
+        "meaning": " ".join(str(node.get("description", "")).split()),
+        "default": node.get("default"),
+        "choices": _choices(node),
+    }
+
+
 def _facts(node: Mapping[str, Any]) -> Iterator[str]:
     if "default" in node:
         yield f"Default: {node['default']}"

@@ -109,6 +109,8 @@ _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
 _QUOTE = re.compile(r'(?<!\\)"')
+_AFTER_QUOTE = re.compile(r"""[:,\[{-] *(?P<quote>["']).*(?P=quote) *$""")
+_AFTER_QUOTE_FIX = "close the quotes after the complete text, and quote text that contains ' with \""
 _OPEN_QUOTE = ("unclosed quotes", "close the quotes")
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
@@ -159,6 +161,8 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, slip[0], "", *slip[1:])
     if "could not find expected ':'" in words and error.context_mark is not None:
         line, column = error.context_mark.line + 1, error.context_mark.column + 1
+    if mark.line < len(lines) and _AFTER_QUOTE.search(lines[mark.line][: mark.column]):
+        return Problem(file, line, column, "", "text after the closing quote", _AFTER_QUOTE_FIX)
     for part, message, fix in _WORDS:
         if part in words:
             return Problem(file, line, column, "", message + _context(error, mark.line), fix)

@@ -9,6 +9,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
@@ -18,6 +19,7 @@ from reconciler.storage.files import hash_file
 LARGEST_CODE = 4 << 20  # bytes of one file; a larger file is data, listed by its digest instead
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
+_SMALL = 1 << 20  # bytes of an archive whose content is kept for the next run
 _DIGITS = 64  # of a SHA-256
 
 
@@ -86,6 +88,11 @@ def pack_code(files: Mapping[str, bytes]) -> bytes:
 
 def unpack_code(data: bytes) -> dict[str, bytes]:
     """Unpack the files of an archive. Raises ValueError for data that ``pack_code`` has not written."""
+    return dict(_unpack(data)) if len(data) <= _SMALL else _unpack.__wrapped__(data)
+
+
+@lru_cache(maxsize=2)  # the runs of a submission usually have the same code
+def _unpack(data: bytes) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     left = MOST_CODE
     try:

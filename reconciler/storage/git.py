@@ -46,6 +46,7 @@ EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may never end
 _TURN = 10.0  # seconds in which another git process releases the index
+_LINK = "120000"  # the mode of a symbolic link
 _QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
@@ -268,22 +269,30 @@ def find_prefix(root: Path) -> str:
 def list_files_at(root: Path, commit_id: str, folders: Iterable[str] = ()) -> dict[str, tuple[str, int]]:
     """Return path → (blob id, bytes) of every regular file of a commit, or of those below ``folders``. Raises
     RepositoryError if git has lost one, or if a partial clone cannot fetch missing ones."""
-    rows = dict(list_blob_rows(root, commit_id, folders, "-l"))
-    if lost := next((path for path, (_, size) in rows.items() if size == "BAD"), None):  # git's own marker
+    return list_files_and_links_at(root, commit_id, folders)[0]
+
+
+def list_files_and_links_at(
+    root: Path, commit_id: str, folders: Iterable[str]
+) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
+    """Return what ``list_files_at`` returns, and path → blob id of the symbolic links among these files: a link's
+    content is its target."""
+    rows = dict(_list_blob_rows(root, commit_id, folders, "-l"))
+    if lost := next((path for path, (*_, size) in rows.items() if size == "BAD"), None):  # git's own marker
         fix = "`git fsck` lists lost objects; `git fetch --refetch` restores them from the remote"
         raise RepositoryError(f"commit {commit_id[:12]} is incomplete here: missing {lost}", fix=fix)
-    return {path: (blob, int(size)) for path, (blob, size) in rows.items()}
+    files = {path: (blob, int(size)) for path, (_, _, blob, size) in rows.items()}
+    return files, {path: blob for path, (mode, _, blob, _) in rows.items() if mode == _LINK}
 
 
-def list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield path → git's columns after the type for each regular file of a commit: the blob id, and its size with
-    "-l"."""
+def _list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield path → git's columns for each file of a commit: mode, type, blob id, and its size with "-l"."""
     answer = ask(root, "ls-tree", "-r", *more, "-z", commit_id, "--", *folders, fetch=True)
     refuse_incomplete(answer, commit_id)
     for row in answer.out.decode(errors="surrogateescape").split("\0"):
         facts, _, path = row.partition("\t")
         if len(words := facts.split()) > 2 and words[1] == "blob":
-            yield path, words[2:]
+            yield path, words
 
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
@@ -599,15 +608,7 @@ def find_tree(root: Path, commit_id: str, folder: str) -> str:
 def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
     """Return path → blob id of the files that ``list_files_at`` lists, even if git has lost them: five times as fast,
     since git opens none of them."""
-    return {path: blob for path, (blob,) in list_blob_rows(root, commit_id, folders)}
-
-
-def list_links_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
-    """Return path → blob id of each symbolic link of a commit below these folders: its content is the target."""
-    rows = (
-        row.partition("\t") for row in ask(root, "ls-tree", "-r", "-z", commit_id, "--", *folders, fetch=True).items
-    )
-    return {path: facts.split()[2] for facts, _, path in rows if facts.startswith("120000 ")}
+    return {path: blob for path, (_, _, blob) in _list_blob_rows(root, commit_id, folders)}
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:

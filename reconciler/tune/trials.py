@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -48,6 +49,7 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
         trial=trial,
     )
     try:
+        compute_plan(paths, chosen)  # refuses a wrong setting before anything is made for the trial
         _prepare(paths, options, trial, report)
         adopt_upstream(paths, there)
         return _find_made(run_pass(there, chosen, report=report), there, address)
@@ -61,7 +63,9 @@ def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
     for problem in error.problems:
         for name, value in trial.settings:
             if problem.path.endswith(f".{name}"):
-                return ReconcilerError(f"{name}={value}: {problem.message}", fix=problem.fix)
+                home = re.search(rf"'(\w+): {{{re.escape(name)}: …}}'", problem.fix)
+                fix = f"write {home[1]}.{name}={value}" if home else problem.fix
+                return ReconcilerError(f"{name}={value}: {problem.message}", fix=fix)
     return error
 
 

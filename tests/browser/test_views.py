@@ -105,3 +105,43 @@ def test_an_export_opens_without_a_server(
         seen.tab.get_by_role("navigation").get_by_role("link", name=view).click()
         seen.tab.wait_for_selector(f"nav a[aria-current]:has-text('{view}')")
     assert seen.is_quiet(origin)
+
+
+def test_a_wide_matrix_says_so_and_keeps_its_benchmarks_in_view(
+    recorded: Path, serve: Callable[..., str], open_tab: Callable[..., Seen]
+) -> None:
+    path = recorded / "specs/one.yaml"
+    plain = path.read_text(encoding="utf-8")
+    cells = plain[plain.index("      box:\n        digits:") :]
+    systems = "".join(f"    box{number}: {{extends: box}}\n" for number in range(8))
+    text = plain.replace("  benchmarks:\n", f"{systems}  benchmarks:\n", 1)
+    path.write_text(text + "".join(cells.replace("box:", f"box{number}:", 1) for number in range(8)), encoding="utf-8")
+    seen, origin = open_tab(), serve(RepositoryPage(RepositoryPaths(recorded), Options()))
+    seen.tab.goto(origin + "/")
+    assert seen.tab.locator("[data-sideways]:visible").count() == 1
+    name = seen.tab.locator(".matrix tbody th").first
+    corner = seen.tab.locator(".matrix thead th").first
+    before = name.bounding_box()["x"], corner.bounding_box()["x"]
+    seen.tab.evaluate("document.querySelector('.grid').scrollLeft = 400")
+    assert (name.bounding_box()["x"], corner.bounding_box()["x"]) == before
+    assert seen.tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), "only the box scrolls"
+    path.write_text(plain, encoding="utf-8")
+    seen.tab.goto(origin + "/?again")
+    seen.tab.wait_for_selector("[data-sideways]", state="hidden")
+    assert seen.is_quiet(origin)
+
+
+def test_findings_fold_by_cell_and_a_filter_hides_empty_groups(
+    source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen]
+) -> None:
+    seen, origin = open_tab(), serve(source)
+    seen.tab.goto(origin + "/findings")
+    rules = seen.tab.locator("tr[data-row]").evaluate_all("rows => rows.map(row => row.dataset.rule)")
+    assert len(set(rules)) > 1
+    seen.tab.get_by_label("Rule").select_option(rules[0])
+    assert seen.tab.locator("tr[data-row]:visible").count() == rules.count(rules[0])
+    seen.tab.locator("details[data-unlisted] > summary").first.click()
+    assert "closed" not in seen.tab.evaluate("location.search")
+    seen.tab.get_by_role("searchbox").fill("nothing-fits")
+    assert seen.tab.locator("details[data-unlisted]:visible").count() == 0
+    assert seen.is_quiet(origin)

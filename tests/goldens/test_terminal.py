@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.command_table import COMMANDS
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.goldens import CELL, GOLDENS, SERVER, SETTINGS, make
 from tests.goldens.terminal import print_on_terminal
 from tests.shared import make_once
@@ -66,6 +67,24 @@ def test_no_line_is_wider_than_the_terminal(state: str, words: str, tmp_path_fac
         printed = print_on_terminal(repository.root, words.split(), columns)
         assert printed
         assert [line for line in printed if len(line) > columns and " " in line.strip()] == []
+
+
+def test_the_list_of_benchmarks_has_one_name_and_its_columns_on_each_line(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    repository = make_once(tmp_path_factory, "golden-recorded", partial(make, "recorded"))
+    names = {name for facts in load_benchmark_facts().values() for name in facts.names}
+    printed = print_on_terminal(repository.root, ["benchmarks"], 80)[1:]
+    rows = [line.split("  ") for line in printed if not line.startswith(" ")]
+    assert len(rows) == len(load_benchmark_facts())
+    assert [row for row in rows if row[0] not in names or len(list(filter(None, row))) != 4] == []
+
+
+def test_a_cell_of_the_status_is_on_one_line(tmp_path_factory: pytest.TempPathFactory) -> None:
+    repository = make_once(tmp_path_factory, "golden-changed", partial(make, "changed"))
+    printed = print_on_terminal(repository.root, ["status"], 80)
+    assert len([line for line in printed if line.startswith(("open/", "closed/"))]) == 4
+    assert "Each result above: rehearsal." in printed
 
 
 def test_wide_shows_whole_lines(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -37,7 +37,7 @@ function filterRows(form) {
   }
   const told = form.querySelector("[data-count]");
   if (told) told.textContent = shown + " " + told.dataset.count + (shown === 1 ? "" : "s") + " shown";
-  const closed = [...document.querySelectorAll("details[data-group]:not([open])")].map((group) => group.dataset.group);
+  const closed = [...document.querySelectorAll("details[data-group]:not([data-unlisted], [open])")].map((group) => group.dataset.group);
   if (closed.length) address.set("closed", closed.join(","));
   const query = address.toString();
   history.replaceState(null, "", query ? "?" + query : location.pathname);
@@ -60,7 +60,7 @@ function applyFilters(form) {
 }
 
 function startFilters(form) {
-  const groups = [...document.querySelectorAll("details[data-group]")];
+  const groups = [...document.querySelectorAll("details[data-group]:not([data-unlisted])")];
   for (const [name, value] of new URLSearchParams(location.search)) {
     const field = form.elements.namedItem(name);
     if (field && field.type === "checkbox") field.checked = true;
@@ -160,7 +160,16 @@ function startPlots() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.filter((place) => "drawn" in place.dataset).forEach(draw));
 }
 
+// Say where a table is wider than its box, which scrolls.
+function startBoxes() {
+  const hints = [...document.querySelectorAll("[data-sideways]")];
+  const check = () => hints.forEach((hint) => { hint.hidden = hint.nextElementSibling.scrollWidth <= hint.nextElementSibling.clientWidth; });
+  addEventListener("resize", check);
+  check();
+}
+
 document.querySelectorAll("form[data-filters]").forEach(startFilters);
+startBoxes();
 document.querySelectorAll("[data-stream]").forEach(followStream);
 startKeys();
 startPlots();

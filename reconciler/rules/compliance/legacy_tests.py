@@ -22,6 +22,7 @@ from reconciler.rules.compliance.definition import (
 from reconciler.rules.compliance.scores import (
     EARLY_SUMMARY_KEYS,
     Slack,
+    describe_distance,
     find_summary_keys,
     find_unfit,
     measure_distance,
@@ -58,9 +59,7 @@ def verify_test05(
         below, above = after.score < before.score * (1 + allowed), after.score > before.score * (1 - allowed)
         good = (below and above) if both_ways else below if before.lower_is_better else above
         if not reasons and not good:
-            reasons.append(
-                f"the score {show_score(after.score)} is {measure_distance(before.score, after.score)} of that measured"
-            )
+            reasons.append(f"the score {show_score(after.score)} is {describe_distance(before.score, after.score)}")
     return _make_verdict("TEST05", Part(tuple(reasons), figures))
 
 
@@ -80,7 +79,7 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
     if not reasons and before.score is not None and after.score is not None:
         short = before.scenario == "SingleStream" and before.score <= 200_000
         if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
-            reasons.append(f"TEST04-B is faster: {measure_distance(before.score, after.score)} of TEST04-A's score")
+            reasons.append(f"TEST04-B is faster: {describe_distance(before.score, after.score)} of TEST04-A")
     return _make_verdict("TEST04-A", Part(tuple(reasons), figures))
 
 

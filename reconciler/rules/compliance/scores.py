@@ -148,6 +148,13 @@ def show_score(number: float | None) -> str:
     return "none" if number is None else f"{number:.10g}"
 
 
+def describe_distance(reference: float, test: float) -> str:
+    """Return "11.00 % below 100": the test's score, compared with the reference."""
+    if not reference:
+        return f"not comparable with {show_score(reference)}"
+    return f"{abs(test / reference - 1) * 100:.2f} % {'below' if test < reference else 'above'} {show_score(reference)}"
+
+
 def measure_distance(reference: float, test: float) -> str:
     """Return the difference between the test's score and the reference, as signed percent."""
     return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

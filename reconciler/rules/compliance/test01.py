@@ -23,7 +23,14 @@ from reconciler.rules.compliance.definition import (
     verify_text,
 )
 from reconciler.rules.compliance.entries import Entry, locate_entry, measure
-from reconciler.rules.compliance.scores import Slack, find_unfit, measure_distance, read_from_detail, show_score
+from reconciler.rules.compliance.scores import (
+    Slack,
+    describe_distance,
+    find_unfit,
+    measure_distance,
+    read_from_detail,
+    show_score,
+)
 from reconciler.rules.ruleset import BenchmarkRules
 
 MOST_CHANGE = "most_score_change"  # the name of the round's limit
@@ -155,10 +162,8 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
         allowed = slack.of(before.scenario, before.score)
         figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
         if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
-            off, by_speed = measure_distance(before.score, after.score), True
-            reasons.append(
-                f"the score {show_score(after.score)} is {off} of {show_score(before.score)}; {allowed:.0%} allowed"
-            )
+            off, by_speed = describe_distance(before.score, after.score), True
+            reasons.append(f"the score {show_score(after.score)} is {off}; at most {allowed * 100:g} % is allowed")
     return Part(tuple(reasons), figures, by_speed)
 
 

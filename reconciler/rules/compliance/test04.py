@@ -10,6 +10,7 @@ from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest,
 from reconciler.rules.compliance.scores import (
     Scored,
     Slack,
+    describe_distance,
     find_unfit,
     measure_distance,
     read_from_summary,
@@ -34,10 +35,8 @@ def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
         allowed = slack.of(before.scenario, reference)
         figures |= {"difference": measure_distance(reference, test), "allowed": f"less than +{allowed:.0%}"}
         if not reasons and not test < reference * (1 + allowed):
-            off, by_speed = measure_distance(reference, test), True
-            reasons.append(
-                f"the score {show_score(test)} is {off} of {show_score(reference)}; less than +{allowed:.0%} allowed"
-            )
+            off, by_speed = describe_distance(reference, test), True
+            reasons.append(f"the score {show_score(test)} is {off}; less than {allowed * 100:g} % above is allowed")
     return Part(tuple(reasons), figures, by_speed)
 
 

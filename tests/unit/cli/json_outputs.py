@@ -42,6 +42,8 @@ _ARGUMENTS: Mapping[str, str] = {
     "accept": "--list",
     "amend": "--list",
     "freeze": "digits --reason deadline --commit",
+    "unfreeze": "digits --commit",  # right after it: the next commands have something to do
+    "explain": "metadata",
     "pr": "--base HEAD~1",
     "diff": "HEAD~1..HEAD",
     "apply": "--commit",
@@ -55,7 +57,6 @@ _ARGUMENTS: Mapping[str, str] = {
 }
 # What shows most in its place: before anything ran, and after the spec was edited. All else lies between these.
 _FIRST, _LAST = ("plan", _A_PASS), ("plan", "pr", "diff", "apply", "history", "blame", "compare", "prune")
-_THEN: Mapping[str, str] = {"freeze": "unfreeze digits --commit"}  # so that the next commands have something to do
 # They need a tree, an archive, a key, a checkout, an official name or an optional library that the example does not
 # have, or report of the machine.
 _MACHINE = ("mig", "mig create", "mig destroy")
@@ -70,8 +71,12 @@ may add fields under the same version), `report` (its kind) and the fields below
 
 The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
 A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
-values of an object whose names are data. Quantities are text where exactness matters. The fields of `adopt`,
-`doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
+values of an object whose names are data. `True`, `False` and `Unknown` are the states of a condition. The fields of
+`adopt`, `doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
+
+Five commands have no `--json`, since they report no state: `help` prints documents, `init` makes a repository (then see
+`doctor --json`), `page` and `plot` draw what `status --json`, `history --json` and `why --json` contain, and `watch`
+writes its events as JSON lines with `--events`.
 """
 
 
@@ -108,16 +113,12 @@ def outputs(root: Path) -> Mapping[str, Any]:
 
 
 def _type(root: Path, name: str) -> Any:
-    """The report of a command, and whatever must follow it done."""
     printed = io.StringIO()
     with contextlib.chdir(root):
         with contextlib.redirect_stdout(printed):
             code = main([*name.split(), *_ARGUMENTS.get(name, "").split(), "--json"])
         assert code != BUG, f"{name}: {printed.getvalue()}"
         assert printed.getvalue().startswith("{"), f"{name} printed no report: are its arguments in _ARGUMENTS?"
-        if name in _THEN:
-            with contextlib.redirect_stdout(io.StringIO()):
-                main(_THEN[name].split())
     return json.loads(printed.getvalue())
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from reconciler.importing import log_folder, log_tree
+from reconciler.loadgen.log import DetailLog
 from reconciler.record.index import load
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import Address, Kind
@@ -148,6 +151,45 @@ def test_an_audit(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -
     line["metadata"] = {"is_warning": True}
     detail.write_text(detail.read_text() + f":::MLLOG {json.dumps(line)}\n")
     refused(reconcile, logs["performance"], "is a compliance test")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_file_that_disappears_while_it_is_read(
+    whole: bool, declared: Path, reconcile: Reconcile, logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = logs["performance"] / "mlperf_log_summary.txt"
+    judge = log_folder._same_run
+
+    def lose(log: DetailLog, folder: Path) -> None:
+        if folder == gone.parent:
+            gone.unlink()
+        judge(log, folder)
+
+    monkeypatch.setattr(log_folder, "_same_run", lose)
+    where = [str(gone.parent.parent)] if whole else [str(gone.parent), "--cell", "offline"]
+    code, out, err = reconcile("import", *where)
+    assert (code, f"{gone} disappeared" in out + err) == (2 if whole else 1, True), out + err
+    assert "import it again" in out + err
+    kinds = {
+        record.address.part for found in load(RepositoryPaths(declared)).recorded.by_key.values() for record in found
+    }
+    assert "performance" not in kinds
+
+
+def test_a_folder_that_disappears_during_the_search(
+    declared: Path, reconcile: Reconcile, logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = log_tree.walk_files
+
+    def lose(folder: Path) -> Iterator[Path]:
+        for path in walk(folder):
+            shutil.rmtree(logs["performance"], ignore_errors=True)
+            yield path
+
+    monkeypatch.setattr(log_tree, "walk_files", lose)
+    code, _, err = reconcile("import", str(logs["performance"].parent))
+    assert (code, f"{logs['performance']} disappeared" in err) == (1, True), err
+    assert not (declared / "state/records").exists()
 
 
 def test_a_run_that_did_not_end(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:

@@ -36,7 +36,7 @@ def test_pr_when_a_target_changes_names_the_cell_the_run_and_the_line(recorded: 
         "          Offline: {target_qps: 1100, min_duration: 0, min_query_count: 512}"
     )  # fmt: skip
     assert cell["causes"] == [
-        {"name": "target_qps", "before": "1000", "after": "1100", "file": "specs/one.yaml", "line": line + 1}
+        {"name": "target_qps", "before": 1000, "after": 1100, "file": "specs/one.yaml", "line": line + 1}
     ]
 
 

@@ -25,7 +25,12 @@ def test_show_a_round(reconcile: Reconcile) -> None:
     code, out, _ = reconcile("rounds", "show", "v6.1")
     assert code == 0
     assert "v6.1: 21 benchmarks, layout v6" in out
-    assert "datacenter: Offline and (Interactive or Server)" in out
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "llama3.1-8b datacenter Offline and (Interactive or Server) TEST06" in rows
+    assert "whisper datacenter Offline TEST01" in rows
+    assert "edge Offline" in rows, "the other category of the row above it"
+    both = [row for row in rows if "datacenter,edge" in row]
+    assert len(both) == 2, "resnet and stable-diffusion-xl: Server counts only there"
 
 
 @pytest.mark.parametrize("name", ["resnet", "resnet50"])

@@ -187,11 +187,22 @@ def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) ->
     assert (code, "write engine" in err) == (1, True)
 
 
+def test_explain_as_json(reconcile: Reconcile) -> None:
+    found = json.loads(reconcile("explain", "publish", "--json")[1])
+    assert (found["path"], found["type"], found["fields"]) == ("spec.defaults.publish", "choice", {})
+    assert {"latest", "median", "best"} <= set(found["choices"])
+    named = json.loads(reconcile("explain", "metadata", "--json")[1])["fields"]["name"]
+    assert (named["type"], named["required"]) == ("text or number", True)
+
+
 def test_fmt_changes_no_value_and_keeps_comments(declared: Path, reconcile: Reconcile) -> None:
     path = declared / "specs/one.yaml"
     plain = path.read_text()
     path.write_bytes(plain.replace("\n", "  \r\n", 3).replace("spec:", "\n\n\n#of all\nspec:", 1).encode())
     assert reconcile("fmt", "--check")[0] == 2
+    code, report, _ = reconcile("fmt", "--check", "--json")
+    found = json.loads(report)
+    assert (code, found["changed"], found["written"]) == (2, ["specs/one.yaml"], False)
     assert reconcile("fmt")[0] == 0
     assert path.read_text() == plain.replace("spec:", "\n# of all\nspec:", 1)
     assert reconcile("fmt", "--check")[:2] == (0, "Nothing to change.\n")

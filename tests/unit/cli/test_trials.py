@@ -146,6 +146,17 @@ def test_a_setting_that_is_none_is_named_with_its_place(recorded: Path, reconcil
     assert not (recorded / ".reconcile/trials/records/Run").exists()
 
 
+@pytest.mark.parametrize(
+    ("setting", "fix"), [("target_qps=abc", "write a rate"), ("batch_size=4", "write engine.batch_size=4")]
+)
+def test_a_wrong_setting_is_refused_before_anything_is_made(
+    setting: str, fix: str, declared: Path, reconcile: Reconcile
+) -> None:
+    code, _, err = reconcile("try", "digits", setting)
+    assert (code, fix in err) == (1, True), err
+    assert not (declared / "state/records").exists() or not list((declared / "state/records").iterdir())
+
+
 def test_a_quick_pass_leaves_what_is_published_as_it_is(recorded: Path, reconcile: Reconcile) -> None:
     path = recorded / "specs/one.yaml"
     path.write_text(SPEC.replace("min_query_count: 512", "min_query_count: 4096"))

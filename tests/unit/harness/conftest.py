@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.shared import make_once
 from tests.unit.harness.children import Children
 
 ENGINES = ("onnxruntime", "openvino")
@@ -19,11 +21,10 @@ def children(tmp_path: Path) -> Children:
 
 
 class Artifacts:
-    """The tiny benchmark's files; engines are built when first asked for."""
+    """The tiny benchmark's files; each is built once in a session, when it is first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self._children = Children(folder)
-        self._made: dict[str, Path] = {}
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
 
     def dataset(self) -> Path:
         return self._make("Dataset", "Dataset")
@@ -47,14 +48,15 @@ class Artifacts:
         return inputs if backend == "null" else {**inputs, "engine": str(self.engine(backend))}
 
     def _make(self, name: str, kind: str, **request: Any) -> Path:
-        if name not in self._made:
-            ended = self._children.build(kind, **request)
+        def build(folder: Path) -> Path:
+            ended = Children(folder).build(kind, **request)
             assert ended.result.done, ended.output
-            self._made[name] = ended.folder / "artifact"
-        return self._made[name]
+            return ended.folder / "artifact"
+
+        return make_once(self._factory, f"tiny-{sha256(name.encode()).hexdigest()[:16]}", build)
 
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     pytest.importorskip("mlperf_loadgen")
-    return Artifacts(tmp_path_factory.mktemp("tiny"))
+    return Artifacts(tmp_path_factory)

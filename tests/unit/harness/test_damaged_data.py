@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.benchmarks import load_benchmark, load_rehearsal
+from harness.benchmarks import load_benchmark
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
@@ -34,7 +34,8 @@ NEEDS = {
     "llama3_1_8b": ("tokenizers", "openvino", "rouge_score"),
 }
 COUNT = 4
-VOLUMES = ("unet3d", "unet3d_brats")  # seconds each: one is made
+# As many as the tests of the same benchmark have.
+COUNTS = {"unet3d": 1, "unet3d_brats": 1, "dlrm_v2": 3, "rnnt": 3, "yolo": 8, "llama3_1_8b": 8, "pointpainting": 16}
 INFOS, FRAMES = "waymo_infos_val.pkl", "ImageSets/val.txt"
 
 
@@ -47,10 +48,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], P
         for library in NEEDS[name]:
             pytest.importorskip(library)
         if name not in found:
-            found[name] = (
-                generate(tmp_path_factory, f"damaged-{name}", load_rehearsal(name), 1 if name in VOLUMES else COUNT)
-                / "data"
-            )
+            found[name] = generate(tmp_path_factory, name, COUNTS.get(name, COUNT)) / "data"
         return found[name]
 
     yield find  # noqa: PT022

@@ -15,7 +15,7 @@ import pytest
 
 from harness.backends import Outputs, load_backend
 from harness.backends.image_workers import ImageSession
-from harness.benchmarks import load_benchmark, load_rehearsal
+from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark, Counter
 from tests.unit.harness.generated import generate
 from tests.unit.harness.plans import make_load_plan
@@ -125,7 +125,7 @@ def test_batches_wait_where_no_one_waits_for_an_answer(scenario: str, ahead: int
 
 def make(factory: pytest.TempPathFactory, name: str) -> Path:
     """A rehearsal of the benchmark, with its dataset prepared."""
-    folder = generate(factory, name, load_rehearsal(name), COUNT)
+    folder = generate(factory, name, COUNT)
     (folder / "dataset").mkdir()
     benchmark = load_benchmark(Benchmark(name=name))
     benchmark.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "built"))

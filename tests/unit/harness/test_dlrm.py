@@ -21,7 +21,6 @@ need("onnx", "onnxruntime")
 
 from harness.benchmarks import dlrm  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.dlrm.rehearsal import write_rehearsal  # noqa: E402
 from harness.benchmarks.dlrm_v2.criteo import TABLES, group_pairs  # noqa: E402
 from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_table, name_top  # noqa: E402
 from harness.benchmarks.dlrm_v2.network import write_network  # noqa: E402
@@ -158,7 +157,7 @@ class Given:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "dlrm", write_rehearsal, 2)
+    return generate(tmp_path_factory, "dlrm", 2)
 
 
 def test_the_network_of_a_rehearsal_foresees_every_click(made: Path, tmp_path: Path) -> None:

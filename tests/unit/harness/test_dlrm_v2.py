@@ -29,7 +29,7 @@ from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
     group_pairs,
 )
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
-from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT, write_rehearsal  # noqa: E402
+from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 SAMPLES = 3
@@ -39,7 +39,7 @@ TRACE = "3db90209564316f2506c99cc994ad0b2"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "dlrm_v2", write_rehearsal, SAMPLES)
+    return generate(tmp_path_factory, "dlrm_v2", SAMPLES)
 
 
 @pytest.fixture

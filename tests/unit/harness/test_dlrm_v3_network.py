@@ -21,7 +21,6 @@ from harness.benchmarks.dlrm_v3.network import Hstu  # noqa: E402
 from harness.benchmarks.dlrm_v3.rehearsal import (  # noqa: E402
     CHECKPOINT,
     draw_weights,
-    write_rehearsal,
 )
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -33,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # what PyTorch says of its ow
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = generate(tmp_path_factory, "dlrm_v3_network", write_rehearsal, COUNT)
+    folder = generate(tmp_path_factory, "dlrm_v3", COUNT)
     (folder / "dataset").mkdir()
     dlrm_v3.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", Counter(folder / "counter"))
     return folder

@@ -15,7 +15,6 @@ pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
 
-from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.prompt_sets import load_references
 from harness.benchmarks.language.published import BENCHMARKS
@@ -34,7 +33,7 @@ from tests.unit.harness.generated import generate
 
 need("rouge_score")  # whose import brings SciPy along
 COUNT = 6  # prompts: enough that half of them score less
-MORE = {"mixtral_8x7b": 12}  # which has three kinds in one set
+MORE = {"mixtral_8x7b": 12, "llama3_1_8b": 8}  # three kinds in one set; test_prompt_sets.py shares the other
 MIXTRAL = BENCHMARKS["mixtral_8x7b"]
 ROWS = ["gptj", "llama2_70b", "llama3_1_8b", "llama3_1_8b_edge", "llama3_1_405b", "mixtral_8x7b"]
 ROWS += ["deepseek_r1", "gpt_oss_120b"]
@@ -68,8 +67,7 @@ def row(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         if request.param == "gpt_oss_120b":  # it repeats its questions
             code = BENCHMARKS[request.param]
             patched.setattr(code, "published", replace(code.published, samples=COUNT))
-        write = load_rehearsal(request.param)
-        made = generate(tmp_path_factory, request.param, write, MORE.get(request.param, COUNT))
+        made = generate(tmp_path_factory, request.param, MORE.get(request.param, COUNT))
     return Row(request.param, tmp_path_factory.mktemp("output"), made)
 
 
@@ -118,7 +116,7 @@ def test_the_number_that_counts(answer: str, wanted: object, right: bool) -> Non
 def test_programs_end_with_the_fence_behind_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """As the reference cuts them; the samples of a run say which prompts ask for one."""
     count = MORE["mixtral_8x7b"]
-    made = generate(tmp_path_factory, "mixtral_8x7b", load_rehearsal("mixtral_8x7b"), count)
+    made = generate(tmp_path_factory, "mixtral_8x7b", count)
     shutil.copytree(made / "data", tmp_path / "data")
     path = tmp_path / "data" / MIXTRAL.published.files[0]
     rows = {**read_frame(path, ""), "dataset": ["MBXP" if number % 3 == 1 else "GSM8K" for number in range(count)]}

@@ -16,7 +16,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.pointpainting import boxes
 from harness.benchmarks.pointpainting.detecting import PARTS, loop
 from harness.benchmarks.pointpainting.points import SEEN, crop_points, group_points, paint_points
-from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer, write_rehearsal
+from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer
 from harness.contract import Counter
 from tests.unit.harness.generated import generate
 
@@ -27,7 +27,7 @@ CLOUD = f"training/velodyne/{FIRST}.bin"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "pointpainting", write_rehearsal, COUNT)
+    return generate(tmp_path_factory, "pointpainting", COUNT)
 
 
 def prepare(folder: Path, output: Path, **settings: object) -> Path:

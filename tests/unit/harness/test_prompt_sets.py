@@ -16,7 +16,6 @@ pytest.importorskip("openvino")
 
 from tokenizers import Tokenizer
 
-from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.prompt_sets import build_prompt_set, load_prompts, load_references
 from harness.benchmarks.language.published import BENCHMARKS
@@ -36,7 +35,7 @@ ROWS = "cnn_eval.json"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "llama3.1-8b", load_rehearsal("llama3_1_8b"), COUNT)
+    return generate(tmp_path_factory, "llama3_1_8b", COUNT)
 
 
 @pytest.fixture

@@ -38,9 +38,7 @@ FIRST = "train-00000-of-00002.parquet"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("PIL", "pyarrow"):
         pytest.importorskip(name)
-    from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
-
-    return generate(tmp_path_factory, "qwen3_vl", write_rehearsal, COUNT)
+    return generate(tmp_path_factory, "qwen3_vl", COUNT)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ pytest.importorskip("tokenizers")
 pytest.importorskip("openvino")
 pytest.importorskip("mlperf_loadgen")
 
-from harness.benchmarks import load_benchmark, load_rehearsal
+from harness.benchmarks import load_benchmark
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language import reasoning
 from harness.benchmarks.language.reasoning import (
@@ -94,7 +94,7 @@ def test_an_answer_is_judged_as_its_set_is(name: str, text: str, wanted: object,
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "gpt_oss_120b", load_rehearsal("gpt_oss_120b"), 4) / "data"
+    return generate(tmp_path_factory, "gpt_oss_120b", 4) / "data"
 
 
 def build(source: Path, output: Path) -> Path:

@@ -22,7 +22,7 @@ soundfile = pytest.importorskip("soundfile")
 from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import transcribing  # noqa: E402
-from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
+from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe  # noqa: E402
 from harness.benchmarks.speech import RATE, count_edits, load_transcripts, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
@@ -35,7 +35,7 @@ TRANSCRIPTS = f"{CHAPTER}/2277-149896.trans.txt"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "rnnt", write_rehearsal, SAMPLES)
+    return generate(tmp_path_factory, "rnnt", SAMPLES)
 
 
 @pytest.fixture

@@ -128,9 +128,9 @@ def score(dataset: Path, folder: Path, answer: np.ndarray) -> dict[str, float]:
 
 
 def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from harness.benchmarks.unet3d_brats.rehearsal import MODEL, write_rehearsal  # SciPy takes long to load
+    from harness.benchmarks.unet3d_brats.rehearsal import MODEL  # SciPy takes long to load
 
-    folder = generate(tmp_path_factory, "brats-rehearsal", write_rehearsal, 1)
+    folder = generate(tmp_path_factory, "unet3d_brats", 1)
     output = build(folder / "data", dtype="float32")
     volume = np.load(output / "samples.npy", mmap_mode="r")[:1]
     answer = unet3d_brats.BENCHMARK.postprocess(

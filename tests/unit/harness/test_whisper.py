@@ -17,7 +17,7 @@ from harness.backends import openvino_genai  # noqa: E402
 from harness.benchmarks import whisper  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.speech import load_transcripts, read_letters  # noqa: E402
-from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
+from harness.benchmarks.whisper.rehearsal import MODEL  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run.tokens import SOUNDS, Sampling, Spoken  # noqa: E402
@@ -30,7 +30,7 @@ FIRST = "dev-all-repack/0-0_0.wav"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "whisper", write_rehearsal, COUNT)
+    return generate(tmp_path_factory, "whisper", COUNT)
 
 
 @pytest.fixture

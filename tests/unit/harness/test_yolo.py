@@ -17,7 +17,7 @@ import cv2
 from harness.benchmarks import yolo
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.network_builder import NetworkSession
-from harness.benchmarks.yolo.rehearsal import MODEL, write_rehearsal
+from harness.benchmarks.yolo.rehearsal import MODEL
 from harness.contract import Counter
 from tests.unit.harness.generated import generate
 
@@ -26,7 +26,7 @@ COUNT = 8
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "yolo", write_rehearsal, COUNT)
+    return generate(tmp_path_factory, "yolo", COUNT)
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,7 @@ def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators
     text = render_comparison_text(found).splitlines()
     assert text[0].startswith("system")
     assert text[1].startswith("closed/old1 / closed/new1  resnet")
+    assert text[1].split()[-8:] == ["13", "→", "14", "samples/s", "1.077", "1.077", "on", "1"]
 
 
 def make_curve(benchmark: str, *points: tuple[int, str, str]) -> dict[Cell, Side]:
@@ -80,7 +81,8 @@ def test_curves_are_compared_by_the_points_that_none_of_their_own_beats() -> Non
     assert (curves.points, curves.beaten) == ((3, 3), ((16,), (100,)))
     assert curves.ratio == pytest.approx(80 / 90)
     text = render_comparison_text(found)
-    assert "90 tokens/s, 20 a user, TTFT P90 12.5 ms" in text
+    assert "90 → 80 tokens/s" in text
+    assert "20 a user, TTFT P90 12.5 ms → 18 a user, TTFT P90 12.5 ms" in text
     assert "  b beats 1 of the 3 undominated points of a: 16" in text
 
 

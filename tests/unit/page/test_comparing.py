@@ -64,5 +64,20 @@ def test_errors_come_first_and_lead_to_their_cells() -> None:
     found = [{**usual, "severity": severity} for severity in ("note", "error", "warning")]
     report = {"rounds": [], "clean": False, "counts": {}, "results": [], "causes": found, "gaps": {"reasons": {}}}
     arranged = arrange_findings({**report, "findings": found}, {SIDE["cell"]})
-    for rows in (arranged["findings"], arranged["causes"]):
+    (group,) = arranged["groups"]
+    assert group["subject"] == SIDE["cell"]
+    for rows in (group["findings"], arranged["causes"]):
         assert [row["severity"] for row in rows] == ["error", "warning", "note"]
+
+
+@pytest.mark.parametrize(("each", "is_open"), [(4, True), (40, False)])
+def test_findings_are_grouped_by_cell_and_many_are_folded(each: int, is_open: bool) -> None:
+    usual = {"file": "f", "line": 1, "submitter": "A", "rule": "r"}
+    cells = ("open/box/a/Offline", "open/box/b/Offline")
+    notes = [{**usual, "severity": "note", "cell": cells[0]} for _ in range(each)]
+    found = [*notes, {**usual, "severity": "error", "cell": cells[1]}, {**usual, "severity": "note", "cell": ""}]
+    report = {"rounds": [], "clean": False, "counts": {}, "results": [], "causes": [], "gaps": {"reasons": {}}}
+    arranged = arrange_findings({**report, "findings": found}, set(cells))
+    groups = [(group["subject"], len(group["findings"])) for group in arranged["groups"]]
+    assert groups == [(cells[1], 1), (cells[0], each), ("the tree", 1)], "the worst first"
+    assert arranged["all_open"] is is_open

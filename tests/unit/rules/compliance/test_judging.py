@@ -61,7 +61,7 @@ def test_a_run_that_is_faster_by_just_what_is_allowed_fails() -> None:
     half = Slack(usual=50)
     assert compare_speed(valid("Offline", 100), valid("Offline", 149.9), half).passed
     part = compare_speed(valid("Offline", 100), valid("Offline", 150), half)
-    assert part.reasons == ("the score 150 is +50.00 % of 100; less than +50% allowed",)
+    assert part.reasons == ("the score 150 is 50.00 % above 100; less than 50 % above is allowed",)
 
 
 TWO, BEGAN = struct.pack("<i", 2), struct.pack("<i", 7)
@@ -115,7 +115,7 @@ FAST: dict[str, object] = {
         ({"result_completed_samples_per_sec": 90.0}, (), False),
         (
             {"result_completed_samples_per_sec": 89.0},
-            ("the score 89 is -11.00 % of 100; 10% allowed",),
+            ("the score 89 is 11.00 % below 100; at most 10 % is allowed",),
             True,
         ),
         (
@@ -196,7 +196,7 @@ def test_test01_is_judged_by_its_logs() -> None:
     strict = VerdictInputs(log_answers("01"), detail(**{**FAST, "result_samples_per_second": 103.0}), other)
     assert judge("TEST01", strict).passed
     assert judge("TEST01", replace(strict, limits={"most_score_change": "2"})).reasons == (
-        "the score 100 is -2.91 % of 103; 2% allowed",
+        "the score 100 is 2.91 % below 103; at most 2 % is allowed",
     )
 
 

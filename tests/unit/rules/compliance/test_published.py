@@ -119,7 +119,7 @@ def test_a_failure_whose_tokenizer_no_one_knows_is_not_sure_to_be_wrong() -> Non
 def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
     fast = RunLogs(summary=RUN.summary.replace(b"100", b"120"))
     assert judge_all("TEST04-A", None, {PERFORMANCE: PASS}, fast, RUN, NONE) == [
-        (PERFORMANCE, True, False, True, ("TEST04-B is faster: +20.00 % of TEST04-A's score",))
+        (PERFORMANCE, True, False, True, ("TEST04-B is faster: 20.00 % above 100 of TEST04-A",))
     ]
     assert judge_all("TEST04-A", None, {PERFORMANCE: "TEST PASSED"}, RUN, RUN, NONE) == [
         (PERFORMANCE, False, True, True, ())
@@ -127,7 +127,7 @@ def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
     assert judge_all("TEST05", None, {PERFORMANCE: PASS}, RUN, RUN, NONE) == []
     assert judge_all("TEST77", rules_of("TEST04"), {PERFORMANCE: PASS}, RUN, RUN, NONE) == []
     assert judge_all("TEST04", rules_of("TEST04", "stable-diffusion-xl"), {PERFORMANCE: PASS}, fast, RUN, NONE) == [
-        (PERFORMANCE, True, False, True, ("the score 120 is +20.00 % of 100; less than +10% allowed",))
+        (PERFORMANCE, True, False, True, ("the score 120 is 20.00 % above 100; less than 10 % above is allowed",))
     ]
 
 

@@ -36,7 +36,7 @@ def offline(rate: str, *more: str) -> RunLogs:
             offline("100"),
             offline("111"),
             {},
-            ("TEST04-B is faster: +11.00 % of TEST04-A's score",),
+            ("TEST04-B is faster: 11.00 % above 100 of TEST04-A",),
         ),
         (
             "TEST04-A",
@@ -46,14 +46,14 @@ def offline(rate: str, *more: str) -> RunLogs:
             ("TEST04-A did not issue different samples (performance_issue_unique is off)",),
         ),
         ("TEST05", offline("100"), offline("96"), {}, ()),
-        ("TEST05", offline("100"), offline("94"), {}, ("the score 94 is -6.00 % of that measured",)),
+        ("TEST05", offline("100"), offline("94"), {}, ("the score 94 is 6.00 % below 100",)),
         ("TEST05", offline("100"), offline("106"), {}, ()),
         (
             "TEST05",
             offline("100"),
             offline("106"),
             {"most_score_gain": "5"},
-            ("the score 106 is +6.00 % of that measured",),
+            ("the score 106 is 6.00 % above 100",),
         ),
     ],
 )

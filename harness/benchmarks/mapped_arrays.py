@@ -1,4 +1,4 @@
-"""Arrays in published files, memory-mapped in place and checked for completeness."""
+"""Memory-map arrays in published files, and check that they are complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Header(NamedTuple):
 
 
 def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
-    """Raises HarnessError for anything but a whole array of numbers that is as large as its header says."""
+    """Read the header. Raises HarnessError unless the file contains a numeric array of the size that the header
+    states."""
     try:
         with path.open("rb") as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # Python 2's headers are also accepted
@@ -43,16 +44,16 @@ def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
 
 
 def parse_header(stream: IO[bytes]) -> Header:
-    """Raises what numpy does, or ValueError for an array of anything but numbers."""
+    """Parse the header. Raises numpy's errors, and ValueError for an array of anything but numbers."""
     parse = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
     shape, columns_first, dtype = parse(stream)
     if dtype.hasobject or any(size < 0 for size in shape):
-        raise ValueError(f"it says that it holds {dtype} {list(shape)}")
+        raise ValueError(f"its header states {dtype} {list(shape)}")
     return Header(shape, columns_first, dtype, stream.tell())
 
 
 def load_npy(path: Path, fix: str) -> np.ndarray:
-    """Load the array, of any type and shape. Raises HarnessError if it is truncated, or anything else."""
+    """Load an array of any type and shape. Raises HarnessError if the file is truncated or not an array."""
     header = _read_header(path, 0, str(path), fix)
     if not prod(header.shape):
         return np.empty(header.shape, header.dtype)
@@ -61,9 +62,9 @@ def load_npy(path: Path, fix: str) -> np.ndarray:
 
 
 def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: int = 0, name: str = "") -> np.ndarray:
-    """Map the array [rows, width] that begins at ``offset``, of one of ``dtypes``; ``width`` 0: [rows]. ``name``: for
-    messages, of a part of the file. Raises HarnessError if it is truncated or anything else; if the array is the entire
-    file, also for trailing data."""
+    """Map an array [rows, width] that begins at ``offset`` and has one of ``dtypes``; ``width`` 0: [rows]. ``name``:
+    the part of the file, for messages. Raises HarnessError if the file is truncated or has another content, and for
+    data after an array without a ``name``."""
     shown = f"{path}{name}"
     shape, columns_first, found, start = _read_header(path, offset, shown, fix)
     wanted = (width,) if width else ()
@@ -73,13 +74,13 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
     if not shape[0]:
         raise HarnessError(f"{shown} has no rows", "input", fix)
     if not name and start + prod(shape) * found.itemsize < path.stat().st_size:
-        raise HarnessError(f"{shown} is longer than its header says", "input", fix)
+        raise HarnessError(f"{shown} is longer than its header states", "input", fix)
     array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
     return array
 
 
 def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
-    """Map the file as rows of ``width`` values, without a header. ``width`` 0: [rows]."""
+    """Map a file without a header as rows of ``width`` values; ``width`` 0: [rows]."""
     kind = np.dtype(dtype)
     row = kind.itemsize * max(width, 1)
     size = path.stat().st_size
@@ -90,7 +91,7 @@ def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
 
 
 def map_array(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:
-    """Map an npy file, or a file of bare values if it has no header."""
+    """Map an npy file, or a file of plain values if it has no header."""
     try:
         with path.open("rb") as stream:
             begins = stream.read(len(NPY))

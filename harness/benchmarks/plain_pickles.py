@@ -65,7 +65,7 @@ def _fill(kind: Any, shape: Any, data: Any) -> np.dtype[Any]:
     found = kind.read()
     has = len(data) if isinstance(data, list if found.hasobject else (bytes, bytearray)) else -1
     if not whole or has != prod(shape) * (1 if found.hasobject else found.itemsize):
-        raise pickle.UnpicklingError("it has an array with more or fewer values than its shape says")
+        raise pickle.UnpicklingError("the number of values of an array does not match its shape")
     return found
 
 
@@ -86,7 +86,7 @@ def _read_scalar(kind: Any, data: Any) -> Any:
 
 def _refuse_objects(found: np.dtype[Any]) -> np.dtype[Any]:
     if found.hasobject:
-        raise pickle.UnpicklingError("it has objects where numbers should be")
+        raise pickle.UnpicklingError("an array contains objects instead of numbers")
     return found
 
 

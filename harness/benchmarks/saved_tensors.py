@@ -1,4 +1,4 @@
-"""Files saved by PyTorch. Such a file is a pickle, from which only tensors are read."""
+"""Read files saved by PyTorch. Only tensors are read, since such a file is a pickle."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 
 from harness.errors import HarnessError
 
-_ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of files saved by PyTorch since 1.6, and before
+_ZIPPED, _PICKLED = b"PK\x03\x04", b"\x80"  # first bytes of files saved by PyTorch since 1.6 and by older versions
 
 
 def load_saved(path: Path, fix: str, *, mapped: bool = False) -> Any:
-    """Raises HarnessError that says whether the file is cut off, not PyTorch's, or holds more than tensors.
-    ``mapped``: tensors stay on disk until they are read, as far as the file's format allows."""
+    """Load a file. Raises HarnessError if it is truncated, not PyTorch's, or contains more than tensors. ``mapped``:
+    leave the tensors on disk until they are read, if the file's format allows it."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and zipfile.is_zipfile(path))
-    except Exception as error:  # a damaged pickle ends in anything
+    except Exception as error:  # a damaged pickle can raise any error
         raise HarnessError(f"{path} {_explain(path, error)}", "input", fix) from error
 
 
 def load_state(path: Path, of: str, fix: str, *, mapped: bool = False) -> dict[str, torch.Tensor]:
-    """The tensors of a checkpoint's state_dict. ``of``: of what it is one, for messages."""
+    """Load the tensors of a checkpoint's state_dict. ``of``: the model's name, for messages."""
     document = load_saved(path, fix, mapped=mapped)
     state = document.get("state_dict") if isinstance(document, dict) else None
     if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):
@@ -39,7 +39,7 @@ def load_state(path: Path, of: str, fix: str, *, mapped: bool = False) -> dict[s
 
 
 def read_tensor(path: Path, fix: str) -> np.ndarray:
-    """Return it as float32. Raises HarnessError also for anything but a tensor."""
+    """Read a tensor as float32. Raises HarnessError if the file contains anything else."""
     found = load_saved(path, fix)
     if not isinstance(found, torch.Tensor):
         raise HarnessError(f"{path} contains a {type(found).__name__}, not a tensor", "input", fix)
@@ -48,7 +48,7 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
 
 
 def _explain(path: Path, error: Exception) -> str:
-    """Explain why PyTorch does not load a file."""
+    """Explain why PyTorch cannot load a file."""
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or error}"
     with path.open("rb") as stream:

@@ -40,7 +40,7 @@ class WorkerStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLoaded:
-    """Its answer. ``depth``: maximum batches in flight."""
+    """The worker's answer after loading. ``depth``: maximum batches in flight."""
 
     batch_size: int
     sizes: Sequence[int]

@@ -99,8 +99,8 @@ def prune(model: Any) -> dict[str, Any]:
             changed += 1
             weight.tensor.CopyFrom(numpy_helper.from_array(after, weight.tensor.name))
     if not tensors:
-        problem = f"the model has no weights in which each {_GROUP} of what is summed can be {PATTERN} sparse"
-        raise HarnessError(problem, "input", f"leave model.settings.{SPARSITY} out")
+        problem = f"the model has no weights that can be {PATTERN} sparse in groups of {_GROUP} summands"
+        raise HarnessError(problem, "input", f"remove model.settings.{SPARSITY}")
     return {"pattern": PATTERN, "tensors": tensors, "pruned": changed, "zeroed": zeroed, "dense": left}
 
 

@@ -26,7 +26,7 @@ from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, Runnin
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
-"""Name of a part of a model -> its outputs, for a backend without engines. Empty where the model is one."""
+"""Name of a model's part -> its outputs, for a backend without engines. Empty if the model has no parts."""
 _AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 Arrays = Mapping[str, Any]
 """Input name -> samples: an array whose first axis counts them, or a ``Ragged``."""
 Rows = slice | NDArray[np.intp]
-"""Positions among the resident samples: a slice where they are contiguous, so that a backend may read in place."""
+"""Positions among the resident samples: a slice if they are contiguous, so that a backend can read in place."""
 
 
 class Ragged:

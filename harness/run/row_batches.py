@@ -16,7 +16,7 @@ from harness.run.qsl import Arrays
 # A sample in progress that needs several engine calls: the rows it waits for, and the outputs it has received.
 
 Asked = Arrays | tuple[str, Arrays]
-"""Inputs of the engine, name -> rows; with the part's name before them where a model has several."""
+"""Inputs of the engine, name -> rows; with the part's name before them if the model has several."""
 Steps = Generator[Asked, Outputs, np.ndarray]
 Finish = Callable[[np.ndarray | None, BaseException | None], None]
 """Receive, once, how a sample ended: with its answer or with an error."""
@@ -162,7 +162,7 @@ class RowBatches:
 
 
 Engines = Mapping[str, RowBatches]
-"""By the name of the part, "" where a model is one."""
+"""By the name of the part, "" if the model has no parts."""
 
 
 def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:

@@ -26,7 +26,7 @@ class ArrayPlace:
 
 
 Layout = Mapping[str, ArrayPlace | tuple[ArrayPlace, ...]]
-"""Name of an input -> its samples: one array, or one for each where they are of different sizes."""
+"""Name of an input -> its samples: one array, or one per sample if their sizes differ."""
 
 
 class SharedSamples:

@@ -22,9 +22,9 @@ from harness.run.sut import Guard
 
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
 STOP_SEQUENCE = "stop_sequence"
-"""Beside prompts: which of ``Sampling.stop_sequences`` ends the answer to each, counted from 1; 0 for none."""
-"""The names of samples: one row of token ids each, of any length; one waveform in -1..1; or the messages of a chat,
-pictures and all, as the bytes of their JSON."""
+"""Next to prompts: the number of the entry of ``Sampling.stop_sequences`` that ends the answer, from 1; 0 for none."""
+"""The names of samples: a row of token ids of any length, a waveform in -1..1, or the messages of a chat, including
+images, as the bytes of their JSON."""
 SOUND_RATE = 16_000  # samples per second of a waveform
 
 _NOTHING = np.int32(0)
@@ -145,7 +145,7 @@ class Tokenized:
 
 
 Answer = Sequence[int] | int | Spoken | Tokenized
-"""The tokens of an answer, or only how many they are where nobody reads them, or a text."""
+"""The tokens of an answer, their number if they are not read, or a text."""
 
 
 class Generator(Protocol):

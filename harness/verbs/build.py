@@ -199,7 +199,7 @@ def _find_model(backend: str, folder: Path) -> Path:
         raise HarnessError(
             f"{backend} builds engines from {wanted}, but the model is {other}",
             "input",
-            f"name a {Path(wanted).suffix} file as model.path, or where its benchmark writes either set "
+            f"set model.path to a {Path(wanted).suffix} file, or, if the benchmark can write both, set "
             f"model.settings.format to {Path(wanted).suffix.removeprefix('.')}, or use a backend that takes "
             f"{Path(other).suffix} files",
         )

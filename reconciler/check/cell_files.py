@@ -43,7 +43,7 @@ _LOGS_ALONE = "LoadGen's files only"
 _POWER = ("client.json", "client.log", "ptd_logs.txt", "server.json", "server.log")
 
 
-@rule("files.missing", "the logs are there", sources=(f"{NEW}: loader", f"{OLD}: file lists"))
+@rule("files.missing", "the logs exist", sources=(f"{NEW}: loader", f"{OLD}: file lists"))
 def check_run_files(view: CellView) -> Complaints:
     """run_1 and accuracy/ contain their logs."""
     files = view.files

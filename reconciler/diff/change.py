@@ -103,7 +103,7 @@ class Drift(Struct, frozen=True):
 
 
 class Subject(StrEnum):
-    """What a finding is about: it decides which condition of a cell is False."""
+    """The subject of a finding, which decides which condition of a cell is False."""
 
     RUN = "run"
     ACCURACY = "accuracy"

@@ -250,7 +250,7 @@ def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Wh
         whole.add(data)
         run.has(whole.size)
         if whole.size > limits.largest:
-            raise AddressError(f"more than {limits.largest:,} bytes came", fix="name a mirror")
+            raise AddressError(f"the server sent more than {limits.largest:,} bytes", fix="name a mirror")
         now = time.monotonic()
         if whole.size >= enough:
             since, enough = now, whole.size + limits.least

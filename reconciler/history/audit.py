@@ -1,6 +1,6 @@
-"""Audits one commit from git's objects only: no artifact, no backend's library, no network.
+"""Audit a commit using only git's objects: no artifacts, no backend libraries, no network.
 
-Every record is checked against its name and its key, every log against its digest; metrics and verdicts are derived
+Every record is checked against its name and its key, every log against its digest. Metrics and verdicts are derived
 again from the logs, and the tree is rendered again from both.
 """
 
@@ -62,20 +62,20 @@ from reconciler.storage.collector import pause_collector
 from reconciler.storage.git import Appearances, find_appearances
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
-# Compares a system's published description, which makes no result stale, with the machines in the records.
+# Compare a system's description, which makes no result stale, with the machines in the records.
 
 _NODES = "number_of_nodes"
 
 
 def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Verify the hardware that the spec declared and checked when the run was made, and the nodes on which the run was
-    placed, some of which may not belong to the system."""
+    """Compare a system's description with the hardware that the spec declared for the run, and with the number of nodes
+    on which it was placed, some of which may not belong to the system."""
     described = at.desired.submission.systems[cell.system].description
     stated = {field: text for field in COUNTED if (text := str(described.get(field, "")).strip()).isdecimal()}
     ran = {field: record.inputs[setting].value for field, setting in COUNTED.items() if setting in record.inputs}
     for field in sorted(stated.keys() & ran.keys()):
         if stated[field] != str(ran[field]):
-            detail = f"{field} is {stated[field]} in the description of {cell.system}, and it ran on {ran[field]}"
+            detail = f"{field} is {stated[field]} in the description of {cell.system}, but {ran[field]} in the run"
             yield Claim(str(cell), f"{name}: {field}", Proof.CONTRADICTED, detail)
     placed = record.facts["machine.nodes"].value if "machine.nodes" in record.facts else None
     if (
@@ -84,19 +84,18 @@ def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Ite
         and _NODES in stated.keys() - ran.keys()
         and stated[_NODES] != str(len(placed))
     ):
-        detail = f"{_NODES} is {stated[_NODES]} in the description of {cell.system}, and it was placed on {len(placed)}"
+        detail = f"{_NODES} is {stated[_NODES]} in the description of {cell.system}, but the run used {len(placed)}"
         yield Claim(str(cell), f"{name}: {_NODES}", Proof.MISSING, detail)
 
 
-# Rewritten decisions: they have no signature, and a name derived from their bytes, so only the commit's history shows
-# the original.
+# Decisions are not signed, and their names are derived from their bytes, so only the history shows a rewritten one.
 #
-# A repeated decision has a new time. Two decisions of one cell and kind with the same second mean that one was edited,
-# unless both are in force.
+# A repeated decision has a new time. If two decisions of one cell and kind have the same second, one was edited, unless
+# both are in force.
 
 
 class _Moment(Struct, frozen=True):
-    """The subject and time of a decision; equal for two versions of one decision."""
+    """The subject and time of a decision, which are equal for all versions of it."""
 
     kind: str
     cell: str
@@ -104,7 +103,7 @@ class _Moment(Struct, frozen=True):
 
 
 def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """Find rewritten decisions, as far as the local history goes back; revoked decisions are not included."""
+    """Find decisions that were edited after they were committed. Revoked decisions are not reported."""
     present = _list_moments(at.decisions)
     if not present:
         return
@@ -124,12 +123,14 @@ def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) ->
     for path, moment in sorted(present.items()):
         was, brought = first.get(moment, (path, ""))
         if was not in present:
-            detail = f"{path} is dated {moment.made}, as {was} was, which came with {brought[:12]} and reads otherwise"
-            yield Claim(moment.cell, f"{moment.kind}: as it was decided", Proof.CONTRADICTED, detail)
+            detail = (
+                f"{path} replaced {was}, which {brought[:12]} added with the time {moment.made} and another content"
+            )
+            yield Claim(moment.cell, f"{moment.kind}: original decision", Proof.CONTRADICTED, detail)
 
 
 def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
-    """Return the moments by path."""
+    """Return path → subject and time of each decision."""
     known: dict[str, Acceptance | Freeze | Amendment] = {
         **decisions.acceptances,
         **decisions.freezes,
@@ -141,26 +142,26 @@ def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
     }
 
 
-_AHEAD = 40  # cells whose logs are read together: each call of git costs as much as several small logs
+_AHEAD = 40  # cells whose logs are read together, because a call of git costs as much as several small logs
 _MOST_AHEAD = 32 << 20  # bytes of these logs
 _DIGEST_TEXTS = {
     Proof.PROVEN: "SHA-256 {0}",
-    Proof.CONTRADICTED: "the bytes are not those that were recorded as {0}",
+    Proof.CONTRADICTED: "the bytes differ from the recorded SHA-256 {0}",
     Proof.MISSING: f"{FOLDER}/{{0}} is not in this commit",
 }
 
 
 def audit(root: Path, at: Snapshot) -> AuditReport:
-    """Return every claim that the commit makes, in a fixed order."""
+    """Verify every claim of a commit, in a fixed order."""
     with pause_collector(), open_logs(root, at.commit) as logs:
-        claims = tuple(_claims(root, at, logs))
+        claims = tuple(_list_claims(root, at, logs))
     marks = {
-        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _marks_of(cell, at))
+        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _collect_marks(cell, at))
     }
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
 
-def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
+def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
     cells = sorted(at.difference.chosen, key=place_cell)
@@ -183,7 +184,7 @@ def _claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
-    """List the logs needed to audit these cells, up to a sensible total size."""
+    """List the logs needed to audit these cells, up to a maximum total size."""
     left, known = _MOST_AHEAD, at.committed.summaries
     for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
         for artifact in known[identity].artifacts:
@@ -192,7 +193,7 @@ def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
                 yield artifact
 
 
-def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
+def _collect_marks(cell: Cell, at: Snapshot) -> tuple[str, ...]:
     records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
     return tuple(sorted({mark for record in records for mark in record.marks}))
 
@@ -200,7 +201,7 @@ def _marks_of(cell: Cell, at: Snapshot) -> tuple[str, ...]:
 def audit_cell(
     cell: Cell, at: Snapshot, logs: Logs, *, published: bool, checks: RecordChecks | None = None
 ) -> Iterator[Claim]:
-    """Audit the claims of one cell's records. ``published``: its result is in the tree; ``checks``: shared between
+    """Verify the claims of one cell's records. ``published``: its result is in the tree; ``checks``: shared between
     cells."""
     checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
@@ -213,59 +214,59 @@ def audit_cell(
     good = logs.read(needed)
     for name, record in records:
         if not record.came_whole:
-            yield _inputs(cell, name, record, at)
-        yield from _digests(cell, name, record, logs)
+            yield _verify_inputs(cell, name, record, at)
+        yield from _verify_digests(cell, name, record, logs)
         yield from verify_imported(cell, name, record, chosen, at, good) if record.came_whole else ()
         yield from verify_runs(cell, name, record, at, good)
         yield from verify_start(cell, name, record, good)
         yield from verify_release(cell, name, record, good)
-        yield from _elsewhere(cell, name, record)
-        yield from _made_from(cell, name, record, at)
-        yield from _marks(cell, name, record, at)
+        yield from _report_unproven(cell, name, record)
+        yield from _find_missing_sources(cell, name, record, at)
+        yield from _verify_marks(cell, name, record, at)
         if name == "performance":
             yield from checks.verify_code(cell, name, record, good)
             yield from verify_described(cell, name, record, at)
             yield from verify_candidates(cell, record, at, logs)
     for name, record in verdicts:
-        yield _inputs(cell, f"{name} verdict", record, at)
-        yield from _digests(cell, f"{name} verdict", record, logs)
-        yield from _made_from(cell, f"{name} verdict", record, at)
+        yield _verify_inputs(cell, f"{name} verdict", record, at)
+        yield from _verify_digests(cell, f"{name} verdict", record, logs)
+        yield from _find_missing_sources(cell, f"{name} verdict", record, at)
         yield verify_verdict(cell, name, record, chosen, at, good)
     yield from checks.verify(cell, chosen.all)
-    yield from _evidence(cell, chosen, at)
+    yield from _verify_evidence(cell, chosen, at)
 
 
 def _why_missing(cell: Cell, at: Snapshot) -> str:
     findings = [f.message for f in at.difference.findings if f.where == str(cell)]
     due = [f"{c.address.label}: {REASON_WORDS[c.reason]}" for c in at.difference.changes if c.address.cell == cell]
-    return "; ".join([*findings, *due]) or "nothing is recorded for it"
+    return "; ".join([*findings, *due]) or "no run is recorded"
 
 
-def _inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
-    """Verify that the record's key follows from its listed inputs, and that the commit's spec requests that key."""
+def _verify_inputs(cell: Cell, name: str, record: Record, at: Snapshot) -> Claim:
+    """Verify that the record's key follows from its inputs and is the one that the commit's spec requires."""
     inputs = {n: i.value for n, i in record.inputs.items() if i.value is not None}
     what = f"{name}: inputs"
     if digest_inputs(record.address.kind, inputs) != record.key:
-        return Claim(str(cell), what, Proof.CONTRADICTED, "the key is not that of the inputs it lists")
+        return Claim(str(cell), what, Proof.CONTRADICTED, "the key does not match the listed inputs")
     wanted = at.list_declared(record)
     if wanted is None or record.key != wanted.key:
-        if accepted := _accepted(record, at):
+        if accepted := _describe_acceptance(record, at):
             return Claim(str(cell), what, Proof.ACCEPTED, accepted)
-        return Claim(str(cell), what, Proof.CONTRADICTED, "the spec of this commit asks for other inputs")
-    detail = f"{len(record.inputs)} inputs give key {record.key[:12]}, as the spec does"
+        return Claim(str(cell), what, Proof.CONTRADICTED, "this commit's spec requires other inputs")
+    detail = f"{len(record.inputs)} inputs give key {record.key[:12]}, which the spec requires"
     return Claim(str(cell), what, Proof.PROVEN, detail)
 
 
-def _accepted(record: Record, at: Snapshot) -> str:
-    """Return by whom, why and until when the record was accepted for other inputs; "" without a decision."""
+def _describe_acceptance(record: Record, at: Snapshot) -> str:
+    """Return who accepted the record's other inputs, why and until when; "" without a decision."""
     acceptance = at.difference.accepted.get(record.address.cell) if record.address.cell else None
     counts = {(item.address, item.key.before) for item in acceptance.accepted} if acceptance else frozenset()
     if acceptance is None or (record.address, record.key) not in counts:
         return ""
-    return f"not those that the spec asks for: {show_acceptance(acceptance)}"
+    return f"not those that the spec requires: {show_acceptance(acceptance)}"
 
 
-def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
+def _verify_digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Claim]:
     for artifact in record.artifacts:
         if artifact.place == "logs":
             proof = logs.checked[artifact.sha256]
@@ -273,7 +274,7 @@ def _digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterator[Clai
 
 
 def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Find changed and lost logs of records that no cell uses: of superseded, failed and further runs."""
+    """Find changed and missing logs of superseded, failed and further runs, which no cell uses."""
     known = at.committed.summaries
     audited = {identity for chosen in at.difference.chosen.values() for identity in _list_audited(chosen)}
     reported = {a.sha256 for identity in audited if identity in known for a in known[identity].artifacts}
@@ -287,26 +288,26 @@ def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _list_audited(chosen: Chosen) -> set[str]:
-    """List the records whose logs are claims of their cell."""
+    """List the records whose logs the cell's own claims cover."""
     parts = (*chosen.tests, *chosen.verdicts)
     return {chosen.performance, chosen.accuracy, chosen.score, *(identity for _, identity in parts)}
 
 
-def _elsewhere(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
-    """List the facts of an imported run that no log proves: declared by a person, or unknown."""
+def _report_unproven(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
+    """Report the facts of an imported run that no log proves, because a person declared them or they are unknown."""
     if IMPORTED not in record.marks or record.came_whole:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
     declared = record.values.get("imported", {}).get("declared", {})
     if unknown:
-        yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"undeclared: {', '.join(unknown)}")
+        yield Claim(str(cell), f"{name}: made from", Proof.MISSING, f"unknown: {', '.join(unknown)}")
     elif declared:
-        yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)} as declared by a person")
+        yield Claim(str(cell), f"{name}: made from", Proof.ATTESTED, f"{', '.join(declared)}, declared by a person")
 
 
-def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Find the records of the engine, model, dataset or other run from which this one was made: without them it is
-    unknown what it ran. They may have sources of their own."""
+def _find_missing_sources(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+    """Find missing records of the engine, model, dataset or other run from which this one was made, directly or
+    indirectly. Without them, it is unknown what ran."""
     left, seen = list(record.upstream.items()), set[str]()
     while left:
         role, identity = left.pop(0)
@@ -315,34 +316,33 @@ def _made_from(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[
         seen.add(identity)
         found = at.records.get(identity)
         if found is None:
-            detail = f"the record of its {role} is not in this commit: {identity}"
+            detail = f"the record of its {role}, {identity}, is not in this commit"
             yield Claim(str(cell), f"{name}: made from", Proof.MISSING, detail)
         else:
             left.extend(found.upstream.items())
 
 
-def _marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Find edited records: one without a mark that its spec assigns was edited, since the pass that made it knew the
-    spec."""
+def _verify_marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
+    """Find records without a mark that their spec assigns: they were edited, since the pass knew the spec."""
     declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
-        detail = f"the spec makes it {' and '.join(lost)}, and the record does not say so"
+        detail = f"missing {' and '.join(lost)}, which the spec requires"
         yield Claim(str(cell), f"{name}: marks", Proof.CONTRADICTED, detail)
 
 
-def _evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
+def _verify_evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim]:
     if chosen.performance not in at.records or chosen.accuracy not in at.records:
         return
     one, other = (at.committed.summaries[identity] for identity in (chosen.performance, chosen.accuracy))
     unequal = find_differing_evidence(one, other, ALLOWED_TO_DIFFER)
     proof = Proof.CONTRADICTED if unequal else Proof.PROVEN
     names = ", ".join(name for name, _, _ in unequal)
-    detail = f"differs: {names}" if unequal else f"{len(one.evidence)} facts equal (engine bytes, code, versions)"
-    yield Claim(str(cell), "runs that count together", proof, detail)
+    detail = f"different: {names}" if unequal else f"{len(one.evidence)} facts are equal (engine bytes, code, versions)"
+    yield Claim(str(cell), "equal evidence", proof, detail)
 
 
-# Repeats the verdicts of a commit's compliance tests from the logs in it.
+# Derive the verdicts of compliance tests again from the logs.
 
 _RUN = "performance/run_1/"
 _LONGEST = 200  # characters of a quoted value
@@ -350,25 +350,27 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
-    """Verify one of our verdicts. ``name``: of the test."""
+    """Verify a verdict of this program. ``name``: of the test."""
     claim = partial(Claim, str(cell), f"{name} verdict")
-    compared = {AUDIT: dict(chosen.tests).get(name), **_runs(chosen)}
+    compared = {AUDIT: dict(chosen.tests).get(name), **_map_runs(chosen)}
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
-        return claim(Proof.CONTRADICTED, f"it is of another {' and '.join(strangers)} run than is published")
+        return claim(Proof.CONTRADICTED, f"it compared another {' and '.join(strangers)} run than the published one")
     runs = {run: at.records[i] for run in compared if (i := record.upstream.get(run, "")) in at.records}
     if missing := _find_missing_logs(record, runs, logs):
-        return claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(missing)}")
-    question = _question(cell, record, runs, at, logs)
+        return claim(Proof.MISSING, f"not in this commit, or changed: {', '.join(missing)}")
+    question = _collect_question(cell, record, runs, at, logs)
     try:
         again = judge(name, question)
     except MissingLogError as error:
-        return claim(Proof.ATTESTED, f"{_word(record)}, as recorded: {_no_answers(str(error))}")
+        return claim(Proof.ATTESTED, f"{_show_verdict(record)}, not proven: {_describe_missing_answers(str(error))}")
     except (LogError, ValueError, KeyError) as error:
         return claim(Proof.CONTRADICTED, f"its logs cannot be judged: {error}")
-    attested = _attested(name, question)
-    if wrong := _differing(record, again, _texts(record, logs), whole=not attested and record.tool == TOOL):
+    attested = _describe_unproven(name, question)
+    if wrong := _find_difference(
+        record, again, _decode_files(record, logs), whole=not attested and record.tool == TOOL
+    ):
         return claim(Proof.CONTRADICTED, wrong)
-    return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_word(record)}, from its logs{attested}")
+    return claim(Proof.ATTESTED if attested else Proof.PROVEN, f"{_show_verdict(record)}, from its logs{attested}")
 
 
 def _find_missing_logs(record: Record, runs: Mapping[str, Record], logs: Good) -> list[str]:
@@ -377,50 +379,52 @@ def _find_missing_logs(record: Record, runs: Mapping[str, Record], logs: Good) -
     return [f"{of}{a.name}" for of, items, names in needed for a in items if a.name in names and a.sha256 not in logs]
 
 
-def _question(cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good) -> VerdictInputs:
+def _collect_question(
+    cell: Cell, record: Record, runs: Mapping[str, Record], at: Snapshot, logs: Good
+) -> VerdictInputs:
     declared = at.list_declared(record)
     rules = at.desired.detail(declared.address).rules if declared else None
     question = collect_verdict_inputs(
         {name: item.value for name, item in record.inputs.items()},
-        {run: _run_logs(read_record_files(made, logs)) for run, made in runs.items()},
-        (record.address.cell or cell).scenario,  # an inferred cell shows another cell's tests
+        {run: _select_run_logs(read_record_files(made, logs)) for run, made in runs.items()},
+        (record.address.cell or cell).scenario,  # an inferred cell has another cell's tests
         (bar.metric for bar in rules.bars) if rules else (),
-        _read_as(record),
+        _read_answer_type(record),
         record.values.get("answers"),
     )
-    texts = _texts(record, logs)
+    texts = _decode_files(record, logs)
     reports = {name: texts[name] for name in (BASELINE, COMPLIANCE) if name in texts}
     if find_test(record.address.part).scored:
         reports = {COMPLIANCE: texts.get(VERIFY_ACCURACY, "")}  # they contain the scorer's output
     return replace(question, reports=reports)
 
 
-def _runs(chosen: Chosen) -> dict[str, str]:
+def _map_runs(chosen: Chosen) -> dict[str, str]:
     return {PERFORMANCE: chosen.performance, ACCURACY: chosen.accuracy}
 
 
-def _read_as(record: Record) -> str:
-    """Return the type used to read the answers at that time: no input records the default."""
+def _read_answer_type(record: Record) -> str:
+    """Return the type as which the answers were read: no input records the default."""
     figures = record.values.get("figures", {})
     return str(figures.get("accuracy.compared as", "")).partition(",")[0] or str(figures.get("dtype", ""))
 
 
-def _run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
-    """Select the logs of a run. ``below`` and ``answers``: the folders of the run's logs and of its accuracy log."""
+def _select_run_logs(files: Mapping[str, bytes], below: str = "", answers: str = "") -> RunLogs:
+    """Select a run's logs. ``below`` and ``answers``: the folders of its logs and of its accuracy log."""
     log = files.get(f"{answers}{ACCURACY_LOG}")
     lines: Callable[[], list[bytes]] | None = log.splitlines if log and not is_truncated(log) else None
     return RunLogs(files.get(f"{below}{DETAIL}", b""), files.get(f"{below}{SUMMARY}", b""), lines)
 
 
-def _texts(record: Record, logs: Good) -> dict[str, str]:
+def _decode_files(record: Record, logs: Good) -> dict[str, str]:
     return {name: data.decode(errors="replace") for name, data in read_record_files(record, logs).items()}
 
 
-def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
-    """Return the part of the record or its verify files that differs from the logs; "" if none does. ``whole``: this
-    version derived all of it, from complete logs."""
+def _find_difference(record: Record, again: AuditVerdict, texts: Mapping[str, str], *, whole: bool) -> str:
+    """Describe the first value of the record or its verify files that the logs contradict; "" if there is none.
+    ``whole``: this version derived all values, from complete logs."""
     if bool(record.values.get("passed")) is not again.passed:
-        return f"recorded {_word(record)}, the logs say {'; '.join(again.reasons) or PASS}"
+        return f"recorded {_show_verdict(record)}, the logs say {'; '.join(again.reasons) or PASS}"
     recorded = record.values.get("figures", {})
     for name, figure in again.figures.items():
         if name in recorded and recorded[name] != figure:
@@ -431,63 +435,69 @@ def _differing(record: Record, again: AuditVerdict, texts: Mapping[str, str], *,
             return f"values.{name}: recorded {str(stated)[:_LONGEST]}, the logs say {str(value)[:_LONGEST]}"
     for file, text in again.files.items():
         if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
-            return f"{file} does not say what the logs say: {'; '.join(again.reasons) or PASS}"
-        if not find_test(again.test).scored and file in texts and (other := _other_number(texts[file], text)):
+            return f"{file} differs from the logs, which say {'; '.join(again.reasons) or PASS}"
+        if not find_test(again.test).scored and file in texts and (other := _find_other_numbers(texts[file], text)):
             return f"{file} says {other[0]}, the logs say {other[1]}"
     return ""
 
 
-def _other_number(said: str, again: str) -> tuple[str, str] | None:
-    """Return numbers that only one text has. Wording and order may come from another release."""
+def _find_other_numbers(said: str, again: str) -> tuple[str, str] | None:
+    """Return the numbers in which two texts differ. Another release may change words and order."""
     one, other = Counter(_NUMBER.findall(said)), Counter(_NUMBER.findall(again))
     if one == other:
         return None
     return ", ".join((one - other).elements()) or "nothing", ", ".join((other - one).elements()) or "nothing"
 
 
-def _attested(name: str, question: VerdictInputs) -> str:
-    """Describe the parts not derived from the commit, as the end of a sentence; "" if there are none."""
+def _describe_unproven(name: str, question: VerdictInputs) -> str:
+    """Describe the parts that the commit does not prove, as the end of a sentence; "" if there are none."""
     if find_test(name).scored:
-        return "; the accuracy as the scorer wrote it"
+        return "; the accuracy is the scorer's"
     if find_test(name).compare_answers and None in (question.audit.answers, question.accuracy.answers):
-        return f"; the comparison of answers as recorded: {_no_answers(AUDIT)}"
-    return "; the accuracy of answers that differ as the scorer wrote it" if question.reports else ""
+        return f"; the comparison of answers is not proven: {_describe_missing_answers(AUDIT)}"
+    return "; the accuracy of differing answers is the scorer's" if question.reports else ""
 
 
-def _no_answers(run: str) -> str:
-    return f"the whole accuracy log of the {run} run is not in this commit"
+def _describe_missing_answers(run: str) -> str:
+    return f"the {run} run's complete accuracy log is not in this commit"
 
 
-def _word(record: Record) -> str:
+def _show_verdict(record: Record) -> str:
     return PASS if record.values.get("passed") else FAIL
 
 
 def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """Verify a test whose folder was imported unchanged; ``name``: of the test."""
+    """Verify a test that was imported unchanged; ``name``: of the test."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
-    detail = f"{len(record.artifacts)} files give key {record.key[:12]}" if listed == record.key else "other files"
+    detail = (
+        f"{len(record.artifacts)} files give key {record.key[:12]}"
+        if listed == record.key
+        else "the files do not match the key"
+    )
     yield Claim(str(cell), f"{name}: inputs", proof, detail)
     claim = partial(Claim, str(cell), f"{name} verdict")
     files = {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
     if missing := [a.name for a in record.artifacts if a.name not in files and a.place == "logs"]:
-        yield claim(Proof.MISSING, f"not in this commit as recorded: {', '.join(missing)}")
+        yield claim(Proof.MISSING, f"not in this commit, or changed: {', '.join(missing)}")
         return
-    judged = list(judge_files(_published(cell, name, files, chosen, at, logs)))
+    judged = list(judge_files(_collect_published(cell, name, files, chosen, at, logs)))
     for item in judged:
         said, found = (PASS if passed else FAIL for passed in (item.said, item.found))
         if said != found and item.sure:
-            yield claim(Proof.CONTRADICTED, f"{item.file} says {said}, its logs {found}: {'; '.join(item.reasons)}")
+            yield claim(
+                Proof.CONTRADICTED, f"{item.file} says {said}, but its logs say {found}: {'; '.join(item.reasons)}"
+            )
             return
     other_files = [file for file in files if file.startswith("verify_") and file not in {item.file for item in judged}]
     if other_files or not judged:
-        detail = f"; {', '.join(other_files)} as it came" if other_files else ""
-        yield claim(Proof.ATTESTED, f"{len(judged)} verify files from their logs{detail}")
+        detail = f"; {', '.join(other_files)} not checked" if other_files else ""
+        yield claim(Proof.ATTESTED, f"{len(judged)} verify files derived again from the logs{detail}")
         return
-    yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} from the logs")
+    yield claim(Proof.PROVEN, f"{', '.join(item.file for item in judged)} derived again from the logs")
 
 
-def _published(
+def _collect_published(
     cell: Cell, name: str, files: Mapping[str, bytes], chosen: Chosen, at: Snapshot, logs: Good
 ) -> Published:
     ruleset = load_ruleset(at.desired.submission.round)
@@ -497,15 +507,15 @@ def _published(
         rules = benchmark.find_test(name, cell.scenario) if benchmark else None
     except KeyError:
         rules = None
-    published = {run: at.records.get(identity) for run, identity in _runs(chosen).items()}
+    published = {run: at.records.get(identity) for run, identity in _map_runs(chosen).items()}
     named = {run: read_record_files(record, logs) if record else {} for run, record in published.items()}
     return Published(
         test=name,
         rules=rules,
         scenario=cell.scenario,
         metrics=tuple(bar.metric for bar in benchmark.list_bars(cell.scenario)) if benchmark else (),
-        audit=_run_logs(files, _RUN, "accuracy/"),
-        performance=_run_logs(named[PERFORMANCE]),
-        accuracy=_run_logs(named[ACCURACY]),
+        audit=_select_run_logs(files, _RUN, "accuracy/"),
+        performance=_select_run_logs(named[PERFORMANCE]),
+        accuracy=_select_run_logs(named[ACCURACY]),
         text=lambda path: files[path].decode(errors="replace") if path in files else None,
     )

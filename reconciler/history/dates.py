@@ -47,7 +47,7 @@ def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[
         yield Claim(str(cell), f"{name}: when it was made", Proof.MISSING, detail)
     lasted = (ended - began).total_seconds() if began is not None and ended is not None else 0.0
     if lasted > record.seconds + _SHORT:
-        detail = f"it took {record.seconds:g} s, and its log says that it lasted {lasted:.6g} s"
+        detail = f"it took {record.seconds:g} s, but its log shows {lasted:.6g} s"
         yield Claim(str(cell), f"{name}: how long it took", Proof.MISSING, detail)
 
 
@@ -126,7 +126,7 @@ def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:
     made, brought = read_time(stated), committed.get(path)
     if made is None or brought is None or made <= brought + CLOCKS:
         return ""
-    return f"{path} is dated {stated}, and a commit of {brought:%Y-%m-%dT%H:%M:%SZ} brought it: {WHY}"
+    return f"{path} is dated {stated}, but a commit of {brought:%Y-%m-%dT%H:%M:%SZ} added it: {WHY}"
 
 
 def _read_logged(key: str, log: bytes) -> datetime | None:

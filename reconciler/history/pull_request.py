@@ -209,7 +209,7 @@ def _margins(head: Snapshot) -> list[Remark]:
     ]
 
 
-_RENDER = "render the tree again (`reconcile`), and commit what it wrote"
+_RENDER = "render the tree again (`reconcile`), and commit the result"
 _REDATED = "commit again with the right date, or explain the wrong clock in the pull request"
 _MEASURE = "restore the original records and logs, or measure again; `reconcile audit` shows every claim"
 
@@ -369,7 +369,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
 
 def _apart(root: Path, tip: str) -> Remark:
     """Report that the merge base is unknown."""
-    text = f"no common history of head and base here: what {tip[:10]} has and head has not counts as removed"
+    text = f"head and base have no common history here: files of {tip[:10]} that head does not have count as removed"
     fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
     return Remark("warning", "", 0, text, fix)
 

@@ -1,8 +1,7 @@
-"""Checks a commit's records of every kind for contradictions with themselves and with the records that they were made
-from.
+"""Check a commit's records for contradictions within each record and with the records it was made from.
 
-A record's key is computed from its inputs, and it names its sources by digest: they were complete before it, their keys
-are among its inputs, and their files' digests are evidence in it.
+A record's key is computed from its inputs, which include the keys of its sources. It names its sources by digest, so
+they were complete before it, and their files' digests are evidence in it.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from reconciler.resource.settings import BACKGROUND, COMMAND
 from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
 from reconciler.storage.files import hash_bytes, hash_listing
 
-CLOCKS = timedelta(hours=1)  # by which clocks may differ
+CLOCKS = timedelta(hours=1)  # allowed difference between clocks
 TIME_ZONES = timedelta(days=1)  # error of a clock that takes local time for UTC
-WHY = "a clock was wrong, or it was dated anew"
-_ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # an attempt's id in a pass: its machine's time
+WHY = "a clock was wrong, or the record was dated again"
+_ATTEMPT = re.compile(r"(\d{8}T\d{6}\.\d{6})-\d+")  # the id of an attempt in a pass contains its machine's time
 _HARNESS, _HARNESS_CODE, _BENCHMARK = "harness/", "harness.code", "benchmark.code"
-_PARTS = ("service/", "build/", "score/", "configs/")  # folders of an archive for code other than the command's
+_PARTS = ("service/", "build/", "score/", "configs/")  # folders of an archive with code other than the command's
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FEW = 4  # names of inputs to list
 _BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.SERVICE)
 
 
 class RecordChecks(Struct):
-    """Checks each record once, however many cells use it. ``code``: archive of code → its problem as a harness's code.
-    ``harnesses``: name → digest of the files of each harness that some archive of the commit contains completely."""
+    """Check each record once, even if several cells use it. ``code``: archive of code → its problem as the harness's
+    code. ``harnesses``: name → digest of the files of each harness of which the commit has a complete archive."""
 
     at: Snapshot
     logs: Logs
@@ -50,13 +50,13 @@ class RecordChecks(Struct):
     started: frozenset[str] = frozenset()
 
     def list_contradictions(self, identity: str) -> tuple[str, ...]:
-        """List contradictions as "field: why"."""
+        """List a record's contradictions as "field: why"."""
         if identity not in self.found:
             self.found[identity] = tuple(_list_contradictions(self.at.records[identity], self.at))
         return self.found[identity]
 
     def verify(self, cell: Cell, identities: Iterable[str]) -> Iterator[Claim]:
-        """Verify these records, which count for the cell, and all that they were made from."""
+        """Verify the records that count for the cell and all records they were made from."""
         built: dict[str, int] = {}
         wrong = False
         for identity in self._list_lineage(identities):
@@ -72,36 +72,32 @@ class RecordChecks(Struct):
         if built and not wrong:
             names = ", ".join(sorted(built))
             yield Claim(
-                str(cell), "made from", Proof.PROVEN, f"{names}: keys are of their inputs, digests are of files"
+                str(cell), "made from", Proof.PROVEN, f"{names}: keys match their inputs, digests match the files"
             )
 
     def _ask_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
-        """Question times that could also be explained by two machines' clocks, or by a corrected clock."""
+        """Report times that only a wrong or corrected clock can explain as a question."""
         if IMPORTED in record.marks:
             return
         what, began = f"{record.address.label}: started", read_time(record.started)
         for role, made in sorted(record.upstream.items()):
             before = read_time(self.at.records[made].started) if made in self.at.records else None
             if began is not None and before is not None and began + CLOCKS < before <= began + TIME_ZONES:
-                detail = (
-                    f"{RECORDS}/{identity}.json is of {record.started}, and its {role} of {before:%Y-%m-%dT%H:%M:%SZ}"
-                )
+                detail = f"{RECORDS}/{identity}.json started {record.started}, before its {role} ({before:{_TIME}})"
                 yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
         clock = read_clock(record)
         if clock is not None and began is not None and began > clock + CLOCKS and not self._follows_another(began):
-            detail = (
-                f"{RECORDS}/{identity}.json is of {record.started}, and its attempt began at {clock:%Y-%m-%dT%H:%M:%SZ}"
-            )
+            detail = f"{RECORDS}/{identity}.json started at {record.started}, its attempt at {clock:%Y-%m-%dT%H:%M:%SZ}"
             yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
 
     def _follows_another(self, began: datetime) -> bool:
-        """Return True if the attempt was dated just after another record because the clock was behind it."""
+        """Return True if the record was dated just after another one because the clock was slow."""
         if not self.started:
             self.started = frozenset(summary.started for summary in self.at.committed.summaries.values())
         return f"{began - timedelta(microseconds=1):{FORM}}" in self.started
 
     def _list_lineage(self, identities: Iterable[str]) -> list[str]:
-        """List the available ancestors in a fixed order."""
+        """List the records and their available ancestors in a fixed order."""
         ahead, found = sorted(identities), dict[str, None]()
         while ahead:
             identity = ahead.pop(0)
@@ -111,7 +107,7 @@ class RecordChecks(Struct):
         return list(found)
 
     def verify_others(self, identities: Iterable[str]) -> Iterator[Claim]:
-        """Verify records that no cell of the commit uses: a later spec may use them."""
+        """Verify records that no cell of the commit uses, since a later spec may use them."""
         for identity in sorted(identities):
             if identity not in self.found and identity in self.at.records:
                 for why in self.list_contradictions(identity):
@@ -119,8 +115,8 @@ class RecordChecks(Struct):
                     yield Claim(f"{RECORDS}/{identity}.json", name, Proof.CONTRADICTED, detail)
 
     def verify_roles(self) -> Iterator[Claim]:
-        """Find facts that one harness records as evidence in one record and as a note in another. Notes may differ
-        between runs."""
+        """Find facts with the role evidence in one record of a harness and note in another, since only evidence must be
+        equal."""
         known: dict[tuple[str, Kind, str], dict[Role, str]] = {}
         for identity in sorted(self.found):
             record = self.at.records[identity]
@@ -131,21 +127,19 @@ class RecordChecks(Struct):
                 known.setdefault((code, record.address.kind, name), {}).setdefault(fact.role, identity)
         for (made_by, _, name), roles in sorted(known.items(), key=str):
             if Role.EVIDENCE in roles and Role.NOTE in roles:
-                detail = (
-                    f"it is a note, and {roles[Role.EVIDENCE]} of the same harness {made_by[:12]} has it as evidence"
-                )
+                detail = f"it is a note, but evidence in {roles[Role.EVIDENCE]} of the same harness {made_by[:12]}"
                 path = f"{RECORDS}/{roles[Role.NOTE]}.json"
                 yield Claim(path, f"facts.{name}", Proof.CONTRADICTED, detail)
 
     def verify_code(self, cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-        """Verify that the code that a run kept has the digest that it states: of our own harness, or of a command."""
+        """Verify that the archived code of a run, of our harness or of a command, has the recorded digest."""
         command = COMMAND in record.inputs
         stated = record.inputs.get(CODE) if command else record.facts.get(_HARNESS_CODE)
         kept = next((a for a in record.artifacts if a.name == CODE_ARCHIVE and a.sha256 in logs), None)
         if stated is None or IMPORTED in record.marks:
             return
         if kept is None:
-            detail = f"{str(stated.value)[:12]}, as recorded: no {CODE_ARCHIVE} of the run is in this commit"
+            detail = f"{str(stated.value)[:12]}, not proven: the run's {CODE_ARCHIVE} is not in this commit"
             yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", Proof.ATTESTED, detail)
             return
         asked = kept.sha256, str(stated.value)
@@ -167,8 +161,8 @@ class RecordChecks(Struct):
             others = sorted(name for name, digest in own.items() if whole and whole.get(name) != digest)
             if others:
                 return Proof.CONTRADICTED, (
-                    f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} is not that of harness {stated[:12]}, which another run "
-                    f"of this commit kept whole"
+                    f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} differs from harness {stated[:12]}, which another run of "
+                    f"this commit archived completely"
                 )
             if whole:
                 return Proof.PROVEN, f"{stated[:12]}, whose files another run of this commit lists"
@@ -200,14 +194,14 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
         yield from _deny_key(record, values, at)
     yield from _deny_address(record, values)
     if bool(record.problem) is (record.ended is Ended.DONE):
-        yield f"ended: {record.ended}, and its problem is {record.problem or 'none'}"
+        yield f"ended: {record.ended}, but its problem is {record.problem or 'empty'}"
     yield from _deny_values(record, values)
     for role, identity in sorted(record.upstream.items()):
         made = at.records.get(identity)
         if made is None:
             continue
         if values.get(role) != made.key and (role in values or not foreign):
-            yield f"upstream.{role}: {identity} has another key than inputs.{role}"
+            yield f"upstream.{role}: the key of {identity} differs from inputs.{role}"
         if not foreign:
             yield from _deny_upstream(role, identity, made, record)
     if not foreign:
@@ -222,10 +216,10 @@ def _deny_key(record: Record, values: Mapping[str, object], at: Snapshot) -> Ite
     wanted = {i.name: canonicalise(i.value) for i in at.desired.detail(asked.address).inputs} if asked else {}
     others = [name for name in sorted({*values, *wanted}) if wanted and values.get(name) != wanted.get(name)]
     if not others:
-        yield f"key: {record.key[:12]} is not that of the inputs it lists"
+        yield f"key: {record.key[:12]} does not match the listed inputs"
     for name in others[:_FEW]:
         here, there = (_show(found.get(name)) for found in (values, wanted))
-        yield f"inputs.{name}: it is {here}, and the key {record.key[:12]} is of {there}"
+        yield f"inputs.{name}: it is {here}, but the key {record.key[:12]} is for {there}"
 
 
 def _show(value: object) -> str:
@@ -233,8 +227,7 @@ def _show(value: object) -> str:
 
 
 def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Check the address: a run is recorded for the cell and mode for which it was requested, and shared by cells with
-    the same request."""
+    """Check that a run's address and those of cells that share it match its inputs."""
     for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
         cell = address.cell
         if address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
@@ -244,39 +237,40 @@ def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]
             wanted["mode"] = address.mode
         for name, value in wanted.items():
             if name in values and values[name] != value:
-                yield f"{field_name}: it is {address}, and inputs.{name} is {_show(values[name])}"
+                yield f"{field_name}: it is {address}, but inputs.{name} is {_show(values[name])}"
 
 
 def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Find contradictions in what was built: files listed twice, and repeated settings."""
+    """Check that the values recorded by a build match its artifacts and inputs."""
     known = {artifact.name: artifact.sha256 for artifact in record.artifacts}
     listed = record.values.get("files")
     for name, digest in sorted(listed.items()) if isinstance(listed, dict) else ():
         if name in known and known[name] != digest:
-            yield f"values.files.{name}: {str(digest)[:12]}, and its artifact is {known[name][:12]}"
+            yield f"values.files.{name}: {str(digest)[:12]}, but its artifact is {known[name][:12]}"
     said = record.values.get("engine")
     stated = said if isinstance(said, dict) else {}
     for name in ("backend", "precision", "batch_size"):
         asked = values.get(f"engine.{name}")
         if asked is not None and name in stated and stated[name] != asked:
-            yield f"values.engine.{name}: {_show(stated[name])}, and inputs.engine.{name} is {_show(asked)}"
+            yield f"values.engine.{name}: {_show(stated[name])}, but inputs.engine.{name} is {_show(asked)}"
 
 
 def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
     kind = record.address.kind
     if made.ended is not Ended.DONE:
-        yield f"upstream.{role}: {identity} failed, and nothing is made from it"
+        yield f"upstream.{role}: {identity} failed, so nothing can be made from it"
     if lost := sorted(set(made.marks) - set(record.marks)):
-        yield f"marks: {identity} is marked {' and '.join(lost)}, and what is made from it would be too"
-    if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another reads none of its files
+        yield f"marks: missing {' and '.join(lost)}, which its source {identity} has"
+    if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another does not read its files
         yield from _deny_files(role, identity, made, record)
     began, before = read_time(record.started), read_time(made.started)
     if began is not None and before is not None and began + TIME_ZONES < before and IMPORTED not in made.marks:
-        yield f"started: {record.started}, and {identity}, which it was made from, is of {made.started}"
+        yield f"started: {record.started}, before its source {identity} ({made.started})"
 
 
 def _deny_files(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
-    """Check that the bytes of its sources are facts of the record. A verdict reads only some of its runs' files."""
+    """Check that the digests of the sources' files are among the record's facts. A verdict reads only some of its runs'
+    files."""
     handed = [a for a in made.artifacts if a.name not in NOT_HANDED_ON]
     stated = {a.name: record.facts.get(f"{role}.{a.name}") for a in handed}
     some = any(fact is not None for fact in stated.values())
@@ -284,26 +278,26 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
         name, fact = f"facts.{role}.{artifact.name}", stated[artifact.name]
         if fact is None:
             if record.address.kind is not Kind.VERDICT and (some or role in _FILES_OF):
-                yield f"{name}: it is not stated, and {identity} has that file"
+                yield f"{name}: missing, but {identity} has that file"
         elif fact.value != artifact.sha256:
-            yield f"{name}: it states {str(fact.value)[:12]}, and {identity} has {artifact.sha256[:12]}"
+            yield f"{name}: {str(fact.value)[:12]}, but {identity} has {artifact.sha256[:12]}"
         elif fact.role is not Role.EVIDENCE and not role.startswith(BACKGROUND):
-            yield f"{name}: it is a {fact.role}, and the bytes that a run used are evidence"
+            yield f"{name}: its role is {fact.role}; files that a run used must be evidence"
     digest = record.facts.get(f"{role}.digest")
     if role == "engine" and digest is not None and digest.value and digest.value != _hash_artifacts(handed):
-        yield f"facts.{role}.digest: it is not that of the files of {identity}"
+        yield f"facts.{role}.digest: it does not match the files of {identity}"
 
 
 def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Find missing sources: files whose digests a run states were made by some record, and its harness's code is
-    evidence."""
+    """Find sources that the record does not name although it states digests of their files, and harness code that is
+    not evidence."""
     for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
         stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and is_digest(fact.value)]
         if stated:
-            yield f"upstream.{role}: it names none, and the record states {stated[0]}"
+            yield f"upstream.{role}: missing, but the record states {stated[0]}"
     code = record.facts.get(_HARNESS_CODE)
     if code is not None and code.role is not Role.EVIDENCE:
-        yield f"facts.{_HARNESS_CODE}: it is a {code.role}, and the code that ran is evidence"
+        yield f"facts.{_HARNESS_CODE}: its role is {code.role}; the code that ran must be evidence"
 
 
 _FILES_OF = frozenset({"dataset", "model", "engine", "run"})
@@ -314,15 +308,15 @@ def _hash_artifacts(artifacts: Iterable[Artifact]) -> str:
 
 
 def _deny_time(record: Record) -> Iterator[str]:
-    """Check the time: an attempt is named after its machine's clock. Its record is never dated earlier, and later only
-    if another record of its cell would otherwise be newer."""
+    """Check that the record does not start before its attempt. It may start later, to be newer than another record of
+    its cell."""
     clock, began = read_clock(record), read_time(record.started)
     if clock is not None and began is not None and began < clock:
-        yield f"started: {record.started}, and the attempt {record.attempt} began after that"
+        yield f"started: {record.started}, before its attempt {record.attempt}"
 
 
 def read_clock(record: Record) -> datetime | None:
-    """Read the machine's clock at the start of the attempt; None if no pass made it."""
+    """Read the start of the attempt by the machine's clock from its id; None if no pass made the attempt."""
     named = _ATTEMPT.fullmatch(record.attempt)
     try:
         return datetime.strptime(named[1], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC) if named else None
@@ -339,14 +333,15 @@ def read_time(text: str) -> datetime | None:
 
 
 def _list_own(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return name → digest of the files of our own harness in an archive of code."""
+    """Return name → digest of our own harness's files in an archive of code."""
     own = {n.removeprefix(_HARNESS): d for n, d in files.items() if n.startswith(_HARNESS) and n.endswith(".py")}
     return {name: hash_bytes(data) for name, data in own.items()}
 
 
 def _judge_command(archive: bytes, stated: str, benchmark: str) -> tuple[Proof, str]:
-    """Judge a command's code. Its digest is that of its file, or of the names and digests in its folder, including
-    hidden files, which are not kept. ``benchmark``: the digest of a benchmark's file among them."""
+    """Compare a command's archived code with its digest, which covers one file, or the names and digests of all files
+    in its folder, including hidden files, which are not archived. ``benchmark``: the digest of a benchmark's file among
+    them."""
     try:
         files = unpack_code(archive)
         left = read_left_out(files.pop(LEFT_OUT, b""))
@@ -356,8 +351,11 @@ def _judge_command(archive: bytes, stated: str, benchmark: str) -> tuple[Proof, 
     own = {name: digest for name, digest in digests.items() if not name.startswith(_PARTS)}
     alone = {name: digest for name, digest in own.items() if digest != benchmark}
     if stated in map(hash_listing, (digests, own, alone)) or [stated] in (list(own.values()), list(alone.values())):
-        return Proof.PROVEN, f"{stated[:12]}, of the files in {CODE_ARCHIVE}"
-    return Proof.ATTESTED, f"{stated[:12]}, as recorded: {CODE_ARCHIVE} has other files, or the code has hidden ones"
+        return Proof.PROVEN, f"{stated[:12]}, from the files in {CODE_ARCHIVE}"
+    return (
+        Proof.ATTESTED,
+        f"{stated[:12]}, not proven: {CODE_ARCHIVE} has different files, or the code has hidden files",
+    )
 
 
 def _judge_code(archive: bytes, stated: str) -> tuple[Proof, str]:
@@ -368,16 +366,19 @@ def _judge_code(archive: bytes, stated: str) -> tuple[Proof, str]:
         return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
     digests = _list_own(files)
     if not digests:
-        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} has no file of the harness that ran"
+        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} has no files of the harness"
     if hash_listing({**left, **digests}) == stated:
-        return Proof.PROVEN, f"{stated[:12]}, of {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed there"
+        return (
+            Proof.PROVEN,
+            f"{stated[:12]}, from {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed digests",
+        )
     if left:
-        return Proof.CONTRADICTED, f"recorded {stated[:12]}, {CODE_ARCHIVE} has the code of another harness"
+        return Proof.CONTRADICTED, f"recorded {stated[:12]}, but {CODE_ARCHIVE} has another harness's code"
     here = digest_own_harness()
     own_code = hash_listing(here)
     others = sorted(name for name, digest in digests.items() if here.get(name) != digest)
     if stated == own_code and others:
-        return Proof.CONTRADICTED, f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} is not that of harness {stated[:12]}"
+        return Proof.CONTRADICTED, f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} differs from harness {stated[:12]}"
     if stated != own_code and not others:
-        return Proof.MISSING, f"recorded {stated[:12]}, and every file in {CODE_ARCHIVE} is of harness {own_code[:12]}"
-    return Proof.ATTESTED, f"{stated[:12]}, as recorded: an earlier version listed no digests of what it left out"
+        return Proof.MISSING, f"recorded {stated[:12]}, but all files in {CODE_ARCHIVE} are of harness {own_code[:12]}"
+    return Proof.ATTESTED, f"{stated[:12]}, not proven: the archive omits files without listing their digests"

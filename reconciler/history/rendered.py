@@ -38,7 +38,7 @@ from reconciler.tree.source import is_left_out, refuse_unpublishable
 def find_contradictions(
     files: Mapping[str, Content], logs: Logs, round_name: str, cells: Mapping[str, str]
 ) -> Iterator[Claim]:
-    """Yield one claim per contradiction. Logs that are not in the commit as recorded are left out, since their own
+    """Yield one claim per contradiction. Logs that are missing from the commit or changed are left out, since their own
     claims report that. ``cells``: cell as named by its folders -> its name."""
     if (verifier := load_verifier()) is None:
         return

@@ -262,7 +262,7 @@ def _judged(
         f"{word} {limit.value:.6g} bears it out ({limit.source})"
     )
     if IMPORTED in record.marks:
-        detail += "; its run was imported, and no log of it says on which machine, and with which code, it was made"
+        detail += "; its run was imported, and no log shows its machine and code"
     if unequal != names:
         detail += "; the engine was built again; `reconcile pull` first to repeat with the same one"
     return Claim(str(cell), WHAT, proof, detail), {
@@ -397,9 +397,7 @@ def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: Repos
         return f"its record has no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
     gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(paths, item) is None)
-    return (
-        f"not here as recorded: {join_listing(gone)}; `reconcile pull --deep` fetches what was pushed" if gone else ""
-    )
+    return f"missing or changed here: {join_listing(gone)}; `reconcile pull --deep` fetches them" if gone else ""
 
 
 def _compared(cell: Cell, record: Record, again: Record) -> Claim:

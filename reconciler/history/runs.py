@@ -1,4 +1,4 @@
-"""Verifies a commit's claims about its runs and scores, from the files that they left and from its history."""
+"""Verify a commit's claims about runs and scores, from the recorded files and from the history."""
 
 from __future__ import annotations
 
@@ -35,35 +35,34 @@ from reconciler.storage import git
 from reconciler.storage.git import Appearances, Commit
 
 Files = Mapping[str, bytes]
-# Values of a record that follow from its log only, so they may exist only if the log yields them.
+# Values derived only from the log: the record must not have one that the log does not yield.
 _DERIVED = frozenset({"validity", "metric", "reasons", "margins", "suggestion", "inferred", "findings"})
 _LONGEST = 120  # characters of a quoted value
 _RELEASE = re.compile(rb'^:::MLLOG \{"key": "loadgen_version", "value": "([^"\\]{1,80})"', re.MULTILINE)
 
 
 def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """Verify the settings of a run or a test, the result of a performance run, or the accuracy of a score; nothing for
-    other records."""
+    """Verify the settings of a run or test, the result of a performance run, or the accuracy of a score."""
     files = read_record_files(record, logs)
     if record.address.kind is Kind.SCORE:
         run = at.records.get(at.difference.chosen[cell].accuracy)
-        yield _score(
-            cell, record, run or record, _detail(record, at), files, read_record_files(run, logs) if run else {}
+        yield _verify_score(
+            cell, record, run or record, _find_detail(record, at), files, read_record_files(run, logs) if run else {}
         )
     elif "mode" in record.inputs:
-        yield from _run(cell, name, record, _detail(record, at), files)
+        yield from _verify_run(cell, name, record, _find_detail(record, at), files)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Verify that the logs of performance runs that the policy passed over agree with their records. A worse run
-    recorded as INVALID would make room for a better one."""
+    """Verify the logs of performance runs that the policy did not choose: a better run recorded as INVALID would make
+    room for a worse one."""
     own = at.difference.chosen[cell].performance
     for summary in at.recorded.done(published.key):
         record = at.records[summary.id]
         if summary.id == own or record.address.kind is not Kind.RUN:
             continue
         good = logs.read(a for a in (*record.artifacts, *published.artifacts) if a.place == "logs")
-        name = f"performance of {record.started}, not published"
+        name = f"unpublished performance of {record.started}"
         for claim in verify_runs(cell, name, record, at, good):
             if not claim.what.endswith(": settings"):
                 yield claim
@@ -71,7 +70,7 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
 
 
 def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-    """Verify that the log was written by the LoadGen version that the record names."""
+    """Verify that the LoadGen version in the record is the one in the log."""
     logged = _RELEASE.search(read_record_files(record, logs).get(DETAIL, b""))
     if logged is None:
         return
@@ -84,14 +83,14 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
             return
 
 
-def _detail(record: Record, at: Snapshot) -> Detail:
-    """Return the detail of the resource for which the record is chosen; an inferred cell's records belong to another
-    cell."""
+def _find_detail(record: Record, at: Snapshot) -> Detail:
+    """Return the detail of the declared resource to which the record belongs; for an inferred cell, it is another
+    cell's."""
     declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
 
 
-def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> Iterator[Claim]:
+def _verify_run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> Iterator[Claim]:
     claim, timed = partial(Claim, str(cell)), record.address.mode == PERFORMANCE
     values = {n: i.value for n, i in record.inputs.items()}
     measured = ("validity", "metric") if timed else ()
@@ -107,13 +106,13 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
     except (LogError, ValueError) as error:
         yield claim(f"{name}: settings", Proof.CONTRADICTED, str(error))
         return
-    except KeyError as error:  # a record may come from any branch
-        yield claim(f"{name}: settings", Proof.CONTRADICTED, f"the inputs that it lists lack {error}")
+    except KeyError as error:  # a record from another branch
+        yield claim(f"{name}: settings", Proof.CONTRADICTED, f"its inputs do not include {error}")
         return
-    if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be too short for LoadGen, which does not matter
+    if record.address.kind is Kind.COMPLIANCE_TEST:  # it may be shorter than LoadGen requires
         again = replace(again, values={n: again.values[n] for n in again.values.keys() & record.values.keys()})
     if again.missing:
-        lost = f"{', '.join(again.missing)} is not in this commit as recorded"
+        lost = f"not in this commit, or changed: {', '.join(again.missing)}"
         yield from (claim(f"{name}: {what}", Proof.MISSING, lost) for what in ("settings", *measured))
         return
     proof = Proof.CONTRADICTED if again.differing else Proof.PROVEN
@@ -122,8 +121,8 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
         recorded = record.values.get(key)
         if (
             key == "metric" and recorded != again.values[key] and recorded in again.other_metrics
-        ):  # a round's unit may be corrected
-            detail = f"{_shown(recorded)}, from {again.source}; the rules of today publish {_shown(again.values[key])}"
+        ):  # a correction may have changed the round's unit
+            detail = f"{_show(recorded)}, from {again.source}; the rules now require {_show(again.values[key])}"
             yield claim(f"{name}: {key}", Proof.ATTESTED, detail)
             continue
         yield claim(f"{name}: {key}", *_compare(recorded, again.values[key], again.source))
@@ -132,8 +131,8 @@ def _run(cell: Cell, name: str, record: Record, asked: Detail, files: Files) -> 
 
 
 def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ()) -> tuple[Proof, str]:
-    """Compare all other derived values. Another version of this program may have worded them differently, and known
-    fewer of them."""
+    """Compare the other derived values. Another version of this program may have worded them differently or derived
+    fewer."""
     own = record.tool == TOOL
     names = sorted(again.values.keys() | (record.values.keys() & _DERIVED))
     known = [name for name in names if name not in leave and (name in record.values or own)]
@@ -144,7 +143,7 @@ def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ())
         if recorded != derived:
             proof = Proof.CONTRADICTED if own else Proof.MISSING
             recorded_part, derived_part = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
-            version = "" if own else f", as {record.tool or 'another version'} derived it"
+            version = "" if own else f" (derived by {record.tool or 'another version'})"
             return proof, f"values.{name}: recorded {recorded_part}, {again.source} says {derived_part}{version}"
     return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"
 
@@ -154,7 +153,7 @@ def _pair(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def _find_first_other(value: Any, other: Any) -> str:
-    """Return the first differing part of a value, as text."""
+    """Return the first part of a value that differs, as text."""
     if isinstance(value, list) and isinstance(other, list):
         parts = [item for item in value if item not in other]
         if parts and isinstance(parts[0], dict):
@@ -167,22 +166,22 @@ def _find_first_other(value: Any, other: Any) -> str:
     return "nothing" if value is None else str(value)[:_LONGEST]
 
 
-def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
+def _verify_score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files, answers: Files) -> Claim:
     claim, results = partial(Claim, str(cell), "accuracy"), find_recorded_format(run)
     try:
         again = results.recheck_score(files, answers, asked.ruling)
     except (LogError, ValueError) as error:
         return claim(Proof.CONTRADICTED, str(error))
     if again.missing:
-        return claim(Proof.MISSING, f"{', '.join(again.missing)} is not in this commit as recorded")
+        return claim(Proof.MISSING, f"not in this commit, or changed: {', '.join(again.missing)}")
     proof, detail = _compare(record.values.get("metric"), again.values.get("metric"), again.source)
     if proof is Proof.CONTRADICTED:
         return claim(proof, f"{detail}{f': {again.problem}' * bool(again.problem)}")
     met = again.values.get("accuracy_met")
     if met is not None and met != record.values.get("accuracy_met"):
-        said = "that the bars are met" if record.values.get("accuracy_met") else "that a bar is not met"
+        said = "that the limits are met" if record.values.get("accuracy_met") else "that a limit is not met"
         return claim(Proof.CONTRADICTED, f"recorded {said}, {again.source} says otherwise: {detail}")
-    # A round's limits may be corrected, and other metrics be required: only measured values remain.
+    # A correction may change a round's limits and metrics, but not the measured values.
     found = {str(bar["metric"]): bar["measured"] for bar in again.values.get("bars", ())}
     for bar in record.values.get("bars", ()):
         if (name := str(bar["metric"])) in found and found[name] != bar["measured"]:
@@ -192,40 +191,41 @@ def _score(cell: Cell, record: Record, run: Record, asked: Detail, files: Files,
 
 
 def _compare(recorded: object, again: object, source: str) -> tuple[Proof, str]:
-    """Compare a recorded value with the one from ``source``."""
+    """Compare a recorded value with the one derived from ``source``."""
     if again == recorded:
-        return Proof.PROVEN, f"{_shown(again)}, from {source}"
-    return Proof.CONTRADICTED, f"recorded {_shown(recorded)}, {source} says {_shown(again)}"
+        return Proof.PROVEN, f"{_show(again)}, from {source}"
+    return Proof.CONTRADICTED, f"recorded {_show(recorded)}, {source} says {_show(again)}"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return f"{value['value']} {value['unit']}" if isinstance(value, dict) else str(value)
 
 
-# Records that the commit's history had and the commit no longer has. If a valid run was removed, a policy chooses among
-# the rest; if it was rewritten, it contradicts itself.
+# Records in the commit's history that the commit no longer has. Removing a valid run changes the policy's choice; a
+# rewritten record contradicts its earlier version.
 
 _FEW = 4  # number of fields to list
+ORIGINAL, REMOVED_RUN = "original record", "performance: removed run"
 
 
 def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterator[Claim]:
-    """Find removed runs, as far as the local history goes back. A run with other inputs than the published one could
-    not replace it."""
+    """Find performance runs that were removed from the history and could have been published."""
     cells = {at.records[i].key: cell for cell, chosen in at.difference.chosen.items() if (i := chosen.performance)}
     begins = {f"{RECORDS}/Run/{key[:12]}-" for key in cells}
     gone = {where: commit for where, commit in _list_gone(at, appeared) if where[0].rpartition("-")[0] + "-" in begins}
     contents = git.read_blobs(root, [blob for _, blob in gone])
     for (path, blob), commit in sorted(gone.items()):
-        if blob in contents and (found := _valid(contents[blob], path)) and found[0] in cells:
-            yield _claim(cells[found[0]], path, found[1], commit.id)
+        if blob in contents and (found := _read_valid_run(contents[blob], path)) and found[0] in cells:
+            yield _claim_removed(cells[found[0]], path, found[1], commit.id)
 
 
 def find_rewritten_records(
     root: Path, at: Snapshot, appeared: Appearances, only: Container[str] | None = None
 ) -> Iterator[Claim]:
-    """Find records of an attempt, or of a run with the same log, that replaced an earlier version in the history: a
-    pass writes each attempt once. It may record a run again that an older version refused, and an import may be
-    redeclared. Records that only name other rewritten records are not listed. ``only``: files of removed records."""
+    """Find records that replaced an earlier version of the same attempt, or of a run with the same log. A pass writes
+    each attempt once; only a run refused by an older version may be recorded again, and imports may be declared again.
+    Records that changed only because others were rewritten are not reported. ``only``: files of removed records to
+    consider."""
     gone = {where: commit for where, commit in _list_gone(at, appeared) if only is None or where[0] in only}
     contents = git.read_blobs(root, [blob for _, blob in gone])
     before = [
@@ -253,24 +253,24 @@ def find_rewritten_records(
         return _read_fingerprints(root, at.records[identity], at.commit)
 
     for record, path, commit in before:
-        came = f"{path}, which came with {commit.id[:12]} and is gone"
+        came = f"{path}, which {commit.id[:12]} added and a later commit removed"
         for identity in own.get((record.attempt, record.address), ()):
             now = at.records[identity]
             other = _list_other_fields(record, now)
             if other and follows(identity, path) and f"{RECORDS}/{now.supersedes}.json" != path:
-                yield _deny_rewritten(now, identity, f"another {', '.join(other)} than {came}: one attempt made both")
+                yield _deny_rewritten(now, identity, f"different {', '.join(other)} than {came}, of the same attempt")
         same_key = runs.get(record.key, ())
         again = [i for i in same_key if at.records[i].attempt != record.attempt and follows(i, path)]
         seen = _read_fingerprints(root, record, commit.id) if again else frozenset()
         for identity in again if seen else ():
             if seen & read_present(identity):
-                detail = f"the log of {came}: one run, recorded anew as of {at.records[identity].started}"
+                detail = f"the log of {came}: the run was recorded again as started at {at.records[identity].started}"
                 yield _deny_rewritten(at.records[identity], identity, detail)
 
 
 def _deny_rewritten(record: Record, identity: str, detail: str) -> Claim:
     where = str(record.address.cell or "submission")
-    what = f"{record.address.label}: as it was recorded"
+    what = f"{record.address.label}: {ORIGINAL}"
     return Claim(where, what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json has {detail}")
 
 
@@ -282,7 +282,7 @@ def _list_gone(at: Snapshot, appeared: Appearances) -> Iterator[tuple[tuple[str,
 
 
 def _list_other_fields(before: Record, now: Record) -> list[str]:
-    """List the changed fields, or their changed entries, except those that changed along with other records."""
+    """List the changed fields or their changed entries, without references to other records."""
     found = []
     for name, value in structs.asdict(before).items():
         other = getattr(now, name)
@@ -296,7 +296,7 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 
 
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
-    """Read the fingerprints of its log, if that commit has it."""
+    """Read the fingerprints of the run's log, if that commit has the log."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
     files = git.list_files_at(root, commit, [f"{FOLDER}/{digest}"]) if digest else {}
     for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
@@ -315,16 +315,16 @@ def _decode(data: bytes | None, path: str) -> Record | None:
 
 
 def note_shallow(root: Path) -> Iterator[Claim]:
-    """Note a shallow clone, which also hides files removed from the history."""
+    """Note a shallow clone, in which files removed from the history are invisible."""
     if git.is_shallow(root):
         detail = (
-            "this clone is shallow: runs and decisions that were removed earlier are not seen (git fetch --unshallow)"
+            "this clone is shallow, so runs and decisions removed earlier are invisible (run git fetch --unshallow)"
         )
         yield Claim("submission", "history", Proof.ATTESTED, detail)
 
 
-def _valid(data: bytes, path: str) -> tuple[str, str] | None:
-    """Return the key and figures of a valid performance run; None for any other record."""
+def _read_valid_run(data: bytes, path: str) -> tuple[str, str] | None:
+    """Return the key and figures of a valid performance run; None for other records."""
     record = _decode(data, path)
     if record is None:
         return None
@@ -334,18 +334,20 @@ def _valid(data: bytes, path: str) -> tuple[str, str] | None:
     return record.key, f"{' '.join(summary.metric)} of {record.started}"
 
 
-def _claim(cell: Cell, path: str, figures: str, commit: str) -> Claim:
-    detail = f"{path}, {figures}, came with {commit[:12]} and is gone: the policy may have published it"
-    return Claim(str(cell), "performance: a run that was removed", Proof.MISSING, detail)
+def _claim_removed(cell: Cell, path: str, figures: str, commit: str) -> Claim:
+    detail = (
+        f"{commit[:12]} added {path} ({figures}), and a later commit removed it; the policy might have published it"
+    )
+    return Claim(str(cell), REMOVED_RUN, Proof.MISSING, detail)
 
 
-# One run that a commit presents as two: an earlier run's log with other dates, or the same log for another result.
+# One run presented as two: an earlier run's log with other dates, or the same log for another result.
 
-_OWN = "a run of its own"
+DISTINCT = "distinct run"
 
 
 def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Find copies among records that count, and in the rest of the commit; none if all runs are distinct."""
+    """Find logs of one run that are recorded as several runs."""
     counting = {i: str(cell) for cell in sorted(at.difference.chosen) for i in at.difference.chosen[cell].all}
     yield from _find_shared_logs(at, counting)
     yield from _find_recorded_twice(at)
@@ -359,13 +361,13 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
             cell = counting.get(other) or counting.get(one)
             if cell and set(seen[one].values()) != set(seen[other].values()):
                 earlier, later = known[one], known[other]
-                detail = f"its log has the latencies or the clock of {one}, a run of {earlier.started}, and other bytes"
-                yield Claim(cell, f"{later.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+                detail = f"its log has the latencies or the clock of {one}, started {earlier.started}, but other bytes"
+                yield Claim(cell, f"{later.address.label}: {DISTINCT}", Proof.CONTRADICTED, detail)
 
 
 def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
-    """Find a log that counts for two systems, or for two benchmarks of which neither is the other's stricter variant,
-    and that a record of each claims as its own run. If one run may serve two cells, they share its record."""
+    """Find logs that records of two systems, or of two unrelated benchmarks, both claim as their run. Cells that may
+    share a run share its record."""
     first: dict[str, str] = {}
     known = {identity: at.committed.summaries[identity] for identity in counting if identity in at.committed.summaries}
     for identity, later in sorted(known.items(), key=lambda item: (item[1].started, item[0])):
@@ -375,12 +377,12 @@ def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Cla
         if not _may_share(at, earlier.address.cell, later.address.cell):
             # Either of them may be the original.
             for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
-                detail = f"its log is, byte for byte, that of {copy.id}, the run of {copy.address.cell}"
-                yield Claim(counting[i], f"{run.address.label}: {_OWN}", Proof.CONTRADICTED, detail)
+                detail = f"its log is identical to that of {copy.id}, the run of {copy.address.cell}"
+                yield Claim(counting[i], f"{run.address.label}: {DISTINCT}", Proof.CONTRADICTED, detail)
 
 
 def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
-    """Find runs recorded twice among those that a policy chooses from. Imports may contain a run twice."""
+    """Find runs recorded twice among the candidates for publication. Imports may contain a run twice."""
     for cell, chosen in sorted(at.difference.chosen.items(), key=lambda item: str(item[0])):
         published = at.committed.summaries.get(chosen.performance)
         first: dict[str, Summary] = {}
@@ -388,8 +390,8 @@ def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
             digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
             one = first.setdefault(digest, summary) if digest and IMPORTED not in summary.marks else summary
             if one is not summary:
-                detail = f"its log is, byte for byte, that of {one.id}: one run, recorded twice"
-                what = f"{summary.address.label} of {summary.started}: {_OWN}"
+                detail = f"its log is identical to that of {one.id}: the run was recorded twice"
+                what = f"{summary.address.label} of {summary.started}: {DISTINCT}"
                 yield Claim(str(cell), what, Proof.CONTRADICTED, detail)
 
 
@@ -403,13 +405,14 @@ def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
 
 
 def _find_official(at: Snapshot, cell: Cell) -> str:
-    """Return the official benchmark under which the spec enters it."""
+    """Return the official benchmark that a cell's spec declares."""
     result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
     return at.desired.detail(result.address).settings.official or cell.benchmark if result else ""
 
 
 def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs with a common fingerprint, in this order. Thousands of runs may have one result."""
+    """Yield pairs with a common fingerprint, in the given order. Thousands of runs may have the same result, so not all
+    pairs are compared."""
     holders: dict[str, list[int]] = {}
     for number, identity in enumerate(ordered):
         for fingerprint in seen[identity]:
@@ -419,7 +422,7 @@ def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]])
 
 
 def _group_candidates(at: Snapshot) -> list[set[str]]:
-    """Group the ids of records with different logs that may come from one run."""
+    """Group the ids of records with different logs that may be of one run."""
     groups: dict[tuple[object, ...], dict[str, str]] = {}
     for identity, summary in at.committed.summaries.items():
         digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
@@ -433,7 +436,7 @@ def _group_candidates(at: Snapshot) -> list[set[str]]:
 
 
 def _find_log_fingerprints(record: Summary, logs: Logs) -> dict[str, bytes]:
-    """Return fingerprint → the log, with any line ends. Empty for a log that is missing or unreadable."""
+    """Return fingerprint → the log with normalised line ends; empty if the log is missing or unreadable."""
     own = [a for a in record.artifacts if a.name == DETAIL and a.place == "logs"]
     good = logs.read(own)
     for data in good.values():

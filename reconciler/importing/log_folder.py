@@ -153,7 +153,7 @@ def _choose_user_conf(
     target = context.scratch / f"{address.name.replace('/', '-')}.user.conf"
     write(target, write_user_conf(key, scenario, texts, [note]))
     if run.user_conf is None:
-        return target, "there was no user.conf with the logs: it is written from what LoadGen logged"
+        return target, "the logs had no user.conf: it was written from LoadGen's log"
     return (
         target,
         f"{run.user_conf} is not the conf of this run ({'; '.join(wrong)}): it is written from the log instead",

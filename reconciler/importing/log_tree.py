@@ -30,7 +30,7 @@ from reconciler.storage.untrusted_files import walk_files
 
 _CONF_AT = "harness.user_conf_at"
 _TEST = re.compile(r"TEST\d\d", re.IGNORECASE)
-_ALONE = "import it alone, with --cell"
+_ALONE = "import it separately, with --cell"
 
 
 class RefusedLog(Struct, frozen=True):

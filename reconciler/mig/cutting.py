@@ -156,7 +156,7 @@ def run_tool(command: Sequence[str]) -> None:
     ended = ask(words, _LIMIT)
     if ended.status:
         said = (ended.error or ended.out.decode(errors="replace")).strip().splitlines()
-        last = said[-1][:_MOST_QUOTED] if said else "nothing was said"
+        last = said[-1][:_MOST_QUOTED] if said else "no output"
         problem = f"`{shlex.join(words)}` ended with {ended.status}: {last}"
         fix = "see its output; slices in use can neither be created nor removed"
         raise ReconcilerError(problem, fix=fix)

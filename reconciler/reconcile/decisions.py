@@ -180,8 +180,8 @@ def _propose(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tup
     lineage = trace_lineages(seen.desired)[cell]
     source = next((r.cell for r in lineage if r.kind is Kind.RUN and r.cell != cell), None)
     if source is not None:
-        why = f"it is inferred from {source}, whose runs it publishes"
-        return (), (Refused(why, f"accept that: reconcile accept {source} --reason …"),)
+        why = f"it publishes the runs of {source}, from which it is inferred"
+        return (), (Refused(why, f"accept that result: reconcile accept {source} --reason …"),)
     return propose_acceptance(
         cell, lineage, seen.difference, seen.recorded, lambda change: explain_change(seen.paths, seen.desired, change)
     )

@@ -226,7 +226,9 @@ def _find_own(systems: Mapping[str, object]) -> str:
     counts = {name: declared[name].count or bool(declared[name].accelerator) for name in fitting}
     exact = [name for name in fitting if counts[name] == len(here)]
     if len(found := exact or fitting) != 1:
-        what = f"has the hardware of {join_listing(found)}" if found else f"is none of {join_listing(list(systems))}"
+        what = (
+            f"has the hardware of {join_listing(found)}" if found else f"does not match {join_listing(list(systems))}"
+        )
         raise ReconcilerError(f"this machine {what}", fix="choose the system: --system NAME")
     return found[0]
 

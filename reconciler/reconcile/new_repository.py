@@ -312,5 +312,5 @@ def _refuse_existing(root: Path) -> None:
         names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
         raise RepositoryError(
             f"{root} has {names} already; nothing was written",
-            fix="`reconcile plan` works with what is there; or choose an empty folder: reconcile init DIR",
+            fix="run `reconcile plan` here, or choose an empty folder: reconcile init DIR",
         )

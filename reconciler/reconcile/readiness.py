@@ -102,7 +102,7 @@ def _install(wanted: Sequence[str], folder: Path, more: Mapping[str, str]) -> No
     bare = ("--no-build-isolation",) if more else ()
     ended = run_pip(["install", "--quiet", "--no-deps", *bare, "--target", str(folder), *wanted], _LIMIT, more)
     if ended.status:
-        said = ended.error.strip().splitlines() or ["it says nothing"]
+        said = ended.error.strip().splitlines() or ["no output"]
         line = next((each.strip() for each in said if _REASON.search(each)), said[-1])
         fix = "check that a package index is reachable, and that a compiler is installed if it has no wheel"
         raise ReconcilerError(f"pip cannot install {' '.join(wanted)}: {line}", fix=fix)
@@ -150,7 +150,7 @@ def _refuse_place(environment: Path) -> None:
     try:
         str(environment).encode()
     except UnicodeEncodeError:
-        unfit = "is no text"
+        unfit = "is not text"
     else:
         unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
     if unfit:
@@ -383,7 +383,7 @@ def _check_gpus(seen: PlanResult, systems: Mapping[str, SystemSettings]) -> Iter
         text = f"ECC is off on {off}; datacenter systems need it on"
         yield Check(MACHINE, text, fix="sudo nvidia-smi -e 1, and restart", advice=True)
     if off := count(lambda gpu: gpu.get("persistence") is False):
-        text = f"persistence mode is off on {off}: the driver loads anew for each process, and forgets its settings"
+        text = f"persistence mode is off on {off}: the driver is loaded again for each process and loses its settings"
         yield Check(MACHINE, text, fix="sudo nvidia-smi -pm 1", advice=True)
     if low := count(lambda gpu: gpu.get("application_mhz", 0) < gpu.get("default_mhz", 0)):
         yield Check(MACHINE, f"application clocks are below the default on {low}", fix="nvidia-smi -rac", advice=True)

@@ -334,7 +334,7 @@ class Worker(Struct, dict=True):
             outcome = Outcome(
                 step,
                 Status.BLOCKED,
-                f"{step.change.note}, and there is no copy",
+                f"{step.change.note}, and no copy exists",
                 f"repeat it: reconcile apply --rerun cell={address.cell}",
             )
         self.tries.outcomes.append(outcome)

@@ -86,5 +86,5 @@ def find_curve(document: Document, name: str) -> Document:
     found = next((curve for curve in curves if curve["curve"] == name), None)
     if found is None:
         known = ", ".join(curve["curve"] for curve in curves)
-        raise ReconcilerError(f"there is no curve {name!r}", fix=f"curves: {known or 'none is declared'}")
+        raise ReconcilerError(f"no curve is named {name!r}", fix=f"curves: {known or 'none is declared'}")
     return found

@@ -71,7 +71,7 @@ def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str
     blind = {(gap.submitter, gap.cell) for gap in gaps if gap.blind}
     cells = {(gap.submitter, gap.cell) for gap in gaps}
     head = f"Partly compared: {show_count(len(cells), 'result')}"
-    head += f", of {len(blind):,} at least one run as a whole" if blind else ""
+    head += f"; in {len(blind):,} of them, a run could not be compared at all" if blind else ""
     counted = Counter((gap.blind, gap.reason) for gap in gaps)
     order = sorted(counted.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
     tone = Tone.DOUBT if blind else Tone.FAINT

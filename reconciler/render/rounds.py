@@ -342,7 +342,7 @@ def _show_entered(rounds: Rounds) -> list[tuple[str, str]]:
 
 def _show_backends(facts: BenchmarkFacts) -> str:
     supported = [f"{facts.backends[kind]} on {name}" for kind, name in _DEVICES.items() if kind in facts.backends]
-    return f"{', '.join(supported)}; else as the spec says"
+    return f"{', '.join(supported)}; otherwise as declared in the spec"
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:

@@ -143,7 +143,7 @@ def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
     for at, count in enumerate(pair.points):
         beaten = pair.beaten[at]
         which = f": {join_listing(list(map(str, beaten)), most=12)}" if beaten else ""
-        best = f"the {show_count(count, 'point')} of {names[at]} that none of its own beats"
+        best = f"the {show_count(count, 'undominated point')} of {names[at]}"
         yield f"  {names[1 - at]} beats {len(beaten)} of {best}{which}"
 
 

@@ -59,7 +59,7 @@ class AccuracyLogRule(Struct, frozen=True):
 
 
 class Presence(StrEnum):
-    """Whether a benchmark's scenario is required, optional or forbidden for a category of systems."""
+    """The status of a benchmark's scenario for a category of systems: required, optional or forbidden."""
 
     REQUIRED = "required"
     OPTIONAL = "optional"

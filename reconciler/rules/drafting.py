@@ -1,5 +1,5 @@
 """Draft a round's file from an official checker and mlperf.conf: the values that differ from the previous round, each
-with its file and line. Values that these sources do not state are kept from the previous round and listed."""
+with its file and line. Values that these sources do not state are copied from the previous round and listed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ from reconciler.rules.ruled_value import SETTING_FIELDS, RoundFileError, RuledVa
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 _CONF = "mlperf.conf"
-_SOURCES = ("checker", _CONF, "old checker")  # of a draft; if none is stricter, the first one with a value counts
+_SOURCES = (
+    "checker",
+    _CONF,
+    "old checker",
+)  # sources of a draft; if none is stricter, the first one with a value counts
 _TODO = "TODO"
-_WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # text that YAML would read as other types
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # texts that YAML would read as another type
 _TABLES = {  # names in MODEL_CONFIG: benchmark → value, or scenario → value
     "performance-sample-count": "least_performance_sample_count",
     "dataset-size": "dataset_size",
@@ -38,19 +42,19 @@ _CATEGORY = {"datacenter": "datacenter", "edge": "edge", "datacenter-edge": "dat
 _ONE_OF = ("Interactive", "Server")
 _UNIT = re.compile(r"Latency \((\w+)\)")
 _DIVISORS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}  # LoadGen's latencies are in ns
-_SECTIONS = {  # a section that a round may lack → the table that the checker has it from
+_SECTIONS = {  # optional section of a round → the checker's table with its values
     "network": "SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE",
     "power_fields": "SYSTEM_DESC_REQUIRED_FIELDS_POWER",
     "endpoints": "ENDPOINTS_ALLOWED_MODELS",
 }
 _NEVER_READ = (
-    "layout, divisions, inferences, files of compliance tests, exact_use_token_latencies: the code of the checker",
-    "policy: the texts of the rules; generation: how tokens are chosen; audit.config: the settings of compliance tests",
+    "layout, divisions, inferences, files of compliance tests, exact_use_token_latencies: the checker's code",
+    "policy: the rules' texts; generation: how tokens are chosen; audit.config: the settings of compliance tests",
 )
 
 
 class Said(Struct, frozen=True):
-    """Value stated by a source, and its location."""
+    """A value stated by a source, and where."""
 
     value: Any
     where: str
@@ -61,10 +65,10 @@ Reading = tuple[RulePlace, Constant]
 
 
 class Draft(Struct, frozen=True):
-    """``changed``: what differs from the round before, by its place; ``removed``: paths of that round, each with the
-    table that the checker no longer has, "" where one of its lists says it. ``kept``: places that sources of this kind
-    stated of it and do not any more; ``missing``: what a new benchmark or scenario needs and no source says;
-    ``unread``: what is in the tables and was not understood."""
+    """A draft of a round. ``changed``: place → values that differ from the previous round; ``removed``: paths of the
+    previous round and the table that the checker no longer has, "" if one of its lists removed them; ``kept``: places
+    whose sources stated them in the previous round but not in this one; ``missing``: values that a new benchmark or
+    scenario needs and no source states; ``unread``: entries of the tables that were not understood."""
 
     round: str
     base: Ruleset
@@ -81,7 +85,7 @@ def choose_round(checkers: Sequence[CheckerTables]) -> str:
 
 
 def choose_base(round_name: str) -> str:
-    """Return the newest known round before this one, or the oldest of all."""
+    """Return the newest known round before this one, or the oldest known round."""
     return next((name for name in reversed(list_rounds()) if order_round(name) < order_round(round_name)), "v0.7")
 
 
@@ -92,7 +96,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
     named = tuple(map(str, models.value)) if models is not None else tuple(base.benchmarks)
     for checker in checkers:
         if round_name not in checker.list_rounds():
-            unread.append(f"{checker.file}: it has no {round_name}")
+            unread.append(f"{checker.file}: no values for {round_name}")
             continue
         for table, readings in _read_checker(checker, round_name, base, named):
             try:
@@ -103,7 +107,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
                         where = f"{checker.file}:{cell.line}"
                         _state(statements, place, checker.source, Said(_exact(cell.value), where))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-                unread.append(f"{checker.file}: {table}: it has another form than is known here")
+                unread.append(f"{checker.file}: {table}: unknown format")
         unread += [f"{checker.file}:{cell.line}: {at}: {cell.unread}" for at, cell in checker.list_unread(round_name)]
     _drop_older_metrics(statements)
     if conf is not None:
@@ -123,7 +127,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
 
 
 def _drop_older_metrics(statements: Statements) -> None:
-    """The older checker may use another metric for a benchmark, which the newer one replaced."""
+    """Drop a metric of the older checker if the newer checker uses another one for the benchmark."""
     bars = [place for place in statements if place.name.startswith("accuracy.")]
     newer = {place.benchmark for place in bars if "checker" in statements[place]}
     for place in bars:
@@ -140,7 +144,7 @@ def _state(statements: Statements, place: RulePlace, source: str, said: Said) ->
 
 
 def _exact(value: Any) -> Any:
-    """Return the value as round files state it: no decimal that could be read as a float."""
+    """Return the value as in round files, without decimals that could be read as floats."""
     if isinstance(value, Decimal):
         return show_decimal(value)
     if isinstance(value, Mapping):
@@ -228,7 +232,7 @@ def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Ite
 
 
 def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterator[Reading]:
-    """Keep the aliases of benchmarks that are no longer in the round."""
+    """Read the aliases. Those of benchmarks that left the round remain."""
     if aliases := {name: cell.value for name, cell in mapping.items() if cell.value in named}:
         earlier = {name: official for name, official in base.aliases.items() if official not in named}
         line = min(mapping[name].line for name in aliases)
@@ -236,7 +240,7 @@ def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterat
 
 
 def _read_fields(checker: CheckerTables, base: Ruleset) -> Iterator[Reading]:
-    """A section is one value: the checker's list, and the previous round's values for the rest."""
+    """Read a section as one value: the checker's list, with the previous round's values for the rest."""
     find, stated = checker.find_cell, {name: ruled.value for name, ruled in base.sections.items()}
     for name, cell in (
         ("measurements_fields", find("SYSTEM_IMP_REQUIRED_FILES")),
@@ -289,7 +293,7 @@ def _read_endpoints(checker: CheckerTables, round_name: str, base: Ruleset) -> I
 
 
 def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) -> Iterator[Reading]:
-    """The checker's code, not its tables, requires one of two scenarios that are both optional."""
+    """Read the scenarios. If two are both optional, the checker's code, not its tables, requires one of them."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
         found = {
@@ -309,14 +313,14 @@ def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) ->
 
 
 def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
-    """Return the entries below a benchmark by name; "" if it has a single value."""
+    """Return the entries below a benchmark by name, under "" if it has a single value."""
     found = table.get(benchmark, {})
     below = {"": found} if isinstance(found, Constant) else found
     return [(name, cell) for name, cell in below.items() if isinstance(cell, Constant) and not cell.unread]
 
 
 def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
-    """Yield a single value, or one for each scenario."""
+    """Yield a single value, or one per scenario."""
     joined = rule == "exact_accuracy_sample_count"
     for scenario, cell in (_join_scenarios if joined else _cells)(table, benchmark):
         yield RulePlace(benchmark, scenario, rule), cell
@@ -355,7 +359,8 @@ def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> It
 
 
 def _place_general(base: Ruleset, key: str) -> RulePlace | None:
-    """Place seeds and keys that are not user.conf settings; TEST05's seeds if the previous round has the test."""
+    """Return the place of a seed or of a key that is not a setting of user.conf, including TEST05's seeds if the
+    previous round has the test."""
     if key in (*keys.SEEDS, "infer_token_latencies", "token_latency_scaling_factor"):
         return RulePlace("", "", key)
     seed = key.removeprefix("test05_")
@@ -364,8 +369,8 @@ def _place_general(base: Ruleset, key: str) -> RulePlace | None:
 
 
 def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Sequence[str]) -> Iterator[str]:
-    """Record the file's statements, and yield those that do not apply to this round. LoadGen treats Interactive as
-    Server."""
+    """Record the statements of mlperf.conf, and yield those that do not apply to this round. LoadGen treats Interactive
+    as Server."""
     strangers: dict[str, list[str]] = {}
     models = {full.rpartition(".")[0].rpartition(".")[0] for full in conf.values}
     owners: dict[str, list[tuple[str, str]]] = {}
@@ -385,7 +390,7 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
         value = read_conf_value(setting, line) if setting is not None else line.integer
         general = _place_general(base, key) if setting is None else RulePlace("", "", setting.name)
         if general is None:
-            yield f"{where}: {full}: no value of a round"
+            yield f"{where}: {full}: not a value of a round"
             continue
         rule = general.name
         if rule == "infer_token_latencies":
@@ -406,11 +411,11 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
         for place in (place for place in of_server if _CONF in statements[place]):
             _state(statements, RulePlace("", "Interactive", place.name), _CONF, statements[place][_CONF])
     for model, numbers in strangers.items():
-        yield f"{_CONF}:{','.join(numbers)}: {model}: no benchmark of the round"
+        yield f"{_CONF}:{','.join(numbers)}: {model}: not a benchmark of the round"
 
 
 def _list_model_keys(models: set[str], rules: BenchmarkRules | None, benchmark: str) -> list[tuple[str, str]]:
-    """List LoadGen's names for a benchmark, each with its scenario; "" for all scenarios."""
+    """List LoadGen's names for a benchmark, each with its scenario, or "" for all scenarios."""
     if rules is not None:
         keyed = {scenario: rules.get_value("model_key", scenario) for scenario in ("", *rules.levels)}
         return [(key, scenario) for scenario, key in keyed.items() if key and (not scenario or key != keyed[""])]
@@ -423,8 +428,8 @@ def _list_model_keys(models: set[str], rules: BenchmarkRules | None, benchmark: 
 
 
 def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -> None:
-    """Complete a new benchmark with the values needed to start a run: LoadGen's name for it and, if mlperf.conf does
-    not state them, the required counts."""
+    """Add the values that a run of a new benchmark needs: LoadGen's name for it, and the required counts if mlperf.conf
+    does not state them."""
     for benchmark in (name for name in named if name not in base.benchmarks):
         own = {place: said for place, said in statements.items() if place.benchmark == benchmark}
         source = next((said[_CONF] for said in own.values() if _CONF in said), None)
@@ -439,12 +444,12 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
             if asked and place not in own:
                 statements[place] = dict([next(iter(asked.items()))])
         if source is None:
-            said = Said(benchmark, f"{_TODO}: no line of {_CONF} has a name for it")
+            said = Said(benchmark, f"{_TODO}: {_CONF} has no name for it")
             _state(statements, RulePlace(benchmark, "", "model_key"), "loadgen", said)
 
 
 def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
-    """Remove tests that the previous round does not define, because a round that requires one would not load."""
+    """Remove tests that the previous round does not define, because a round that requires them cannot be loaded."""
     new: dict[str, list[str]] = {}
     for place, said in statements.items():
         for source, item in said.items() if place.name == "compliance_tests" else ():
@@ -453,39 +458,37 @@ def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
                 new.setdefault(test, []).append(place.benchmark)
             said[source] = Said(known, item.where)
     listed = ((test, ", ".join(dict.fromkeys(owners))) for test, owners in sorted(new.items()))
-    return [
-        f"{test} of {owners}: a new compliance test, left out; its definition and its judge" for test, owners in listed
-    ]
+    return [f"{test} of {owners}: a new compliance test; define it and write its judge" for test, owners in listed]
 
 
 def _list_missing(base: Ruleset, statements: Statements, named: Sequence[str]) -> Iterator[str]:
     stated = {(place.benchmark, place.name) for place in statements}
     for name in (name for name in named if name not in base.benchmarks):
         least = (CATEGORIES, "compliance_tests", "dataset_size", "exact_accuracy_sample_count")
-        found = [*(each for each in least if (name, each) not in stated), "generation, where it makes tokens"]
+        found = [*(each for each in least if (name, each) not in stated), "generation, if it generates tokens"]
         yield f"{name}: {', '.join(found)}"
     for scenario in sorted({place.scenario for place in statements} - {"", *base.scenarios}):
-        yield f"{scenario}: what holds for all benchmarks, such as its percentile and its metric"
+        yield f"{scenario}: the values for all benchmarks, such as its percentile and metric"
 
 
 def _list_removed(
     checker: CheckerTables, round_name: str, base: Ruleset, named: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Paths as a round's file has them."""
+    """List the removed paths of a round's file."""
     for name, rules in base.benchmarks.items():
         files = checker.find("REQUIRED_ACC_BENCHMARK", name)
         if name not in named:
             yield f"benchmarks/{name}", ""
         elif files and round_name not in files and "accuracy_files" in rules.levels[""][0]:
             yield f"benchmarks/{name}/general/accuracy_files", ""
-    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it says what descriptions need at all
+    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it states required fields of descriptions
     for name, table in _SECTIONS.items() if whole else ():
         if name in base.sections and "checker" in base.sections[name].sources and table not in checker.tables:
             yield name, table
 
 
 def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
-    """Find the previous round's value at a place, at whatever level it is stated."""
+    """Find the previous round's value for a place, on any level."""
     if place.benchmark:
         rules = base.find_benchmark(place.benchmark)
         if rules is None:
@@ -503,8 +506,7 @@ def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
 
 
 def _is_known(place: RulePlace, said: Mapping[str, Said], ruled: RuledValue | None) -> bool:
-    """Return True if each source states the same value as for the previous round, or the value another source stated
-    there."""
+    """Return True if each source states the value that it or another source stated for the previous round."""
     if ruled is None:
         return place.scenario not in ("", *SCENARIOS)
     before = _list_said(ruled)
@@ -520,7 +522,7 @@ def _list_said(ruled: RuledValue) -> dict[str, Any]:
 
 
 def _are_alike(one: Any, other: Any) -> bool:
-    """Compare lists in any order, and decimals in any notation."""
+    """Compare lists in any order and decimals in any notation."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return all(_are_alike(one.get(key) or (), other.get(key) or ()) for key in {*one, *other})
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
@@ -533,7 +535,8 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _list_kept(base: Ruleset, statements: Statements, named: Sequence[str]) -> Iterator[RulePlace]:
-    """Skip settings derived from a checker's demand, and names that are not checker rules."""
+    """List the values copied from the previous round, except settings derived from a checker's requirement and names
+    that are not checker rules."""
     rules = {place.name for place in statements} - {"model_key"}
     divided = {(place.benchmark, place.name) for place in statements}
     for benchmark in (found for name in named if (found := base.find_benchmark(name)) is not None):
@@ -549,7 +552,7 @@ def _list_kept(base: Ruleset, statements: Statements, named: Sequence[str]) -> I
 
 
 def render_draft(draft: Draft) -> str:
-    """Render a round's file. Comments give the source of each value and the open tasks."""
+    """Render a round's file. Comments give each value's source and the open tasks."""
     base = draft.base.round
     lines = [f"round: {draft.round}", f"extends: {base}"]
     if draft.removed:
@@ -566,13 +569,13 @@ def render_draft(draft: Draft) -> str:
     except RoundFileError as error:
         stale = [f"{_TODO}: it does not load yet: {error}"]
     head = [
-        f"# A draft of round {draft.round}: what its checker and mlperf.conf say otherwise than round {base}.",
-        f"# {_TODO} marks what was not read, or has to be decided.",
+        f"# A draft of round {draft.round}: the values of its checker and mlperf.conf that differ from round {base}.",
+        f"# {_TODO} marks values that were not read or need a decision.",
         *_comment(f"{_TODO}, not read", _NEVER_READ),
-        *_comment(f"{_TODO}, in none of the sources", draft.missing),
-        *_comment("understood as no rule", draft.unread),
-        *_comment(f"kept of {base}, whose sources said it where these do not", map(str, draft.kept)),
-        *_comment(f"stale, if a submission to {base} went to {draft.round}", stale),
+        *_comment(f"{_TODO}, not in any source", draft.missing),
+        *_comment("not understood", draft.unread),
+        *_comment(f"copied from {base}, since these sources no longer state it", map(str, draft.kept)),
+        *_comment(f"stale if a submission to {base} moves to {draft.round}", stale),
     ]
     return "\n".join(head) + "\n" + body
 
@@ -611,12 +614,14 @@ def _insert(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapp
 
 
 def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Leaf:
-    """Combine sources that state the same value. If neither of two values is stricter, the first source counts. Sources
-    that were not read keep their values from the previous round."""
+    """Combine sources with equal values. If neither of two values is stricter, the first source counts. Sources that
+    were not read have their values of the previous round."""
     before = _find_base(draft.base, place)
     new = before is None or (place.benchmark and place.benchmark not in draft.base.benchmarks)
     left = {} if before is None or new or place.name == "accuracy_files" else _list_said(before)
-    todo = {source: Said(value, f"{_TODO}: {source} is that of {draft.base.round}") for source, value in left.items()}
+    todo = {
+        source: Said(value, f"{_TODO}: {source} has the value of {draft.base.round}") for source, value in left.items()
+    }
     ordered = {source: said[source] for source in (*_SOURCES, "loadgen") if source in said}
     ordered |= {source: item for source, item in todo.items() if source not in said}
     first = next(iter(ordered.values())).value
@@ -632,7 +637,7 @@ def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Lea
         parts = {names: value for names, value in counted.items() if names not in others}
         parts |= {"ignored": others, "because": f"{_TODO}: why the first source counts"}
     if place.name == CATEGORIES and "one_of" in str(first):
-        comments.append(f"{_TODO}: one_of is code of the checker")
+        comments.append(f"{_TODO}: one_of comes from the checker's code")
     return _Leaf(_write(parts), "; ".join(comments))
 
 
@@ -658,21 +663,21 @@ def _write(value: Any) -> str:
 
 
 def load_draft(round_name: str, text: str) -> Ruleset:
-    """Load a draft. Raises RoundFileError if it is not a valid round file. The chain of extended rounds may lead back
-    to the round being drafted."""
+    """Load a draft. Raises RoundFileError if it is invalid. The rounds that it extends may include the drafted
+    round."""
     given = iter([text.encode()])
     return read_round(round_name, lambda name: next(given, b"") or read_file(name))
 
 
 def describe_stale(diff: RoundsDiff) -> Iterator[str]:
-    """Describe the parts of a submission to the previous round that would become stale."""
+    """Describe what the draft would make stale in a submission to the previous round."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for change in diff.changes:
         name = change.place.name
         if name in SETTING_FIELDS or name.startswith("generation."):
             again = "runs"
         else:
-            again = "tests" if name.startswith("tests.") and ".settings." in name else "verdicts and checks alone"
+            again = "tests" if name.startswith("tests.") and ".settings." in name else "only verdicts and checks"
         found.setdefault(change.place.benchmark, {}).setdefault(again, {})[name] = None
     for benchmark, kinds in found.items():
         parts = (f"{again} ({', '.join(names)})" for again, names in kinds.items())

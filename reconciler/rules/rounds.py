@@ -90,7 +90,9 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
     try:
         ruleset = parse_ruleset(_join_files(name, read, files))
         if ruleset.round != name:
-            raise RoundFileError("round", f"it says {ruleset.round}", fix=f"rename it to {name}, the name of its file")
+            raise RoundFileError(
+                "round", f"the file states {ruleset.round}", fix=f"rename it to {name}, the name of its file"
+            )
     except RoundFileError as error:
         raise error if error.at else _locate(error, files) from error
     return ruleset

@@ -159,7 +159,7 @@ def parse_description_value(value: Any) -> str | int:
     """Parse a value of systems/<name>.json: text as written, or an integer."""
     if isinstance(value, bool) or value is None:
         problem = f"expected text or a number, not {show_quantity(value)}"
-        raise UnfitError(problem, 'write text in quotes; "N/A" where it does not apply')
+        raise UnfitError(problem, 'write text in quotes; "N/A" if it does not apply')
     found = parse_free_value(value)
     return str(value) if isinstance(value, Number) and not isinstance(found, int) else found
 

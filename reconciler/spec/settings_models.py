@@ -267,8 +267,7 @@ class SettingsGroup(Group):
     compliance: Annotated[dict[fields.TestName, Audit], scalars.FieldReader(scalars.parse_tests)] = Field(
         {},
         description=(
-            "Compliance tests by name, such as [TEST01], or with settings of their own. Required tests need not "
-            "be listed."
+            "Compliance tests by name, such as [TEST01], or with their own settings. Required tests need not be listed."
         ),
         json_schema_extra=_or_list,
     )

@@ -90,7 +90,7 @@ def _remove_dead_ref_lock(root: Path, lock: Path, began: int) -> None:
         if _identify(lock) != first:
             return
     if _is_in_use(root) or _identify(lock) != first:
-        log.warning("%s: left alone, since a git works in the repository", lock)
+        log.warning("%s: not removed, since a git process uses the repository", lock)
         return
     lock.unlink(missing_ok=True)
     log.warning("%s: removed; it was left by a git that was killed during a commit of ours", lock)
@@ -208,14 +208,14 @@ class PrivateIndex(Struct, frozen=True):
         ``wait`` seconds, it stays unchanged until the next commit: the committed content does not depend on it."""
         with self._hold(wait) as locked:
             if not locked:
-                log.warning("the index of git is locked by another process and was not brought up to date")
+                log.warning("the index of git is locked by another process and was not updated")
                 return
             self.refresh()
             answer = self.ask("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
             if answer.status == 0 and self.copy.exists():
                 self.copy.replace(self.shared)
             else:
-                log.warning("the index of git was not brought up to date: %s", answer.error)
+                log.warning("the index of git was not updated: %s", answer.error)
 
     @contextlib.contextmanager
     def _hold(self, wait: float) -> Iterator[bool]:

@@ -50,7 +50,7 @@ class Manifest(Struct, frozen=True):
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Raises DamagedManifestError."""
+    """Decode a manifest. Raises DamagedManifestError if it is malformed."""
     try:
         found: Manifest = decode_json(data, Manifest)
     except ValueError as error:
@@ -90,7 +90,7 @@ def receive(file: ManifestFile, remote: Remote, path: Path) -> None:
         for chunk in _read(file, remote):
             left -= len(chunk)
             if left < 0:
-                raise DamagedManifestError(f"{path.name} came with more bytes than its {file.size:,}")
+                raise DamagedManifestError(f"{path.name} has more than {file.size:,} bytes")
             digest.update(chunk)
             stream.write(chunk)
         if digest.hexdigest() != file.sha256:

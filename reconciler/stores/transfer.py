@@ -136,11 +136,13 @@ def list_push_due(
         elif item.sha256 in there:
             rest.append(
                 TransferResult(
-                    item, TransferStatus.WRONG, "the store has other bytes under its name, and there is no local copy"
+                    item,
+                    TransferStatus.WRONG,
+                    "the store has different bytes under its name, and there is no local copy",
                 )
             )
         else:
-            rest.append(TransferResult(item, TransferStatus.ABSENT, "neither this machine nor the store has it"))
+            rest.append(TransferResult(item, TransferStatus.ABSENT, "it is neither on this machine nor in the store"))
     return due, rest, there
 
 
@@ -196,8 +198,8 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
     needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
     free = shutil.disk_usage(folder).free
     if needed > free - _SPARE:
-        fix = "free space (`reconcile gc` removes what no record names), or pull less: reconcile pull kind=Engine"
-        raise StorageError(f"{needed} bytes to pull, but only {free} free below {folder}", fix=fix)
+        fix = "free space (`reconcile gc` removes files that no record needs), or pull less: reconcile pull kind=Engine"
+        raise StorageError(f"{needed} bytes to pull, but only {free} free in {folder}", fix=fix)
     ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
     _forget_parts(folder)
     return ended
@@ -235,7 +237,7 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
     return TransferResult(
         item,
         TransferStatus.WRONG,
-        f"refused: the bytes in the store ({size}, of {item.size}) have the digest {digest[:12]}…",
+        f"rejected: the store's copy ({size} of {item.size} bytes) has the digest {digest[:12]}…",
     )
 
 

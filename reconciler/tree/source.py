@@ -83,7 +83,7 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
         yield path.name, path
         return
     if not path.is_dir():
-        raise ReconcilerError(f"{path}: there is no such code", fix="copy it here, or correct `source` in the spec")
+        raise ReconcilerError(f"{path}: no such folder", fix="copy it here, or correct `source` in the spec")
     for entry in sorted(path.iterdir()):
         if is_left_out(entry.name):
             continue
@@ -105,7 +105,7 @@ def refuse_unpublishable(path: str, name: str, size: int) -> None:
     """Raise ReconcilerError for a file that is not allowed in a submission tree as ``name``."""
     if size > LARGEST:
         problem = f"{path} has {size / 1e6:.0f} MB; a submission tree allows 50 MB"
-        raise ReconcilerError(problem, fix="publish where it can be had instead of the file")
+        raise ReconcilerError(problem, fix="publish its address instead of the file")
     if not all(is_portable(part) for part in name.split("/")):
         problem = f"{path} is not a valid name in a submission tree"
         raise ReconcilerError(problem, fix="rename it: no blanks, no dot ahead")

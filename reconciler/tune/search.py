@@ -289,7 +289,7 @@ def _step_up(trials: Sequence[RateTrial], low: float) -> Next:
 def _step_down(trials: Sequence[RateTrial]) -> Next:
     lowest = min(trials, key=lambda trial: trial.rate)
     if lowest.completed and lowest.completed < _SATURATED * lowest.rate:
-        return Next(0.95 * lowest.completed, "just below what was completed")
+        return Next(0.95 * lowest.completed, "just below the completed rate")
     factor = next(factor for below, factor in _SLOWER if (lowest.pressure or math.inf) <= below)
     return Next(lowest.rate * factor ** max(1, len(trials) - 2), "nothing was VALID yet")
 

@@ -1,5 +1,4 @@
-"""Contradictions in any submission tree: takes a tree on disk, returns findings with both places.
+"""Find contradictions in any submission tree. Findings state both places that contradict each other.
 
-The detail log shows what really ran; everything else is compared with it. Must not write or refer to a benchmark by
-name.
+Rules never write, and never refer to a benchmark by name.
 """

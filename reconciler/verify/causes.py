@@ -1,4 +1,4 @@
-"""Likely causes, from the tree's content, of differences between a user.conf and its log."""
+"""Find likely causes in the tree for differences between a user.conf and its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reconciler.tree.reading.values import number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.settings import ConfSetting
 
-# Widely used submission code starts audit runs at these fractions of the published Server target.
+# Fractions of the published Server target at which widely used submission code starts audit runs.
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
 _NEAR = Decimal("0.0005")
 _KEYS = {
@@ -33,7 +33,7 @@ _STREAMS = {
 
 _COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # counts of a dataset's samples
 
-# Settings that size a run without being measured: Offline's expected rate, the streams' expected latencies.
+# Settings that only determine a run's size: the expected rate of Offline and the expected latencies of the streams.
 _ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code collects the settings of all runs of a result in its user.conf. This caused 55 findings in v2.1.
@@ -41,8 +41,8 @@ SAID_TWICE = "conf-said-twice"
 
 
 class ConfCause(Struct, frozen=True):
-    """Cause of a difference. ``text``: one clause, "" if no cause fits. ``mechanism``: the id of the cause it is
-    counted under."""
+    """The cause of a difference. ``text``: one clause, "" if no cause fits; ``mechanism``: the id of the cause under
+    which it is counted."""
 
     text: str = ""
     mechanism: str = "conf-of-another-run"
@@ -61,7 +61,9 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
     if wanted is None:
         return ConfCause()
     if earlier := _find_earlier(view, setting, logged):
-        return ConfCause(f"line {earlier} states what was logged: are these the settings of several runs?", SAID_TWICE)
+        return ConfCause(
+            f"line {earlier} has the logged value: does the file collect the settings of several runs?", SAID_TWICE
+        )
     same, accuracy = _same_run(view, name, wanted)
     factor = _factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
@@ -73,8 +75,8 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
 
 
 def is_rounded(text: str, value: object, logged: str) -> bool:
-    """Return True if a conf's value is the logged one with fewer digits. ``text``: the value as written, which shows
-    the number of digits."""
+    """Return True if a conf's value is the logged one rounded to fewer digits. ``text``: the value as written, which
+    shows its digits."""
     written, asked, exact = parse_decimal(text), parse_decimal(value), parse_decimal(logged)
     if written is None or not written or asked is None or exact is None:
         return False
@@ -86,7 +88,7 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """Return True for a sample count of the round's accuracy run, if the other runs use another dataset. A result's
+    """Return True for the sample count of the accuracy run, if the round has a separate dataset for it: a result's
     single user.conf cannot contain both counts."""
     if view.rules is None or name not in _COUNTS:
         return False
@@ -97,8 +99,8 @@ def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
 
 
 def _find_earlier(view: CellView, setting: ConfSetting, logged: str) -> int:
-    """Return the line before the effective one that sets the same name to the logged value; 0 for none. Applies only to
-    sorted files, which indicate a program that collects the settings of several runs."""
+    """Return an earlier line that sets the same name to the logged value, or 0. Only sorted files count, since they
+    suggest a program that collects the settings of several runs."""
     written, asked, ran = parse_decimal(setting.line.text), parse_decimal(setting.value), parse_decimal(logged)
     if not written or asked is None or ran is None or setting.line.before is None or not _is_sorted(view):
         return 0
@@ -124,8 +126,8 @@ def _list_earlier(line: ConfValue) -> Iterator[ConfValue]:
 
 
 def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
-    """Find a run of this cell that was started with the conf's value and so may have been the last to write the file.
-    Also return whether it is the accuracy run."""
+    """Find a run of this cell with the conf's value, which may have been the last to write the file. Also return
+    whether it is the accuracy run."""
     runs: list[tuple[str, RunView | None]] = [
         *((name, run) for name, run in view.test_views.items() if not view.is_foreign(name)),
         ("the accuracy run", view.accuracy),
@@ -145,7 +147,7 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
         return ""
     ratio = wanted / logged
     near = next((f for f in _AUDIT_FACTORS if abs(ratio - f) <= _NEAR), None)
-    return f"{near} of the published target, as audit runs are often started" if near is not None else ""
+    return f"{near} of the published target, a usual setting of audit runs" if near is not None else ""
 
 
 def _short_run(view: CellView, name: str, wanted: Decimal) -> str:

@@ -1,4 +1,4 @@
-"""Contradictions within one scenario folder, by result format."""
+"""Find contradictions within one scenario folder, by result format."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _ROUNDED = Decimal("0.01")  # means are printed with two digits
 
 
 class _File(Struct, frozen=True):
-    """Format of a test's verify file, which states the figures that its verdict compares. ``figures``: pattern of each
-    figure's line; ``needed``: the figure without which nothing was compared, and its description."""
+    """The format of a test's verify file, which states the figures that its verdict compares. ``figures``: the pattern
+    of each figure's line; ``needed``: the figure that shows that something was compared, and its description."""
 
     name: str
     figures: Mapping[str, re.Pattern[str]]
@@ -53,18 +53,17 @@ class _File(Struct, frozen=True):
 
 @rule(
     "compliance.stated",
-    "a pass that its own figures deny",
+    "a pass that its own figures contradict",
     sources=("compliance scripts", OURS),
     cause="contradicted-verdict",
-    premises=(Premise("The file has one verdict, so that its figures are those of the pass."),),
+    premises=(Premise("The file has one verdict, so its figures belong to the pass."),),
 )
 def verify_stated(view: CellView) -> Complaints:
-    """The scripts of TEST07, TEST08 and TEST09 print the figures that they compared before the verdict. A score below
-    its threshold, samples that differ, or a mean length outside its bounds contradict a pass; a pass that does not
-    state what it compared is a warning. The round's own bounds apply to the closed division only. The figures of all
-    128 such tests published in v6.0 match their verdicts. TEST06's script skips the first tokens only in Offline: all
-    337 published verdicts of other scenarios checked them.
-    """
+    """The scripts of TEST07, TEST08 and TEST09 print the compared figures before the verdict. A score below its
+    threshold, differing samples, or a mean length outside its bounds contradicts a pass; a pass without the compared
+    figures is a warning. The round's bounds apply only to the closed division. The figures of all 128 such tests
+    published in v6.0 match their verdicts. TEST06's script skips the first tokens only in Offline: all 337 published
+    verdicts of other scenarios checked them."""
     for test, file in _FILES.items():
         if test not in view.files.tests:
             continue
@@ -82,7 +81,7 @@ def verify_stated(view: CellView) -> Complaints:
                 cause="a verdict that was edited, or the output of two verifications in one file",
                 fix=f"run the verification of {test} again and publish its complete output",
                 other=Place(read.file, stated[figure][0]),
-                doubt="the file has several verdicts, and the figures may be those of another" if several else "",
+                doubt="the file has several verdicts, and the figures may belong to another one" if several else "",
             )
         if file.needed[0] not in stated:
             yield Complaint(
@@ -97,7 +96,7 @@ def verify_stated(view: CellView) -> Complaints:
 
 
 def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
-    """Read the last value of each: a scorer's report, which may contain any text, comes before them."""
+    """Read the last value of each figure, since a scorer's report, which may contain any text, comes before them."""
     found = {}
     for at, line in enumerate(lines, start=1):
         for name, shape in figures.items():
@@ -107,7 +106,7 @@ def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:
 
 
 def _read_limits(view: CellView, test: str) -> Mapping[str, Decimal]:
-    """Read the limits of the closed division, if the round has the test; the open division may set its own."""
+    """Read the closed division's limits for a test of the round; the open division may set its own."""
     if view.rules is None or not view.ruleset.is_known or view.division != "closed":
         return {}
     try:
@@ -125,7 +124,7 @@ def _deny_accuracy(stated: Stated, _: Mapping[str, Decimal]) -> Iterator[tuple[s
 def _deny_matches(stated: Stated, _: Mapping[str, Decimal]) -> Iterator[tuple[str, str, str]]:
     for name, words in (
         ("differing", "samples that differ"),
-        ("missing", "samples that the accuracy run does not have"),
+        ("missing", "samples that are not in the accuracy run"),
     ):
         if name in stated and stated[name][1]:
             yield name, f"{stated[name][1]} {words}", "none"
@@ -142,7 +141,7 @@ def _deny_lengths(stated: Stated, limits: Mapping[str, Decimal]) -> Iterator[tup
     ends = [stated[which][1] if which in stated else None for which in ("shortest", "longest")]
     for (least, most), whose in ((bounds, "its bounds"), (of_round, "the bounds of the round"), (ends, "its answers")):
         if (least is not None and mean < least - _ROUNDED) or (most is not None and mean > most + _ROUNDED):
-            yield "mean", found, f"one within {whose}: {least} to {most}"
+            yield "mean", found, f"a mean within {whose}: {least} to {most}"
 
 
 def _shape(*lines: str) -> re.Pattern[str]:
@@ -188,11 +187,10 @@ STATED_RULES = (verify_stated,)
 
 
 def find_log_gaps(view: CellView) -> Iterator[Gap]:
-    """Yield a gap for each file that a comparison needs but cannot use, which hides contradictions; gaps of the same
-    kind have the same ``reason``."""
+    """Yield a gap for each file that a comparison needs but cannot use. Gaps of one kind have the same ``reason``."""
     if not view.official and view.ruleset.is_known:
         place = Place(view.files.results.shown)
-        yield make_gap(view, place, f"{view.ruleset.round} has no such benchmark, whose rules could be applied")
+        yield make_gap(view, place, f"{view.ruleset.round} has no rules for this benchmark")
     for run in (view.files.performance, view.files.accuracy):
         yield from find_gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
         yield from find_gap(view, run.summary, f"the {run.name} run's summary")
@@ -204,18 +202,19 @@ def find_log_gaps(view: CellView) -> Iterator[Gap]:
 
 
 def _unread_conf(view: CellView) -> Iterator[Gap]:
-    """If all lines of a conf are for other models or scenarios, it contains no settings of the run."""
+    """Report a conf without settings for the run, because all its lines are for other models or scenarios."""
     conf, reading = view.files.user_conf.value, read_conf(view)
     if conf is not None and conf.values and reading is not None and not reading.settings:
-        reason = "no line of user.conf is for the model and scenario that ran"
+        reason = "no line of user.conf applies to the model and scenario that ran"
         yield make_gap(view, Place(view.files.user_conf.file), reason)
 
 
 def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
-    """Tests such as TEST06 publish no logs of their run, and no verdict about its speed."""
+    """Report a test's unreadable detail log. Tests such as TEST06 publish neither logs of their run nor a verdict about
+    its speed."""
     folder = view.files.tests[test]
     if run.detail.value is None and VERIFY_PERFORMANCE in folder.list_files():
-        why = "cannot be read" if run.detail.problem else "is not there"
+        why = "cannot be read" if run.detail.problem else "is missing"
         yield make_gap(view, Place(f"{run.folder.shown}/{DETAIL}"), f"the detail log of a compliance test {why}")
 
 
@@ -233,9 +232,8 @@ _FIX = "run the verification of {} again, and publish its complete output"
     severity=Severity.WARNING,
 )
 def verify_one_verdict(view: CellView) -> Complaints:
-    """A verify file states one verdict: none of the 3,071 published in v4.1 and v5.1 states both. A warning, because
-    the file may combine the output of two verifications or of a fallback.
-    """
+    """A verify file states two verdicts. None of the 3,071 files published in v4.1 and v5.1 does. A warning, because
+    the file may combine the output of two verifications or of a fallback."""
     for test, folder in view.files.tests.items():
         for name in (VERIFY_ACCURACY, VERIFY_PERFORMANCE):
             yield from _deny_second_verdict(test, view.files.read_text(folder, name))
@@ -258,7 +256,7 @@ def _deny_second_verdict(test: str, read: Read[str]) -> Complaints:
             yield Complaint(
                 Place(read.file, line),
                 verdict,
-                f"{said}, as the same file states",
+                f"{said}, stated in the same file",
                 cause="the output of two verifications, or an edited one",
                 fix=_FIX.format(test),
                 other=Place(read.file, first),
@@ -268,7 +266,8 @@ def _deny_second_verdict(test: str, read: Read[str]) -> Complaints:
 
 @applies(verify_stated.rule)
 def verify_skipped(view: CellView) -> Complaints:
-    """TEST06's script checks first tokens in every scenario except Offline, which does not report them."""
+    """TEST06's verification skipped the first tokens, which its script does only in Offline, where LoadGen does not
+    report them."""
     run = view.performance
     folder = view.files.tests.get("TEST06")
     if folder is None or run is None or run.log.scenario == "Offline" or view.cell.scenario == "Offline":
@@ -281,8 +280,8 @@ def verify_skipped(view: CellView) -> Complaints:
             yield Complaint(
                 Place(read.file, line),
                 f"{_FIRST} skipped",
-                f"a check of the first tokens, which a {run.log.scenario} run reports",
-                cause="the verification ran for Offline, or was edited",
+                f"a check of the first tokens, which is required for {run.log.scenario}",
+                cause="the verification was run for Offline, or edited",
                 fix=_FIX.format("TEST06"),
                 mechanism="verdict-without-figures",
             )
@@ -300,19 +299,18 @@ _ENDS = ((keys.RESULT_MAX_LATENCY_NS, max, "slowest"), (keys.RESULT_MIN_LATENCY_
 
 @rule(
     "log.trace",
-    "a trace that denies its log",
+    "a trace that contradicts its log",
     sources=("LoadGen", OURS),
     cause="impossible-log",
     premises=(
         RELEASE_IS_KNOWN,
-        Premise("The trace has the last line that LoadGen writes, where latencies are compared."),
+        Premise("The trace has LoadGen's last line, if latencies are compared."),
     ),
 )
 def verify_traces(view: CellView) -> Complaints:
-    """One LoadGen process writes the log and the trace, with its id in both. The trace contains each sample's latency,
-    and the log the slowest and the fastest; they were equal in runs of all four scenarios. Traces without their last
-    line are not compared. All 103 published traces are empty.
-    """
+    """One LoadGen process writes the log and the trace, with its id in both. The trace has each sample's latency, and
+    the log the slowest and the fastest, which were equal in runs of all four scenarios. Traces without their last line
+    are not compared. All 103 published traces are empty."""
     for run in list_runs(view):
         data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
         if data and run.log.complete:
@@ -338,8 +336,8 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
             yield Complaint(
                 place,
                 f"the {name} sample took {choose(latencies)} ns",
-                f"{logged:f} ns, as LoadGen logs",
-                cause="a log or a trace that was edited",
+                f"{logged:f} ns, as in the log",
+                cause="an edited log or trace",
                 other=find_at(run.log, key),
             )
 
@@ -352,17 +350,16 @@ _FEW = 3  # with more differences than this, the summary is from another run
 
 @rule(
     "summary.contradicts",
-    "the summary says otherwise than the detail log",
+    "a summary that contradicts the detail log",
     sources=(OURS,),
     cause="other-summary",
     premises=(RELEASE_IS_KNOWN,),
 )
 def verify_summaries(view: CellView) -> Complaints:
-    """LoadGen writes both files from the same numbers (per query for MultiStream). They are compared to the number of
-    digits shown, and a summary with many differences is one finding. Early-stopping estimates are skipped if tokens are
-    measured, because a summary then has several with the same name. Errors missing from the detail log are a question:
-    the official filter removes such lines, and an error may occur after LoadGen closed the log.
-    """
+    """LoadGen writes the summary and the detail log from the same numbers (per query for MultiStream), which are
+    compared to the digits shown. A summary with many differences is one finding. Early-stopping estimates are skipped
+    if tokens are measured, because the summary then has several with the same name. Errors missing from the detail log
+    are a question: the official filter removes such lines, and an error may occur after LoadGen closed the log."""
     runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
     for run in runs:
         summary = run.run.summary.value if run is not None else None
@@ -377,7 +374,7 @@ def verify_summaries(view: CellView) -> Complaints:
                 first.wanted,
                 cause="the summary of another run",
                 other=first.other,
-                fix="copy summary and detail log of one run together",
+                fix="publish the summary and the detail log of the same run",
             )
         else:
             yield from found
@@ -398,9 +395,9 @@ def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
             Place(summary.file),
             f"{summary.errors} of LoadGen's errors counted",
             f"{known} ERROR lines in the detail log",
-            cause="lines were filtered out of the detail log, or LoadGen met an error after it had closed the log",
+            cause="lines were removed from the detail log, or an error occurred after LoadGen had closed it",
             other=Place(log.file, line),
-            doubt="the official filter takes lines of errors out of a detail log",
+            doubt="the official filter removes error lines from detail logs",
             mechanism="uncounted-errors",
         )
 
@@ -438,7 +435,7 @@ _LOADGEN_RULES = CellRules(
 
 
 def find_cell_rules(results: str) -> CellRules | None:
-    """Find the rules for a result format; None for formats that are not stored in scenario folders."""
+    """Return the rules for a result format; None if the format is not stored in scenario folders."""
     program = find_program_of_results(results)
     if not program:
         return _LOADGEN_RULES
@@ -457,6 +454,6 @@ def choose_cell_rules(view: CellView) -> CellRules:
 
 
 def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
-    """Yield every contradiction within one scenario folder."""
+    """Yield all contradictions within one scenario folder."""
     for table in choose_cell_rules(view).tables:
         yield from apply_rules(table, view, about)

@@ -1,4 +1,5 @@
-"""`verify-tree` and `objections`: contradictions in any submission tree, and draft objections to them."""
+"""The commands `verify-tree` and `objections`: find contradictions in a submission tree, and draft objections to
+them."""
 
 from __future__ import annotations
 
@@ -35,21 +36,21 @@ from reconciler.storage.untrusted_files import LARGEST
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
-# An earlier verify-tree report whose findings are known, to show only those that are new since the tree changed.
+# A baseline is an earlier report of verify-tree. Its findings are not shown again.
 
-# Fields that identify a finding in another report. The line is not one, because it can move.
+# Fields that identify a finding in another report. Lines can move, so they are left out.
 _FIELDS = ("rule", "submitter", "cell", "file", "found", "wanted")
 Known = frozenset[tuple[str, ...]]
 
 
 def read_baseline(file: Path) -> Known:
-    """Read the findings from the output of `verify-tree --json`. Raises ReconcilerError for any other file."""
+    """Read the findings in an output of `verify-tree --json`. Raises ReconcilerError for any other file."""
     try:
         document = read_json(file, LARGEST)
         return frozenset(tuple(str(part[name]) for name in _FIELDS) for part in document["findings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"{file} is not a report of verify-tree: {error}"
-        raise ReconcilerError(problem, fix="create one: reconcile verify-tree PATH --json > FILE") from error
+        problem = f"{file} is not a verify-tree report: {error}"
+        raise ReconcilerError(problem, fix="create one with: reconcile verify-tree PATH --json > FILE") from error
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:
@@ -76,7 +77,7 @@ _BASELINE = click.Option(
     ["--baseline"],
     type=ExistingPath(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Show only findings that are not in FILE, an earlier --json report.",
+    help="Show only findings that FILE, an earlier --json report, does not contain.",
 )
 _HTML = click.Option(
     ["--html", "html_file"], type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with plots."
@@ -156,7 +157,7 @@ _BY = click.Option(
     ["--by", "objector"],
     metavar="NAME",
     default="",
-    help="Submitter who objects: tags each draft; omits NAME's own results.",
+    help="Submitter who objects: marks each draft, and leaves out NAME's own results.",
 )
 
 
@@ -195,8 +196,8 @@ def objections_command(
 
 
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
-    """Join the findings, one objection for each place. Broken rules that are only this project's are not objected to
-    unless they are errors."""
+    """Join the findings into one objection per place. Broken rules of this project only are included if they are
+    errors."""
     known = {_name_found(finding) for finding in verified.findings}
     more = (f for f in checked.findings if _name_found(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
@@ -208,7 +209,7 @@ def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
 
 
 def _deny(finding: TreeFinding) -> TreeFinding:
-    """The title of a `check` rule states the requirement, so an objection states that it is not met."""
+    """Phrase a broken rule of `check`, whose title states the requirement, as an objection."""
     title = f"a rule is violated ({finding.rule.title})"
     return replace(finding, rule=replace(finding.rule, title=title))
 

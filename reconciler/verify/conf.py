@@ -1,4 +1,4 @@
-"""Comparison of user.conf with the log of the performance run that it is published with."""
+"""Compare user.conf with the log of the performance run with which it is published."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from reconciler.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set,
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting, list_model_keys, read_settings
 
-# How LoadGen issues queries; no published value depends on it.
+# Settings for how LoadGen issues queries. No published value depends on them.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
-_ASSIGNED = b"="  # in each line of a conf that sets a value
-_ORDERED_SINCE = 5  # LoadGen release from which its own configuration is built in and read before user.conf
+_ASSIGNED = b"="  # in each line that sets a value
+_ORDERED_SINCE = 5  # first LoadGen release with a built-in configuration, which it reads before user.conf
 _DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double after the first one
 # Bounds that end a run early; LoadGen has none by default.
@@ -38,10 +38,10 @@ _EVERYWHERE = tuple(
 
 
 def read_conf(view: CellView) -> ConfReading | None:
-    """Read the file as LoadGen would for the published run; None if either is missing or refused.
+    """Read the file as LoadGen would for the published run; None if either is missing or rejected.
 
-    If several model keys are possible, use the one under which the file contradicts the log least: the submitter
-    evidently used it.
+    If several model keys are possible, use the one with the fewest contradictions to the log, which the submitter
+    evidently used.
     """
     return view.compute_once(_read_conf)
 
@@ -65,28 +65,27 @@ def _read_for_run(conf: UserConf, model: str, run: RunView) -> ConfReading:
     return read_settings(conf, model, run.log.scenario, release)
 
 
-_WHY = ("submission rules: user.conf is that of the run", OURS)
+_WHY = ("submission rules: user.conf is the one of the run", OURS)
 
 
 @rule(
     "user-conf.contradicts",
-    "user.conf says otherwise than the log",
+    "a user.conf that contradicts the log",
     sources=_WHY,
     cause="conf-of-another-run",
     premises=(
         RELEASE_IS_KNOWN,
-        Premise("LoadGen reads this setting from this file for the run, and logs it as precisely."),
+        Premise("LoadGen reads this setting from this file and logs it with the same precision."),
     ),
-    proof="the submitter's file and LoadGen's log each state a value, and the rules ask that they be one",
+    proof="the submitter's file and LoadGen's log each state a value, and the rules require them to be equal",
 )
 def verify_contradicting(view: CellView) -> Complaints:
-    """LoadGen reads this file and logs the values that it used. A different value would have to be set in the SUT's
-    code, which the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under
-    the model key that fits the log best. It is a question if both may be one value with different numbers of digits, if
-    the setting affects only how queries are issued, if it is the sample count of the accuracy run's dataset, if this
-    LoadGen does not log it, if the mlperf.conf of several results states the logged values and may have been read last,
-    or if a sorted file sets the name several times, once to the logged value.
-    """
+    """LoadGen reads this file and logs the values that it used. Only the SUT's code can set a different value, which
+    the rules forbid for a published user.conf. Values are compared as LoadGen rounds and logs them, under the model key
+    that fits the log best. It is a question if both may be one value with different numbers of digits, if the setting
+    affects only how queries are issued, if it is the sample count of the accuracy run's dataset, if this LoadGen does
+    not log it, if the mlperf.conf of several results has the logged values and may have been read last, or if a sorted
+    file sets the name several times, once to the logged value."""
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
@@ -99,9 +98,9 @@ def verify_contradicting(view: CellView) -> Complaints:
         yield Complaint(
             Place(view.files.user_conf.file, setting.line.line),
             f"{item.field} {show_value(item.asked)} ({setting.line.name} = {setting.line.text})",
-            f"{item.logged}, which LoadGen logged",
-            cause="perhaps written with fewer digits" if rounded else cause.text,
-            fix="publish the user.conf of the run itself",
+            f"{item.logged}, as in the log",
+            cause="the value may be rounded" if rounded else cause.text,
+            fix="publish the user.conf of this run",
             other=Place(run.log.file, item.line),
             mechanism="conf-detail" if doubt else cause.mechanism,
             doubt=doubt or (_TWICE if cause.mechanism == SAID_TWICE else ""),
@@ -110,31 +109,31 @@ def verify_contradicting(view: CellView) -> Complaints:
         )
 
 
-_READ_LAST = "the mlperf.conf of each folder states the logged value: the SUT may have read that file last"
-_TWICE = "the file states the setting several times, as a program that gathers the settings of several runs does"
+_READ_LAST = "the mlperf.conf in each folder has the logged value: the SUT may have read that file last"
+_TWICE = "the file sets it several times, so a program may have collected the settings of several runs"
 
 
 def _doubt_setting(view: CellView, item: Contradiction, setting: ConfSetting, *, rounded: bool) -> str:
-    """Return why LoadGen may not have read this value from this file, or not exactly; "" if it has."""
+    """Return why LoadGen may not have used exactly this value of this file; "" if it has."""
     if rounded:
-        return "the file may state the logged value with fewer digits"
+        return "the file may have the logged value with fewer digits"
     if item.field in _INCIDENTAL:
-        return "it says how queries are handed over, on which nothing that is published depends"
+        return "it only affects how queries are issued; no published value depends on it"
     if is_of_accuracy_set(view, item.field, setting.value):
-        return "it is the count of the set that the accuracy run alone has, and a result has one user.conf"
+        return "it is the size of the accuracy run's dataset, and all runs of a result share one user.conf"
     if not item.line:
         return "this LoadGen does not log the setting"
     asked, logged = parse_decimal(item.asked), parse_decimal(item.logged)
     last = Decimal(10) ** (logged.adjusted() - _AFTER_FIRST) if logged and item.field in _DOUBLES else Decimal(0)
     if asked is not None and logged is not None and abs(asked - logged) <= last:
-        return "the two differ by one in the last digit that LoadGen prints"
+        return "the values differ by one in the last digit that LoadGen prints"
     return ""
 
 
 def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool:
-    """Return True if the copy of mlperf.conf states all the logged values that differ, and nothing shows that it was
-    read first. Before LoadGen release 5, the SUT reads both files in its own order. A setting that differs between the
-    files shows the order if the log has user.conf's value."""
+    """Return True if the copy of mlperf.conf has all the logged values that differ, and nothing shows that it was read
+    first. Before LoadGen release 5, the SUT reads both files in its own order. The log shows the order if it has
+    user.conf's value of a setting that differs between the files."""
     copied = view.files.mlperf_conf.value
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
         return False
@@ -149,15 +148,15 @@ def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
     return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
 
 
-@question("user-conf.unexplained", "what set values that user.conf does not?", sources=(OURS,))
+@question("user-conf.unexplained", "what set the values that user.conf does not?", sources=(OURS,))
 def verify_unexplained(view: CellView) -> Complaints:
-    """The log has a value that no conf sets and that is not LoadGen's default, so code may set it. A question."""
+    """The log has a value that no conf sets and that is not LoadGen's default, so code may have set it. A question."""
     reading, run = read_conf(view), view.performance
     if reading is None or run is None:
         return
     conf = view.files.user_conf.value
     if run.inferred and conf is not None and conf.values and not reading.settings:
-        return  # the file is for the folder's scenario, and the scenario that ran has its conf elsewhere: a gap
+        return  # a gap: the file is for the folder's scenario, and the conf of the scenario that ran is elsewhere
     scenario = run.log.scenario
     target = find_target(scenario)
     for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:
@@ -168,19 +167,20 @@ def verify_unexplained(view: CellView) -> Complaints:
             yield Complaint(
                 Place(view.files.user_conf.file),
                 f"no line sets {name}",
-                f"{show_value(logged)}, which LoadGen logged; its built-in configuration has {show_value(default)}",
-                cause="set in the code of the SUT or by another file, or LoadGen was given another model's name",
+                f"{show_value(logged)} in the log; LoadGen's default is {show_value(default)}",
+                cause="the SUT's code or another file set it, or the SUT passed another model's name to LoadGen",
                 other=find_at(run.log, key),
             )
 
 
 def _count_once(view: CellView, name: str) -> Decimal | None:
-    """A benchmark's code may require each sample of its dataset at least once, without a conf."""
+    """Return the size of the dataset for the minimum query count, since a benchmark's code may require each sample at
+    least once without a conf."""
     return parse_number(view.find_rule("dataset_size")) if name == keys.MIN_QUERY_COUNT else None
 
 
 def _default(view: CellView, name: str, scenario: str) -> Any:
-    """Return the default from the tree's copy of mlperf.conf if there is one, else from the round."""
+    """Return the default from the tree's copy of mlperf.conf, or from the round if there is no copy."""
     rules = view.rules
     if rules is None:
         return None
@@ -203,39 +203,38 @@ def _read_copied_conf(view: CellView) -> ConfReading | None:
 
 @rule(
     "user-conf.refused",
-    "LoadGen cannot read user.conf",
+    "a user.conf that LoadGen rejects",
     sources=("LoadGen", OURS),
     cause="conf-of-another-run",
-    premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen: it sets something.")),
+    premises=(RELEASE_IS_KNOWN, Premise("The file is meant for LoadGen, since it sets a value.")),
 )
 def verify_rejected(view: CellView) -> Complaints:
-    """LoadGen's reader, which is the same in all releases, rejects the file, so no run can have been started with it. A
-    text that sets nothing, such as a reference to another file, is a question.
-    """
+    """LoadGen's parser, which is the same in all releases, rejects the file, so no run can have used it. A text that
+    sets nothing, such as a reference to another file, is a question."""
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if problem.fatal:
             yield Complaint(
                 Place(view.files.user_conf.file, problem.line),
-                f"LoadGen refuses this file: {problem.message}",
+                f"LoadGen rejects this file: {problem.message}",
                 "a user.conf that LoadGen can read",
-                cause="it is not the file that the run was started with, or none of it applied",
-                doubt="" if _ASSIGNED in view.files.user_conf_text else "it may be a text about another file",
+                cause="the run was started with another file, or without its settings",
+                doubt="" if _ASSIGNED in view.files.user_conf_text else "it may be a text that refers to another file",
             )
             return
 
 
-@question("user-conf.ignored", "which lines of user.conf were meant to count?", sources=("LoadGen",))
+@question("user-conf.ignored", "which lines of user.conf should apply?", sources=("LoadGen",))
 def verify_ignored(view: CellView) -> Complaints:
-    """LoadGen ignores the line. A question."""
+    """LoadGen ignores a line of the file. A question."""
     conf = view.files.user_conf.value
     for problem in conf.problems if conf else ():
         if not problem.fatal:
             place = Place(view.files.user_conf.file, problem.line)
-            yield Complaint(place, f"LoadGen passes over this line: {problem.message}", "a line that has an effect")
+            yield Complaint(place, f"LoadGen ignores this line: {problem.message}", "a line that has an effect")
 
 
-@question("user-conf.mlperf-conf", "why has mlperf.conf other seeds than the run?", sources=(OURS,))
+@question("user-conf.mlperf-conf", "why does mlperf.conf have other seeds than the run?", sources=(OURS,))
 def verify_old_seeds(view: CellView) -> Complaints:
     """A copy of mlperf.conf has the seeds of another round. LoadGen has not read this file since v5.0. A question."""
     copied, run = view.files.mlperf_conf.value, view.performance
@@ -248,7 +247,7 @@ def verify_old_seeds(view: CellView) -> Complaints:
             yield Complaint(
                 Place(view.files.mlperf_conf.file, line.line),
                 f"{name} {line.text}",
-                f"{logged}, which LoadGen logged",
+                f"{logged}, as in the log",
                 cause=_name_origin(name, line.integer),
                 other=find_at(run.log, f"effective_{name}"),
             )

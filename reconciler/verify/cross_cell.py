@@ -1,4 +1,4 @@
-"""Comparisons across cells: one log in two places, or another cell's user.conf."""
+"""Compare cells: one log in two places, or the user.conf of another cell."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Pairs = frozenset[tuple[str, str]]  # (scenario, measured): which results may be
 
 
 class PublishedLogs(Struct, frozen=True):
-    """Logs of all cells. ``inferable``: which scenarios may be inferred from which, None if the round is unknown.
-    ``machines``: the descriptions of the cells' systems."""
+    """The logs of all cells. ``inferable``: which scenarios may be inferred from which, None if the round is unknown;
+    ``machines``: descriptions of the cells' systems."""
 
     facts: Sequence[Facts]
     files: Files
@@ -46,24 +46,26 @@ class PublishedLogs(Struct, frozen=True):
     machines: Machines = {}
 
 
-_ONE_MACHINE = "both systems are described as one machine, which is entered in two categories"
-_TWO_NAMES = "one submitter describes both systems word for word: one machine under two names"
-_TWO_SUBMITTERS = "two submitters describe one machine, word for word"
+_ONE_MACHINE = "both systems are described as one machine, entered in two categories"
+_TWO_NAMES = "one submitter describes both systems identically: they may be one machine under two names"
+_TWO_SUBMITTERS = "two submitters describe the same machine identically"
 _MEASURED = "performance"
-_ROUND_ALLOWS_IT = "the rules of this round, which may let one result be inferred from the other, are not known"
+_ROUND_ALLOWS_IT = "the rules of this round are unknown; they may allow one result to be inferred from the other"
 
 
 @rule(
     "placement.copied",
-    "one log is in two cells",
+    "one log in two cells",
     sources=(OURS,),
     cause="copied-logs",
     premises=(
-        Premise("The round, which may let one result be inferred from the other, is known."),
-        Premise("The two systems are described as different machines, where one log is in the same result of both."),
-        Premise("The submitters do too, where one log of accuracy or of a test is in the same result of both."),
+        Premise("The round is known, since it may allow one result to be inferred from the other."),
+        Premise("The two systems are described as different machines, if the log is in the same result of both."),
+        Premise(
+            "The two submitters describe different machines, if an accuracy or test log is in the same result of both."
+        ),
     ),
-    proof="no round, tool or machine makes two runs with one set of latencies, dates and process ids",
+    proof="no round, tool or machine produces two runs with the same latencies, dates and process ids",
 )
 def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     """Two detail logs are identical byte for byte (for long ones, their lengths and 8 KiB at both ends), including
@@ -71,9 +73,8 @@ def verify_copied_logs(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]
     at both ends, which no two of 6,471 published logs do. Scenarios that may be inferred and accuracy variants of one
     system are left out. The later cell gets the finding. Shared logs are questions in these cases: one result in two
     divisions; a machine entered as a datacenter and as an edge system with the same processors, accelerators and
-    framework; a machine that two submitters describe in the same words, except for the performance logs, since each
-    must publish its own measurement; and several results of two systems that one submitter describes in the same words.
-    """
+    framework; a machine that two submitters describe in the same words, except for performance logs, since each must
+    publish its own measurement; several results of two systems that one submitter describes in the same words."""
     yield from _find_copies(logs)
     yield from _find_edited_copies(logs)
 
@@ -92,7 +93,7 @@ def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
 
 
 def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
-    """Find a detail log that is a modified copy of another cell's log, for example with other dates."""
+    """Find detail logs that are modified copies of another cell's log, for example with other dates."""
     seen: dict[str, tuple[Facts, str, str]] = {}
     for item in logs.facts:
         for run, digest in item.digests:
@@ -102,8 +103,8 @@ def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]
             if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
                 complaint = _shared(first, first_run, item, run, logs)
                 if complaint is not None:
-                    wanted = "latencies or a clock of LoadGen's logger that are not those of another run"
-                    cause = "one run's log twice, of which one was changed"
+                    wanted = "latencies and a logger clock that differ from those of other runs"
+                    cause = "two copies of one run's log, one of them changed"
                     changed = replace(complaint, wanted=wanted, cause=cause, common="")
                     yield About(item.submitter, item.cell), changed
 
@@ -117,7 +118,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     named_apart = alike and _parts(first)[1] != _parts(second)[1]
     categories = named_apart and _are_in_two_categories(first, second, logs)
     names = named_apart and _are_described_alike(first, second, logs)
-    doubt = "it is the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
+    doubt = "both cells are the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
     partners = first.submitter != second.submitter and first_run == run != _MEASURED
     submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
@@ -125,8 +126,8 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     return Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
-        "a log of its own",
-        cause="one run that is published twice, or a log that was copied",
+        "a log of a separate run",
+        cause="a run published twice, or a copied log",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
         mechanism=next((name for name, applies in asked.items() if applies), ""),
@@ -139,15 +140,15 @@ def _name(first: Facts, second: Facts) -> str:
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
-    """Return True for variants of one system's benchmark (-99, -99.9), for scenarios of which one may be inferred from
-    the other, or for both at once."""
+    """Return True for variants of one system's benchmark (-99, -99.9), for scenarios that may be inferred from each
+    other, or for both."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     differ = (benchmark, scenario) != (benchmark2, scenario2)
     return system == system2 and differ and _may_be_of_one_run(one, two, inferable)
 
 
 def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
-    """Return True if one run on one machine is sufficient for both."""
+    """Return True if one run on one machine may count for both cells."""
     (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
     if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
@@ -156,15 +157,16 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
 
 
 def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """In rounds without systems of both categories, a machine is entered twice with the same logs."""
+    """Return True for one machine entered as two systems. Rounds without systems of both categories require this, with
+    the same logs."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
     return described and _may_be_of_one_run(one, two, logs.inferable)
 
 
 def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """One machine under two names needs only one run, and partners who enter one machine publish the same logs of its
-    accuracy run and its tests."""
+    """Return True for identical descriptions of one machine, which needs only one run under two names. Partners who
+    enter one machine may publish the same logs of its accuracy run and tests."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.description) and entry.description == entry2.description
     return described and _may_be_of_one_run(one, two, logs.inferable)
@@ -180,7 +182,7 @@ def _parts(facts: Facts) -> list[str]:
 
 
 def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Iterator[TreeFinding]:
-    """Add causes to contradicting user.conf files that have none: the same file, or its target, in other cells."""
+    """Explain contradicting user.conf files without a cause by another cell with the same file or its target."""
     by_cell = {(item.submitter, item.cell): item for item in facts}
     shared: dict[tuple[str, str], list[Facts]] = {}
     for item in facts:
@@ -201,21 +203,21 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
 
 
 def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
-    """Explain the difference by another cell, and return the id of that cause."""
+    """Explain the difference by another cell. Also return the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
             same = item.submitter == own.submitter and item.cell != own.cell
             close = same and item.target and abs(item.target - own.conf_target) <= _FEW * item.target
             if close and _are_related(own, item):
-                return f"the target that the log of {item.cell} has", OTHER_CELL
+                return f"the target in the log of {item.cell}", OTHER_CELL
     digest = dict(own.digests).get(_CONF_DIGEST, "")
     others = [item for item in shared.get((own.submitter, digest), []) if item.cell != own.cell]
     return (f"one user.conf in {len(others) + 1} cells, as in {others[0].cell}", SEVERAL) if others else ("", "")
 
 
 def _are_related(one: Facts, two: Facts) -> bool:
-    """Return True for cells whose files can be confused: same system, or same benchmark and scenario. In other cells,
-    two round numbers may be equal by chance."""
+    """Return True for cells whose files can be confused: of one system, or of one benchmark and scenario. Other cells
+    may have equal round numbers by chance."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)
@@ -229,7 +231,7 @@ _SMALL = 1 << 20  # bytes of a complete log
 
 
 class StatedHash(Struct, frozen=True):
-    """Hash of a log stated in accuracy.txt. ``ends``: digest of the log's ends, valid in this process only."""
+    """A log's hash stated in accuracy.txt. ``ends``: digest of the log's ends, valid only in this process."""
 
     submitter: str
     cell: str
@@ -240,8 +242,8 @@ class StatedHash(Struct, frozen=True):
 
 
 def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
-    """List the hashes of the accuracy run and of each test. Skips files with several hashes, because their order is
-    unknown, and complete logs that do not match their hash, because those are already reported."""
+    """List the stated hashes of the accuracy run and of each test. Files with several hashes are skipped, since their
+    order is unknown, and so are complete logs that do not match their hash, since another rule reports them."""
     folders = {"accuracy": view.files.accuracy.folder}
     folders |= {test: folder / "accuracy" for test, folder in view.files.tests.items()}
     for run, folder in folders.items():
@@ -264,7 +266,7 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
 
 
 def _is_named(answers: CachedAnswers, digest: str) -> bool:
-    """Return True if the log may be the one with this hash: it is truncated, or complete with an equal hash."""
+    """Return True if the log may have this hash: it is truncated, or complete with an equal hash."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END
     return len(answers.data) <= _SMALL and digest in answers.own_hashes()
@@ -276,8 +278,9 @@ def _plain(data: bytes) -> bytes:
 
 @applies(verify_hashes.rule)
 def verify_stated_hashes(hashes: Iterable[StatedHash]) -> Iterator[tuple[About, Complaint]]:
-    """Find each log that differs from most of those with its hash; all of them if there is no majority. A warning,
-    because it is not known which file was copied. Runs within a cell are compared elsewhere."""
+    """Two cells state the same hash for logs that differ. The logs that differ from the majority are reported, or all
+    if there is no majority. A warning, because it is unknown which file was copied. Runs within a cell are compared
+    elsewhere."""
     by_digest: dict[str, list[StatedHash]] = {}
     for item in hashes:
         by_digest.setdefault(item.digest, []).append(item)
@@ -296,9 +299,9 @@ def _complain(item: StatedHash, other: StatedHash) -> Complaint:
     whose = other.cell if other.submitter == item.submitter else f"{other.submitter} {other.cell}"
     return Complaint(
         item.place,
-        f"hash={item.digest[:12]}…, as of the {other.run} log of {whose}, which has other answers",
-        "the hash of one log",
-        cause="one of the two files is not of its log",
+        f"hash={item.digest[:12]}…, also stated for the {other.run} log of {whose}, which has other answers",
+        "the hash of this log",
+        cause="one of the two files is of another log",
         other=other.place,
         severity=Severity.WARNING,
         mechanism="accuracy-of-another-run",
@@ -312,7 +315,7 @@ _LEAST = 60.0  # minimum overlap of two runs in seconds; less may be a differenc
 
 
 class Span(Struct, frozen=True):
-    """Start and end of a run, in seconds since 1970. ``digest``: of its log, which several cells may share."""
+    """The start and end of a run, in seconds since 1970. ``digest``: of its log, which several cells may share."""
 
     submitter: str
     cell: str
@@ -336,11 +339,10 @@ def list_spans(view: CellView) -> Iterator[Span]:
             yield Span(submitter, cell, run.name, run.run.digest, start.timestamp(), end.timestamp(), place)
 
 
-@question("runs.overlap", "were two runs of one system made at the same time?", sources=(OURS,))
+@question("runs.overlap", "did two runs of one system overlap?", sources=(OURS,))
 def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
     """Two runs of one system overlap by a minute or more by LoadGen's own clocks, and one of them is a performance run.
-    One finding for each system. A question, because there may have been two such machines.
-    """
+    One finding per system. A question, because there may have been two such machines."""
     systems: dict[tuple[str, str], dict[str, Span]] = {}
     for span in spans:
         systems.setdefault(span.system, {}).setdefault(span.digest, span)
@@ -350,20 +352,20 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
         if pair is not None:
             first, second = pair
             common = min(first.ended, second.ended) - second.began
-            more = f", the first of {count} such pairs" if count > 1 else ""
+            more = f", the first of {count} pairs" if count > 1 else ""
             complaint = Complaint(
                 second.place,
                 f"the {second.run} run of {second.cell} during the {first.run} run of {first.cell}, "
                 f"for {common:.0f} s{more}",
-                "one run at a time, or as many machines of this kind",
+                "one run at a time, or several such machines",
                 other=first.place,
             )
             yield About(submitter, system), complaint
 
 
 def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
-    """Return the pair whose first run began first, and the number of pairs. The pairs are not listed, because all of a
-    thousand runs may overlap. ``runs``: in order of their start."""
+    """Return the first overlapping pair and the number of pairs. All of a thousand runs may overlap, so pairs are not
+    listed. ``runs``: in order of their start."""
     every, timed = _Open(), _Open()
     best: tuple[int, Span] | None = None
     count = 0
@@ -381,8 +383,8 @@ def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
 
 
 class _Open(Struct):
-    """Runs that have not ended: a heap of their ends, and their numbers in order of their start. Only the first number
-    is certain to belong to such a run."""
+    """The runs that have not ended: a heap of their ends, and their numbers in order of their start. Only the first
+    number certainly belongs to such a run."""
 
     ends: list[float] = field(default_factory=list)
     begun: deque[tuple[int, float]] = field(default_factory=deque)
@@ -392,7 +394,7 @@ class _Open(Struct):
         self.begun.append((number, run.ended))
 
     def close(self, at: float) -> None:
-        """Remove the runs that ended by then. Later calls must pass later times."""
+        """Remove the runs that ended by this time. Times must not decrease between calls."""
         while self.ends and self.ends[0] <= at:
             heappop(self.ends)
         while self.begun and self.begun[0][1] <= at:

@@ -1,4 +1,4 @@
-"""Find contradictions in every cell of a tree, then across its cells, with one cell's logs in memory at a time."""
+"""Find contradictions in every cell of a tree, then across cells, with one cell's logs in memory at a time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d", re.ASCII)
 
 
 class Revision(Struct, frozen=True):
-    """LoadGen of one run's log. ``stated``: its version, and the date of its commit."""
+    """The LoadGen that wrote a log. ``stated``: its version and the date of its commit."""
 
     submitter: str
     cell: str
@@ -66,7 +66,8 @@ class Revision(Struct, frozen=True):
 
 
 def list_revisions(view: CellView) -> Iterator[Revision]:
-    """Skip logs without a commit, such as those of a LoadGen built outside a repository."""
+    """List the LoadGen revisions of the logs. Logs without a commit are skipped, such as those of a LoadGen built
+    outside a repository."""
     for run in list_runs(view):
         version, date = (read_value(run.log, key) for key in (_VERSION, _DATE))
         found = _STATED.fullmatch(version) if isinstance(version, str) else None
@@ -77,23 +78,22 @@ def list_revisions(view: CellView) -> Iterator[Revision]:
 
 
 def _read_instant(date: str) -> str:
-    """Depending on its version, git writes UTC as Z or as +00:00."""
+    """Read a date of git, which writes UTC as Z or as +00:00, depending on its version."""
     return f"{date.removesuffix('Z')}+00:00" if date.endswith("Z") else date
 
 
 @rule(
     "runs.revision",
-    "one commit of LoadGen, stated in two ways",
+    "one LoadGen commit with different dates or versions",
     sources=("LoadGen", OURS),
     cause="revision",
-    premises=(Premise("Both logs state a date as git writes it."),),
+    premises=(Premise("Both logs state a date in git's format."),),
 )
 def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Complaint]]:
-    """A commit has one date, wherever LoadGen was built from it: the 6,455 logs of v4.1 and v5.1 name 43 commits, each
+    """A commit has one date, no matter where LoadGen was built: the 6,455 logs of v4.1 and v5.1 name 43 commits, each
     with one date and one version. Values that are not dates are not compared, because a git that does not know the
     format prints its letters. If two dates are equally frequent, the first counts as right. A different version is a
-    warning, because it is read from a file, which may be changed without a commit. Logs without a commit are left out.
-    """
+    warning, because it is read from a file that may change without a commit. Logs without a commit are skipped."""
     commits: dict[str, list[Revision]] = {}
     for revision in revisions:
         commits.setdefault(revision.commit, []).append(revision)
@@ -113,8 +113,8 @@ def verify_revisions(revisions: Iterable[Revision]) -> Iterator[tuple[About, Com
                     complaint = Complaint(
                         revision.places[part],
                         f"{name} {revision.stated[part]} of LoadGen's commit {commit}",
-                        f"{usual}, as {logs} of this commit",
-                        cause="a log that was edited, or a LoadGen whose files or history were",
+                        f"{usual}, as in {logs} of this commit",
+                        cause="an edited log, or a LoadGen with edited files or history",
                         other=model.places[part],
                         severity=severity,
                     )
@@ -131,7 +131,7 @@ _UNKNOWN = f" @ {NO_COMMIT}"  # any commit of a version
 
 
 class LoadGenBuild(Struct, frozen=True):
-    """LoadGen of a performance run. ``sources``: (file, SHA-1) of each compiled file."""
+    """The LoadGen of a performance run. ``sources``: (file, SHA-1) of each compiled file."""
 
     submitter: str
     cell: str
@@ -141,7 +141,7 @@ class LoadGenBuild(Struct, frozen=True):
 
 
 def find_build(view: CellView) -> LoadGenBuild | None:
-    """Return None if the log does not state it."""
+    """Find the build of LoadGen in the performance log; None if the log does not state it."""
     run = view.performance
     try:
         logged = run.log.get(_KEY) if run is not None else None
@@ -164,11 +164,10 @@ def _list_compiled(sources: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
     return frozenset(item for item in compiled if not any(part in item[0] for part in _WRITTEN))
 
 
-@question("runs.sources", "why do LoadGen's sources differ from others of its commit?", sources=(OURS,))
+@question("runs.sources", "why do LoadGen's sources differ from those of other builds of its commit?", sources=(OURS,))
 def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Complaint]]:
     """LoadGen logs the SHA-1 of each of its files. The digest of a compiled file differs from that of most results with
-    the same commit. A question, because a generated header may differ for many reasons.
-    """
+    the same commit. A question, because a generated header may differ for many reasons."""
     by_version: dict[str, list[LoadGenBuild]] = {}
     for build in builds:
         by_version.setdefault(build.version, []).append(build)
@@ -182,12 +181,12 @@ def verify_sources(builds: Iterable[LoadGenBuild]) -> Iterator[tuple[About, Comp
                 files = sorted({name.lstrip("/") for name, _ in build.sources ^ usual})
                 more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
                 found = f"LoadGen {version} with another {', '.join(files[:_SHOWN])}{more}"
-                wanted = f"the sources of {count} other results of this commit"
+                wanted = f"the same sources as {count} other results of this commit"
                 yield About(build.submitter, build.cell), Complaint(build.place, found, wanted, other=model.place)
 
 
 def list_rules() -> tuple[Rule, ...]:
-    """Return every rule about contradictions, in the order of the findings."""
+    """Return all rules about contradictions, in the order of the findings."""
     per_place = (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
     rules = [rule for table in per_place for rule, _ in table]
     rules += [rule for cell in list_cell_rules() for table in cell.tables for rule, _ in table]
@@ -198,7 +197,7 @@ def list_rules() -> tuple[Rule, ...]:
 def verify_tree(
     path: Path, *, round_name: str = "", original: FindOriginal | None = None, progress: Progress | None = None
 ) -> TreeReport:
-    """Find every contradiction in the tree at, below or around a path, including other programs' trees. Raises
+    """Find all contradictions in the tree at, below or around a path, including other programs' trees. Raises
     ReconcilerError if there is no tree.
 
     ``round_name``: "" to recognise the round.
@@ -242,7 +241,7 @@ def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress
 
 
 class _Memory(Struct):
-    """Facts kept about each cell for the comparison across cells: its result, its logs' paths and digests, and missing
+    """Facts about each cell for the comparison across cells: its result, its logs' paths and digests, and missing
     files."""
 
     facts: list[Facts] = field(default_factory=list)
@@ -296,7 +295,7 @@ Result = tuple[str, str]  # submitter, cell
 
 
 class _Group(Struct):
-    """Findings of one kind, and the affected results."""
+    """Findings of one kind and the affected results."""
 
     findings: list[TreeFinding] = field(default_factory=list)
     results: set[Result] = field(default_factory=set)
@@ -307,10 +306,11 @@ class _Group(Struct):
 
 
 def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tuple[TreeFinding, ...]:
-    """Replace all findings of a kind by one question if they affect more than a twentieth of a round's results and
-    several submitters, every result of a submitter with several, or several results of a submitter if the findings
-    share an explanation. A rule with a proof is folded only for the last reason, because its findings are true however
-    frequent. Questions are never folded. The question keeps its members."""
+    """Replace findings that share a cause by one question with these findings as members. All findings of a kind are
+    replaced if they affect more than a twentieth of a round's results and several submitters, or every result of a
+    submitter with several, or several results of a submitter with a common explanation. A rule with a proof is replaced
+    only for the last reason, since its findings are true no matter how frequent they are. Questions are never
+    replaced."""
     found = tuple(findings)
     of_round, of_submitter = _list_results(facts, "round"), _list_results(facts, "submitter")
     results = {
@@ -347,7 +347,7 @@ def _list_results(facts: Sequence[Facts], by: str) -> dict[str, dict[Result, Non
 
 
 def _list_about(finding: TreeFinding, own: Iterable[Result]) -> list[Result]:
-    """Return the results of a finding: one, or all of its system or benchmark."""
+    """Return the results that a finding affects: one, or all of its system or benchmark."""
     result = finding.submitter, finding.cell
     return [result] if result in own else [each for each in own if each[1].startswith(f"{finding.cell}/")]
 
@@ -358,8 +358,8 @@ def _group_by_kind(
     folded: dict[int, TreeFinding],
     own: dict[Result, None],
 ) -> Iterable[_Group]:
-    """Group the findings that are not yet folded and affect a round's or a submitter's results; doubtful ones are
-    grouped separately."""
+    """Group the remaining findings that affect a round's or a submitter's results. Doubtful ones are grouped
+    separately."""
     groups: dict[tuple[str, str, bool, str], _Group] = {}
     for finding in found:
         about = [] if id(finding) in folded else [each for each in results.get(id(finding), ()) if each in own]
@@ -380,12 +380,12 @@ def _fold(group: _Group, of: str, submitter: str, folded: dict[int, TreeFinding]
     whose = "these results" if submitter else "results of this round"
     complaint = Complaint(
         first.complaint.place,
-        f"{first.complaint.found}, and the like in {count}: {', '.join(cells[:_SHOWN])}{more}",
+        f"{first.complaint.found}, and similarly in {count}: {', '.join(cells[:_SHOWN])}{more}",
         first.complaint.wanted,
-        cause=common or f"what {whose} have in common: a tool or a machine",
+        cause=common or f"what {whose} have in common, such as a tool or a machine",
         other=first.complaint.other,
         mechanism=first.complaint.mechanism,
-        doubt=f"it is found in {count}, so that the cause is probably the round, the tool or the machine",
+        doubt=f"it was found in {count}, so the cause is probably the round, a tool or a machine",
         aspect=first.complaint.aspect,
     )
     question = TreeFinding(first.rule, submitter, "", complaint, members=tuple(group.findings))

@@ -1,4 +1,4 @@
-"""Verdicts of compliance tests, computed again from the logs in the tree and compared with the verify files."""
+"""Compute the verdicts of compliance tests again from the logs in the tree and compare them with the verify files."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SMALL = 8 << 20  # bytes of answers that are kept in memory while a test is jud
 
 
 class TreeLogs(RunLogs, frozen=True):
-    """Logs of a run in a tree, already read. ``cached``: its complete log of answers, if small enough to keep as
-    entries."""
+    """Logs of a run in a tree. ``cached``: its complete log of answers, if small enough to be kept as entries."""
 
     files: RunFolder | None = None
     cached: CachedAnswers | None = None
 
     def read_entries(self, run: str) -> Iterable[Entry]:
-        """Keep the entries of a small log, because a test is judged once for each possible answer type."""
+        """Read the entries of the log. Those of a small log are kept, because a test is judged once for each possible
+        answer type."""
         return (self.cached.entries if self.cached is not None else ()) or RunLogs.read_entries(self, run)
 
     def read_detail_log(self, run: str) -> DetailLog:
@@ -54,7 +54,7 @@ _SCRIPTS = ("compliance scripts", OURS)
 
 @rule(
     "compliance.passes",
-    "a verdict that its logs deny",
+    "a verdict that its logs contradict",
     sources=_SCRIPTS,
     cause="denied-verdict",
     premises=(BENCHMARK_IS_KNOWN, RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
@@ -74,11 +74,10 @@ def find_disagreements(view: CellView) -> Complaints:
                 yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
 
 
-@rule("compliance.empty", "a pass over no answers", sources=_SCRIPTS, cause="empty-test", severity=Severity.WARNING)
+@rule("compliance.empty", "a pass without any answers", sources=_SCRIPTS, cause="empty-test", severity=Severity.WARNING)
 def find_empty_tests(view: CellView) -> Complaints:
-    """TEST06's log has no answers. Its script passes an empty log, so the submitter's verdict is what the script
-    printed but proves nothing.
-    """
+    """TEST06 passed without any logged answers. Its script passes an empty log, so the submitter's verdict is the
+    script's output but proves nothing."""
     for test, folder in view.files.tests.items():
         whole = view.files.read_whole_answers(folder / "accuracy")
         short = whole is not None and len(whole.data) <= _EMPTY
@@ -86,10 +85,10 @@ def find_empty_tests(view: CellView) -> Complaints:
             if _is_of_nothing(item):
                 yield Complaint(
                     Place(view.files.read_text(folder, item.file).file),
-                    f"a pass of {test} over no answers",
-                    "those to the samples that the test logs",
-                    cause="the test's log of answers was left empty, with which the script finds nothing wrong",
-                    fix=f"repeat {test} so that its answers are logged, and run the verification on them",
+                    f"{test} passed without any answers",
+                    "answers to the samples that the test logs",
+                    cause="the test's answers were not logged, which the script does not notice",
+                    fix=f"repeat {test} with its answers logged, and verify them",
                     other=Place(f"{folder.shown}/accuracy/{ACCURACY_LOG}"),
                 )
 
@@ -100,14 +99,14 @@ def _is_of_nothing(item: Judged) -> bool:
 
 def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     fix = f"run the verification of {test} again on the published logs"
-    cause = "the verification was made on other logs than those published here, or with other limits"
+    cause = "the verification read other logs than the published ones, or used other limits"
     if item.said:
-        why = f"a failure, as the logs of {test} say: {'; '.join(item.reasons)}"
+        why = f"a failure according to the logs of {test}: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))
-        return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; where it fails, repeat {test}")
+        return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; if it fails, repeat {test}")
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
     place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"
-    cause = "the verification did not come to its end, or was made on other logs"
+    cause = "the verification did not finish, or read other logs"
     return Complaint(
         place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING, mechanism="missing-verdict"
     )
@@ -139,8 +138,8 @@ def _text(view: CellView, folder: Folder, path: str) -> str | None:
 
 
 def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]] | None:
-    """Return the lines of the complete accuracy log: from the tree if it is small, else from the archive, if there is
-    one."""
+    """Return the lines of the complete accuracy log: from the tree if it is small, otherwise from the archive, if there
+    is one."""
     if (whole := view.files.read_whole_answers(folder)) is not None:
         return whole.data.splitlines
     if view.original is None:

@@ -1,4 +1,4 @@
-"""Logs and files in the wrong folder."""
+"""Find logs and files in the wrong folder."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ from reconciler.verify.premises import (
 _WANTED = keys.SAMPLING_TARGET
 
 
-_INFERRED = "results may be inferred from other scenarios, and the rules of this round are not known"
+_INFERRED = "the rules of this round are unknown; they may allow the result to be inferred from the other scenario"
 
 
 def _doubt_inference(complaint: Complaint, view: CellView) -> str:
-    """The round decides which scenarios a result may be inferred from; modes and settings are LoadGen's."""
+    """Doubt a wrong scenario if the round, which decides what may be inferred, is unknown. Modes and settings are
+    LoadGen's."""
     return "" if view.ruleset.is_known or complaint.aspect != _SCENARIO else _INFERRED
 
 
 _SCENARIO = "scenario"
 _SCENARIO_IS_OWN = Premise(
-    "The round is known where another scenario ran, so that the result may not be inferred from it.", _doubt_inference
+    "The round is known if another scenario ran, since it may allow the result to be inferred from that one.",
+    _doubt_inference,
 )
 
 
 @rule(
     "placement.performance",
-    "the performance log belongs elsewhere",
+    "a performance log in the wrong folder",
     sources=(OURS,),
     cause="other-scenario",
     premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
@@ -65,7 +67,7 @@ def verify_performance(view: CellView) -> Complaints:
 
 @rule(
     "placement.accuracy",
-    "the accuracy log belongs elsewhere",
+    "an accuracy log in the wrong folder",
     sources=(OURS,),
     cause="accuracy-of-another-run",
     premises=(RELEASE_IS_KNOWN, _SCENARIO_IS_OWN),
@@ -81,23 +83,22 @@ def verify_accuracy_run(view: CellView) -> Complaints:
         return
     if performed is None or performed.log.scenario != run.log.scenario:
         found, folder = show_value(run.log.scenario or None), view.cell.scenario
-        cause = "the accuracy run of another scenario, taken for this one"
+        cause = "the accuracy run of another scenario was copied into this folder"
         place = find_at(run.log, keys.EFFECTIVE_SCENARIO)
         yield Complaint(place, f"a run of {found}", f"a run of {folder}", cause=cause, aspect=_SCENARIO)
 
 
 @rule(
     "placement.compliance",
-    "a compliance log belongs elsewhere",
+    "a compliance log in the wrong folder",
     sources=(OURS,),
     cause="not-a-test",
     premises=(RELEASE_IS_KNOWN, RUN_IS_OF_THE_FOLDER),
 )
 def verify_tests(view: CellView) -> Complaints:
-    """The test's log has neither the line that LoadGen writes when it reads an audit.config nor the test's settings,
-    which code may have passed. Or it is from another scenario than the published run, or logged as many answers as
-    another test of this result requires instead of its own number.
-    """
+    """The test's log has neither LoadGen's line about an audit.config nor the test's settings, which code may have
+    passed. Or it is from another scenario than the published run, or the number of logged answers is the one that
+    another test of this result requires."""
     run = view.performance
     wanted = run.log.scenario if run is not None else name_loadgen_scenario(view.cell.scenario)
     for name, test in view.test_views.items():
@@ -111,7 +112,7 @@ def verify_tests(view: CellView) -> Complaints:
         marked = shows_marks(test.log, name)
         if test.log.audit is None and not marked:  # the tests' README also lets code pass the settings to LoadGen
             cause = "a run without the test's audit.config, or the log of another run"
-            yield Complaint(Place(test.log.file), "no audit.config took part", f"a run of {name}", cause=cause)
+            yield Complaint(Place(test.log.file), "no audit.config was read", f"a run of {name}", cause=cause)
         elif marked is False:
             setting = find_test(name).marks[0]
             place = find_at(test.log, f"effective_{setting}")
@@ -122,8 +123,7 @@ def verify_tests(view: CellView) -> Complaints:
 
 
 def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
-    """Find exchanged tests, if they require different numbers of logged answers: one test's log has the number of
-    another."""
+    """Find tests whose logs have the number of answers that another test requires."""
     logged, own = number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
     if logged is None or own is None or logged == own:
         return
@@ -131,33 +131,32 @@ def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
     if of_other:
         yield Complaint(
             find_at(test.log, f"effective_{_WANTED}"),
-            f"{_WANTED} {logged}, as the audit.config of {of_other} sets",
-            f"{own}, as that of {name} does",
-            cause=f"the run was made under the audit.config of {of_other}, or the two folders were exchanged",
-            fix=f"repeat {name} under its own audit.config, or put each run into its folder",
+            f"{_WANTED} {logged}, as set by the audit.config of {of_other}",
+            f"{own}, as set by the audit.config of {name}",
+            cause=f"the run used the audit.config of {of_other}, or the two folders were exchanged",
+            fix=f"repeat {name} with its own audit.config, or move each run into its folder",
         )
 
 
 def _read_wanted(view: CellView, name: str) -> Decimal | None:
-    """Return how many answers the test must log; None if the round does not state it."""
+    """Return the number of answers that the test must log; None if the round does not state it."""
     return parse_number(view.audit_settings(name).get(_WANTED))
 
 
 @rule(
     "placement.measurements",
-    "the measurements file belongs elsewhere",
+    "a measurements file in the wrong folder",
     sources=(OURS,),
     cause="other-scenario",
     premises=(
-        Premise("The log that ran, whose scenario the file may be named for, is there."),
-        Premise("The benchmark's code, whose name may end as that of a scenario does, is in this copy of the tree."),
+        Premise("The published log exists, since the file may be named after its scenario."),
+        Premise("This copy of the tree has the benchmark's code, since its name may end with a scenario's name."),
     ),
 )
 def verify_measurements(view: CellView) -> Complaints:
-    """The file's name contains neither its folder's scenario nor the one that its result is inferred from, but another.
-    The round's checkers also accept <system>_<implementation>.json: a name of a folder of the benchmark's code does not
-    count as a scenario.
-    """
+    """The file's name contains another scenario than its folder's and the one that its result is inferred from. The
+    round's checkers also accept <system>_<implementation>.json, so the name of a folder of the benchmark's code does
+    not count as a scenario."""
     name = view.files.measurements_name
     if not view.files.legacy or not name:
         return
@@ -169,14 +168,14 @@ def verify_measurements(view: CellView) -> Complaints:
     implementation = name.removesuffix(".json").removeprefix(f"{view.cell.system}_")
     if named and named not in (view.cell.scenario, inferred_from) and implementation not in code.list_folders():
         doubts = (
-            ("" if run is not None else "no log says which scenario ran, from which the result may be inferred"),
-            ("" if code.exists else "the code is not in this copy, whose name may end as that of a scenario does"),
+            ("" if run is not None else "no log shows which scenario ran, and the result may be inferred from it"),
+            ("" if code.exists else "the code, whose name may end with a scenario's name, is not in this copy"),
         )
         place = Place(view.files.measurements.file)
         yield Complaint(
             place,
             f"a file for {named}",
-            f"one for {view.cell.scenario}",
+            f"a file for {view.cell.scenario}",
             cause="the file of another cell",
             doubt=next(filter(None, doubts), ""),
         )
@@ -196,14 +195,14 @@ _JUDGED = (
 
 
 def shows_marks(log: DetailLog, test: str) -> bool | None:
-    """Return True if the log has a setting that only runs of this test have; None if the test has no such setting."""
+    """Return True if the log has a setting that only this test sets; None if the test has no such setting."""
     marks = find_test(test).marks
     return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
 
 
 @rule(
     "compliance.settings",
-    "another audit.config than the round's",
+    "an audit.config that differs from the round's",
     sources=("compliance scripts", OURS),
     cause="not-a-test",
     severity=Severity.WARNING,
@@ -211,9 +210,8 @@ def shows_marks(log: DetailLog, test: str) -> bool | None:
 )
 def verify_test_settings(view: CellView) -> Complaints:
     """A test's log states which answers it logged and what it issued, as set by the round's published ``audit.config``.
-    The rule compares logs of the closed division that have their test's settings: all 1,490 of v4.1 and v5.1 have the
-    round's numbers. A warning, because a file of another round may be left over.
-    """
+    Only logs of the closed division with the test's settings are compared: all 1,490 of v4.1 and v5.1 have the round's
+    numbers. A warning, because a file of another round may be left over."""
     for test, run in view.test_views.items() if view.division == "closed" else ():
         own = run.log.audit is not None and shows_marks(run.log, test) is not False
         settings = view.audit_settings(test) if own else {}
@@ -225,9 +223,9 @@ def verify_test_settings(view: CellView) -> Complaints:
             yield Complaint(
                 find_at(run.log, key),
                 f"{name} {show_value(logged)}",
-                f"{show_value(wanted)}, as the audit.config of {test} in {view.ruleset.round}",
-                cause="an audit.config that was changed, or that of another round or benchmark",
-                fix=f"repeat {test} with the audit.config of the round",
+                f"{show_value(wanted)}, as in the audit.config of {test} in {view.ruleset.round}",
+                cause="a changed audit.config, or one of another round or benchmark",
+                fix=f"repeat {test} with the round's audit.config",
             )
             break
 

@@ -1,4 +1,4 @@
-"""A power session against the files that it measured: the kit's client and director list the SHA-1 of each."""
+"""Compare a power session with the files that it measured. The kit's client and director list the SHA-1 of each."""
 
 from __future__ import annotations
 
@@ -48,26 +48,25 @@ _MARK = re.compile(rb",Mark,([^,\r\n]*+)")  # the session and phase of a sample
 
 @rule(
     "power.session",
-    "one power session",
+    "files of different power sessions",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(
         FILE_IS_WHOLE,
-        Premise("The copy has the other large files of the session, where one that the session lists is absent."),
+        Premise("This copy has the session's other large files, if a listed one is missing."),
     ),
 )
 def verify_sessions(view: CellView) -> Complaints:
-    """Client and director state the same session name and identities and list the logs and samples, and all these files
-    exist, as in all 55 sessions of v4.1 and v5.1. Each sample is marked with its session and phase, in these and in
-    2,474 sessions of v2.1. A copy without both the samples and the analyzer's log is a question, because large files
-    may have been left out.
-    """
+    """Client and director state different session names or identities, do not list the logs and samples, or listed
+    files are missing; in all 55 sessions of v4.1 and v5.1 they agree. Or samples have the mark of another session or
+    phase, as in none of these and of 2,474 sessions of v2.1. If both the samples and the analyzer's log are missing, it
+    is a question, because large files may have been left out."""
     client, server = view.compute_once(read_session)
     if is_power(view):
         for read in (client, server):
             if read.value is None:
                 found = read.problem or "no such file"
-                yield Complaint(Place(read.file, read.line), found, "what client and director wrote of their session")
+                yield Complaint(Place(read.file, read.line), found, "the client's and director's files of the session")
     if client.value is None or server.value is None:
         return
     for name in _IDENTITIES:
@@ -75,7 +74,7 @@ def verify_sessions(view: CellView) -> Complaints:
             yield Complaint(
                 find_key(server, name),
                 f"another {name} than {_CLIENT}",
-                "one session of client and director",
+                "the same session for client and director",
                 cause="a file of another session",
                 other=find_key(client, name),
             )
@@ -84,8 +83,8 @@ def verify_sessions(view: CellView) -> Complaints:
         yield Complaint(
             find_key(server, "results"),
             f"{_SAMPLES} or the logs are not listed",
-            "the SHA-1 of each file that the session left",
-            cause="a session that did not come to its end, or an edited file",
+            "the SHA-1 of each file of the session",
+            cause="an incomplete session, or an edited file",
             other=find_key(client, "results"),
         )
     else:
@@ -93,7 +92,7 @@ def verify_sessions(view: CellView) -> Complaints:
 
 
 def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
-    """Check that the samples exist and that each is marked with its session."""
+    """Check that the samples exist and are marked with their session."""
     place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
     if (view.files.results / "performance/run_1").get_size(_NAME) is None:
         performance = view.files.results / "performance"
@@ -101,10 +100,12 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
         yield Complaint(
             place,
             "no samples",
-            "those that the session lists",
-            cause="a file that was left out",
+            "the samples that the session lists",
+            cause="a missing file",
             other=find_key(server, "results"),
-            doubt="" if any(large) else "this copy has none of the session's large files, and may have been made so",
+            doubt=""
+            if any(large)
+            else "this copy has none of the session's large files, so they may have been left out",
         )
         return
     name = server.value.get("session_name") if server.value is not None else None
@@ -119,7 +120,7 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
     if others:
         yield Complaint(
             place,
-            f"{others} of {len(marks)} samples that are marked for something else",
+            f"{others} of {len(marks)} samples have another mark",
             f"samples of {name}_testing",
             cause="samples of another session or phase",
             other=find_key(server, "session_name"),
@@ -134,18 +135,17 @@ def verify_stated_once(view: CellView) -> Complaints:
 
 @rule(
     "power.digests",
-    "files that the session measured",
+    "a file that differs from its digest in the power session",
     sources=("power kit", OURS),
     cause="power-of-another-session",
-    premises=(FILE_IS_WHOLE, Premise("The file has the bytes that it was written with, line ends included.")),
+    premises=(FILE_IS_WHOLE, Premise("The file's bytes are unchanged, including its line ends.")),
 )
 def verify_digests(view: CellView) -> Complaints:
     """The kit's client and director list the SHA-1 of each file of a session. All 489 published files of the 55
     sessions of v4.1 and v5.1, including the open division, match. Files that are not in the tree are skipped, and line
     ends may be those of another system. Each file has one kind of line end, except the log of the analyzer's daemon,
-    which has both. Git may have unified these, so its bytes are known to be unchanged only if it still has both kinds,
-    or if another file of the session, with its digest, has line ends that git would have changed.
-    """
+    which has both. Git may have unified these, so its bytes are certainly unchanged only if it still has both kinds, or
+    if another file of the session still matches its digest with line ends that git would have changed."""
     for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
             data = view.files.read_content(view.files.results / "performance", name, LOG_LIMIT)
@@ -155,20 +155,20 @@ def verify_digests(view: CellView) -> Complaints:
                 yield Complaint(
                     Place(shown),
                     f"SHA-1 {_hash(data)[:12]}…",
-                    f"{digest[:12]}…, as the session lists it",
-                    cause="" if normalised else "a file of another session, or one that was edited",
+                    f"{digest[:12]}…, as listed by the session",
+                    cause="" if normalised else "a file of another session, or an edited one",
                     other=find_key(read, name),
                     doubt=_ENDS_ARE_LOST if normalised else "",
                 )
 
 
-_ENDS_ARE_LOST = "its line ends were of two kinds, and git may have made them one"
+_ENDS_ARE_LOST = "it had two kinds of line ends, which git may have unified"
 
 
 def _are_ends_kept(view: CellView, data: bytes) -> bool:
-    """Return True if git left the file unchanged: it has line ends of both kinds, or another file of the session has
-    Windows line ends and still matches its digest, or the daemon's log of another session of the system still matches,
-    with one kind of line end: the daemon writes all its logs alike."""
+    """Return True if git left the file unchanged: it has both kinds of line ends; or another file of the session has
+    Windows line ends and matches its digest; or the daemon's log of another session of the system matches with one kind
+    of line end, since the daemon writes all its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
     for read in view.compute_once(read_session):
@@ -194,7 +194,7 @@ def _list_other_sessions(view: CellView) -> Iterator[Folder]:
 
 
 def _has_digest(view: CellView, folder: Folder) -> bool:
-    """Return True if the daemon's log in a session's folder still matches the digest that the session listed."""
+    """Return True if the daemon's log in a session's folder matches the digest that the session listed."""
     read = view.files.read_document(folder, _SERVER)
     listed = dict(_list_digests(read.value)) if read.value is not None else {}
     data = view.files.read_content(folder, DAEMON_LOG, LOG_LIMIT)
@@ -203,17 +203,16 @@ def _has_digest(view: CellView, folder: Folder) -> bool:
 
 @rule(
     "power.times",
-    "samples taken during the run",
+    "no power samples during the run",
     sources=("power checker", OURS),
     cause="power-of-another-session",
-    premises=(Premise("The analyzer's clock and LoadGen's are one: they are no time zone apart."),),
+    premises=(Premise("The clocks of the analyzer and of LoadGen are in the same time zone."),),
 )
 def verify_times(view: CellView) -> Complaints:
     """``spl.txt`` has a sample in each whole minute of the published run, in UTC or with the offset that the session
     states. No sample at all is an error, and the official checker also rejects it. Some minutes without samples are a
     warning, because an analyzer may pause. All 54 sessions of v4.1 and v5.1 with a detail log have one sample every 1.1
-    s from before the run until after its end. Samples that match the run in another time zone are a question.
-    """
+    s from before the run until after its end. If samples match the run in another time zone, it is a question."""
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
     data = view.files.read_content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
@@ -225,9 +224,9 @@ def verify_times(view: CellView) -> Complaints:
         shift = _find_zone(lambda by: _find_missing(sampled, began + by, ended + by) == (False, 0)) if none else None
         yield Complaint(
             Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
-            "no sample of the run" if none else f"no sample in {missing} of the run's minutes",
+            "no sample of the run" if none else f"no sample in {missing} minutes of the run",
             f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
-            cause="samples of another session" if none else "samples that were lost or removed",
+            cause="samples of another session" if none else "lost or removed samples",
             other=Place(read.file, read.value.find_line_number(keys.POWER_BEGIN)),
             severity=None if none else Severity.WARNING,
             doubt=_show_zone(shift) if shift is not None else "",
@@ -235,27 +234,26 @@ def verify_times(view: CellView) -> Complaints:
 
 
 def _find_zone(fits: Callable[[timedelta], bool]) -> timedelta | None:
-    """Find the time zone in which two clocks agree; None if there is none."""
+    """Find the shift between time zones with which two clocks agree; None if there is none."""
     return next((by for by in _ZONES if fits(by)), None)
 
 
 def _show_zone(shift: timedelta) -> str:
-    return f"the two clocks may be of different time zones: they agree {shift.total_seconds() / 3600:g} h apart"
+    return f"the clocks may be in different time zones: they agree with a shift of {shift.total_seconds() / 3600:g} h"
 
 
 @rule(
     "power.phases",
-    "a session of the published run",
+    "a power session of another run",
     sources=("power kit", OURS),
     cause="power-of-another-session",
-    premises=(Premise("The clocks are one, as the kit sees to before a session: they are no time zone apart."),),
+    premises=(Premise("Both clocks are in the same time zone, since the kit synchronises them before a session."),),
 )
 def verify_phases(view: CellView) -> Complaints:
     """Client and director record the time of each message. LoadGen's run begins after the director has started the
     measured phase and ends before the client stops it. The clocks may differ by a minute. This is true for all 54
-    sessions of v4.1 and v5.1 with a detail log, and for 2,474 of v2.1, the closest within 0.1 s. A phase that matches
-    the run in another time zone is a question.
-    """
+    sessions of v4.1 and v5.1 with a detail log, and for 2,474 of v2.1, the closest within 0.1 s. If the phase matches
+    the run in another time zone, it is a question."""
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
     if read.value is None or began is None or ended is None:
@@ -270,8 +268,8 @@ def verify_phases(view: CellView) -> Complaints:
         yield Complaint(
             find_key(side, "messages"),
             f"a measured phase from {first} to {last}",
-            f"one around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
-            cause="a session of another run, or dates that were changed",
+            f"a phase around the run from {read.value.get('power_begin')} to {read.value.get('power_end')}",
+            cause="a session of another run, or changed dates",
             other=Place(read.file, read.value.find_line_number(keys.POWER_BEGIN)),
             doubt=_show_zone(shift) if shift is not None else "",
         )
@@ -281,13 +279,12 @@ def verify_phases(view: CellView) -> Complaints:
 def _is_within(
     phase: tuple[float, float], began: datetime, ended: datetime, apart: float, by: timedelta = timedelta()
 ) -> bool:
-    """Return True if a run is within a phase, for clocks that differ by up to ``apart`` seconds and time zones that
-    differ by ``by``."""
+    """Return True if a run is within a phase, with clocks up to ``apart`` seconds and time zones ``by`` apart."""
     return phase[0] - apart <= (began + by).timestamp() and (ended + by).timestamp() <= phase[1] + apart
 
 
 def _read_phase(session: ResultDocument) -> tuple[float, float] | None:
-    """Return start and end in seconds since 1970; None if the session does not state them."""
+    """Return the start and end in seconds since 1970; None if the session does not state them."""
     times: dict[str, float] = {}
     messages = session.get("messages")
     for message in messages if isinstance(messages, list) else ():
@@ -304,7 +301,7 @@ def _show_time(seconds: float) -> str:
 
 
 def _find_missing(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:
-    """Return whether a run has no samples, and how many of its whole minutes have none."""
+    """Return whether a run has no samples, and in how many of its whole minutes there is none."""
     first, last = began.replace(second=0, microsecond=0), ended.replace(second=0, microsecond=0)
     count = min(_MOST_MINUTES, (last - first) // _MINUTE)
     whole = [f"{first + at * _MINUTE:%m-%d-%Y %H:%M}".encode() for at in range(1, count)]
@@ -319,7 +316,7 @@ def _list_offsets(view: CellView) -> list[timedelta]:
 
 
 def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
-    """Read the sessions of the client and of the director; absent if no power was measured."""
+    """Read the client's and the director's sessions; absent if no power was measured."""
     folder = view.files.results / "performance" / "power"
     if not is_power(view):
         return Read(folder.shown), Read(folder.shown)
@@ -333,7 +330,7 @@ def find_key(read: Read[ResultDocument], key: str) -> Place:
 
 
 def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
-    """Yield (path below performance/, SHA-1) for the files of one run; a director on Windows uses backslashes."""
+    """Yield (path below performance/, SHA-1) for the files of one run. A director on Windows writes backslashes."""
     listed = session.get("results")
     for name, digest in listed.items() if isinstance(listed, Mapping) else ():
         path = str(name).replace("\\", "/")
@@ -342,7 +339,7 @@ def _list_digests(session: ResultDocument) -> Iterator[tuple[str, str]]:
 
 
 def _hash_all(data: bytes) -> Iterator[str]:
-    """Each hash is computed only if the previous one does not match."""
+    """Yield the possible hashes of a file, each computed only if the previous one does not match."""
     yield _hash(data)
     plain = data.replace(b"\r\n", b"\n")
     yield _hash(plain)

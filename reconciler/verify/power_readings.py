@@ -1,6 +1,8 @@
-"""Compare a power session's watts with the analyzer daemon's statistics and with the other measured values. Before the
-kit stops a phase, it requests the mean, minimum and maximum of the samples so far, and the director records the
-answers. The analyzer measures watts, volts, amperes and power factor in one interval, with the factor P / (U * I)."""
+"""Compare a power session's watts with the analyzer daemon's statistics and with the other measured values.
+
+Before the kit stops a phase, it requests the mean, minimum and maximum of the samples so far, and the director records
+the answers. The analyzer measures watts, volts, amperes and power factor in one interval, with the factor P / (U * I).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ _FIRST_ASKED = 4
 
 
 class _Counted(Struct, frozen=True):
-    """One answer: watts over the first ``total`` samples, of which ``valid`` were above 0. ``text``: as in the file."""
+    """An answer of the daemon: watts of the first ``total`` samples, of which ``valid`` were above 0. ``text``: as in
+    the file."""
 
     text: str
     mean: float
@@ -56,19 +59,19 @@ class _Counted(Struct, frozen=True):
 
 
 class Samples(Struct, frozen=True):
-    """Samples of a file. ``watts``: of each sample, None if the number of channels varies. ``denied``: found and
+    """The samples of a file. ``watts``: of each sample, None if the number of channels varies; ``denied``: found and
     expected text if watts do not match their volts, amperes and power factor."""
 
     watts: list[float] | None
     denied: tuple[tuple[str, str], ...]
 
 
-_SAMPLES_ARE_OF_SESSION = Premise("The samples are those of the session whose answers they are compared with.")
+_SAMPLES_ARE_OF_SESSION = Premise("The samples and the answers are of the same session.")
 
 
 @rule(
     "power.watts",
-    "watts that the analyzer counted",
+    "watts that contradict the analyzer's statistics",
     sources=("power kit", OURS),
     cause="power-of-another-session",
     premises=(FILE_IS_WHOLE, _SAMPLES_ARE_OF_SESSION),
@@ -78,9 +81,8 @@ def verify_watts(view: CellView) -> Complaints:
     daemon, and the director records the answer. All 165 answers of the 55 sessions of v4.1 and v5.1 match the published
     ``spl.txt`` to the last digit, if samples at or below 0 W are left out, as the daemon does. A different number of
     samples is a warning, and so, from v4.0 on, is a session without any answer: earlier kits did not request them, and
-    none of the 2,475 sessions of v2.1 has one. The daemon's own log has no answer that the director did not receive;
-    its last lines may be missing, as in four sessions.
-    """
+    none of the 2,475 sessions of v2.1 has one. The daemon's own log has only answers that the director received; its
+    last lines may be missing, as in four sessions."""
     _, server = view.compute_once(read_session)
     if server.value is None:
         return
@@ -95,17 +97,17 @@ def verify_watts(view: CellView) -> Complaints:
             yield Complaint(
                 Place(f"{performance.shown}/{path}"),
                 found,
-                f"{wanted}, as the analyzer's daemon counted",
-                cause="samples that were edited, or of another session",
+                f"{wanted}, according to the analyzer's daemon",
+                cause="edited samples, or samples of another session",
                 other=place,
                 severity=severity,
             )
     if _asks(view) and not any(phase == "testing" for phase, _ in answers):
         yield Complaint(
             Place(server.file),
-            "no answer of what the analyzer measured",
-            "those that the kit asks for before it stops a phase",
-            cause="a session of another kit, or messages that were taken out",
+            "no answer with the analyzer's statistics",
+            "answers to the kit's requests before it stops a phase",
+            cause="a session of another kit, or removed messages",
             severity=Severity.WARNING,
         )
     log = view.files.read_content(performance / "power", DAEMON_LOG, LOG_LIMIT)
@@ -115,8 +117,8 @@ def verify_watts(view: CellView) -> Complaints:
         yield Complaint(
             Place(f"{performance.shown}/power/{DAEMON_LOG}"),
             f"the answer {unexpected[0].decode()}",
-            "those alone that the director was given",
-            cause="answers that were edited, or of another session",
+            "only answers that the director received",
+            cause="edited answers, or answers of another session",
             other=place,
         )
 
@@ -129,10 +131,10 @@ def _asks(view: CellView) -> bool:
 
 @rule(
     "power.products",
-    "watts of the volts and amperes next to them",
+    "watts that contradict their volts and amperes",
     sources=("power kit", OURS),
     cause="power-of-another-session",
-    premises=(FILE_IS_WHOLE, Premise("One analyzer took the four values of a sample in one interval.")),
+    premises=(FILE_IS_WHOLE, Premise("One analyzer measured all four values of a sample in one interval.")),
 )
 def verify_products(view: CellView) -> Complaints:
     """An analyzer measures watts, volts, amperes and power factor in one interval, and reports the factor as P / (U *
@@ -143,7 +145,7 @@ def verify_products(view: CellView) -> Complaints:
     performance = view.files.results / "performance"
     for path, samples in view.compute_once(_read_samples).items():
         for found, wanted in samples.denied:
-            cause = "samples whose watts were edited, or scaled otherwise than their amperes"
+            cause = "edited watts, or watts scaled differently than amperes"
             yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
 
 
@@ -187,7 +189,7 @@ def _read_all(data: bytes) -> Samples:
     if abs(stated - added) > added * _PRODUCT_NEAR:
         denied.append((f"{stated / added:.3g} times the watts of the channels", "their sum"))
     if abs(added - product) > product * _PRODUCT_NEAR:
-        denied.append((f"{added / product:.3g} times what volts, amperes and power factor give", "their product"))
+        denied.append((f"{added / product:.3g} times the product of volts, amperes and power factor", "their product"))
     return Samples(watts, tuple(denied))
 
 
@@ -196,8 +198,8 @@ _read_lately = functools.lru_cache(maxsize=4)(_read_all)
 
 
 def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
-    """List the samples by their number of channels, the smallest number first. Also return whether all have the same
-    number as the first, which is usual."""
+    """List the samples by their number of channels, smallest first. Also return whether all have the number of the
+    first, which is usual."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
     samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
@@ -216,13 +218,13 @@ def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
 
 @functools.lru_cache
 def _shape_sample(channels: int) -> re.Pattern[bytes]:
-    """Match a line with this number of channels; the groups are the four values of the total and of each channel."""
+    """Match a line with this number of channels. The groups are the four values of the total and of each channel."""
     each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other
     return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
 
 
 def _choose_valid(sample: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the sample with zeros for channels that measured nothing; () if another value is invalid, or no channel
+    """Return the sample with zeros for channels that measured nothing; () if another value is invalid or no channel
     measured anything."""
     parts = [sample[at : at + 4] for at in range(0, len(sample), 4)]
     whole, channels = parts[0], parts[1:] or parts
@@ -247,13 +249,12 @@ def _list_answers(session: ResultDocument) -> Iterator[tuple[str, _Counted]]:
 
 
 def read_watts(data: bytes) -> list[float]:
-    """Read the watts of all samples and ignore the rest of the lines."""
+    """Read the watts of all samples, ignoring the rest of the lines."""
     return [float(watts) for watts in _SAMPLE.findall(data)]
 
 
 def _deny(samples: list[float], counted: _Counted) -> tuple[str, str, Severity | None] | None:
-    """Return what was found, what was expected, and how severe it is. The daemon treats samples at or below 0 W as
-    invalid."""
+    """Return the found and expected text and the severity. The daemon treats samples at or below 0 W as invalid."""
     valid = [watts for watts in samples if watts > 0]
     if (len(samples), len(valid)) != (counted.total, counted.valid):
         found = f"{len(samples)} samples, {len(valid)} of them above 0 W"

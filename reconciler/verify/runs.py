@@ -1,4 +1,4 @@
-"""Contradictions within a detail log, and between the runs of a cell."""
+"""Find contradictions within a detail log and between the runs of a cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
 NO_COMMIT = "NA"  # written by a LoadGen built outside a repository
-_EDITED = "a log that was edited, put together from two, or written by a LoadGen that was changed"
+_EDITED = "an edited log, one merged from two, or one written by a modified LoadGen"
 _SLACK = 1.0  # seconds, for the resolution of LoadGen's clock
 _NETWORK_SUT = "Network SUT"
 _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+")
@@ -42,17 +42,16 @@ def list_own_runs(view: CellView) -> Iterator[RunView]:
 
 @rule(
     "log.duration",
-    "a duration that cannot be",
+    "an impossible duration",
     sources=("LoadGen", OURS),
     cause="impossible-log",
-    premises=(RELEASE_IS_KNOWN, Premise("The logger's clock, by which LoadGen ends a run, counted as the dates do.")),
+    premises=(RELEASE_IS_KNOWN, Premise("The clock of LoadGen's logger, which ends a run, agrees with the dates.")),
 )
 def verify_duration(view: CellView) -> Complaints:
     """LoadGen states that the minimum duration was met, but its own clock shows a run shorter by more than a second.
     LoadGen ends a run by its logger's clock, which may not be the clock of the dates: if only the dates contradict, a
     clock may have been set. Runs of both modes, which LoadGen offered before release 4, are skipped, because their
-    first clock values are from the accuracy part.
-    """
+    first clock values are from the accuracy part."""
     for run in list_runs(view):
         yield from _deny_duration(run)
 
@@ -76,13 +75,13 @@ def _deny_duration(run: RunView) -> Complaints:
             f"{lasted:g} s between power_begin and power_end",
             cause=_EDITED,
             other=find_at(run.log, keys.POWER_END),
-            doubt="" if agrees else "LoadGen's logger did not count so: the clock of the dates may have been set",
+            doubt="" if agrees else "the clock of LoadGen's logger differs: the clock of the dates may have been set",
         )
 
 
 @rule(
     "log.validity",
-    "VALID against its own conditions",
+    "VALID although a condition is not met",
     sources=("LoadGen", OURS),
     cause="impossible-log",
     premises=(RELEASE_IS_KNOWN,),
@@ -97,7 +96,7 @@ def _deny_validity(run: RunView) -> Complaints:
     failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
     if run.log.validity == "VALID" and failed:
         place, other = find_at(run.log, keys.RESULT_VALIDITY), find_at(run.log, failed[0])
-        yield Complaint(place, "VALID", f"{failed[0]} false in the same log", cause=_EDITED, other=other)
+        yield Complaint(place, "VALID", f"{failed[0]} is false in the same log", cause=_EDITED, other=other)
 
 
 @rule(
@@ -105,7 +104,7 @@ def _deny_validity(run: RunView) -> Complaints:
     "a log that contradicts itself",
     sources=("LoadGen", OURS),
     cause="impossible-log",
-    premises=(RELEASE_IS_KNOWN, Premise("The contradiction does not rest on a date, or on a clock that can be set.")),
+    premises=(RELEASE_IS_KNOWN, Premise("The contradiction is not about a date or a clock that can be set.")),
 )
 def verify_consistency(view: CellView) -> Complaints:
     """LoadGen derives the value from others in the same log, reads it from latencies that lie between logged
@@ -134,7 +133,7 @@ def verify_consistency(view: CellView) -> Complaints:
                 Place(run.log.file, item.line),
                 f"{item.key} {item.stated}",
                 item.derived,
-                cause="a count that was set higher, or a library that reports less to LoadGen than it has",
+                cause="an increased count, or a library that reports too few samples to LoadGen",
                 other=Place(run.log.file, item.other),
                 severity=Severity.WARNING,
                 mechanism="small-library",
@@ -144,8 +143,8 @@ def verify_consistency(view: CellView) -> Complaints:
             yield Complaint(
                 Place(run.log.file, found.line),
                 f"{found.field} {found.logged}",
-                f"{found.asked}, as in every performance run that is not a compliance test",
-                cause="the run of a compliance test, or settings of the SUT's own",
+                f"{found.asked}, as in every performance run except compliance tests",
+                cause="the run of a compliance test, or settings in the SUT's code",
                 mechanism="audited-run",
                 aspect=found.field,
             )
@@ -163,14 +162,14 @@ def _is_of_test(view: CellView, run: RunView) -> bool:
 
 
 def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
-    """Ask once for each log: MultiStream has minimum latencies of both queries and samples."""
+    """Ask once per log, since MultiStream has minimum latencies of both queries and samples."""
     for item in negative[:1]:
         yield Complaint(
             Place(run.log.file, item.line),
             f"{item.key} {item.stated}",
             "a latency of at least 0",
-            cause="was the machine's clock, from which LoadGen takes latencies, set back during the run?",
-            doubt="LoadGen takes latencies from a clock that the machine may set",
+            cause="was the machine's clock, which LoadGen uses for latencies, set back during the run?",
+            doubt="LoadGen measures latencies with a clock that can be set",
             mechanism="clock-set-back",
             aspect=item.key,
         )
@@ -217,7 +216,7 @@ def verify_seeds(view: CellView) -> Complaints:
 
 def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
     if not any(seeds.values()):
-        return "no seeds were given to LoadGen, whose own are 0: the configuration of the round did not apply"
+        return "LoadGen used its default seeds, 0: the round's configuration did not apply"
     settings = ((test, view.audit_settings(test)) for test in view.test_views)
     tests = [test for test, own in settings if seeds and all(own.get(name) == seed for name, seed in seeds.items())]
     if tests:
@@ -227,9 +226,9 @@ def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
     return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
 
 
-@question("runs.loadgen", "why do the runs have different LoadGens?", sources=(OURS,))
+@question("runs.loadgen", "why do the runs use different versions of LoadGen?", sources=(OURS,))
 def verify_versions(view: CellView) -> Complaints:
-    """The runs use different LoadGen revisions, which the rules allow. A question."""
+    """The runs of a result use different revisions of LoadGen, which the rules allow. A question."""
     run = view.performance
     for other in list_own_runs(view):
         if run is not None and _are_other_sources(other.log.version, run.log.version):
@@ -247,9 +246,9 @@ def _are_other_sources(one: str, other: str) -> bool:
     return number_of_one != number_of_other or (commit != other_commit and NO_COMMIT not in (commit, other_commit))
 
 
-@question("runs.dates", "why is a log so much older or newer than its neighbours?", sources=(OURS,))
+@question("runs.dates", "why is a log much older or newer than the result's other logs?", sources=(OURS,))
 def verify_dates(view: CellView) -> Complaints:
-    """A log far older than the others was often left over from an earlier campaign. Runs a month apart are a
+    """A log is far older than the others, as if left over from an earlier campaign. Runs a month apart are a
     question."""
     run = view.performance
     start = read_start(run.log) if run else None
@@ -263,13 +262,13 @@ def verify_dates(view: CellView) -> Complaints:
         yield Complaint(
             find_at(other.log, keys.POWER_BEGIN),
             f"{other.name} of {theirs:%Y-%m-%d}",
-            f"a run near {start:%Y-%m-%d}, when the performance run was made",
+            f"a run near {start:%Y-%m-%d}, the date of the performance run",
             cause=f"a log {abs(days)} days {'newer' if days > 0 else 'older'} than its neighbour",
             other=find_at(run.log, keys.POWER_BEGIN),
         )
 
 
-@rule("runs.dataset", "runs over different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING)
+@rule("runs.dataset", "runs with different datasets", sources=(OURS,), cause="dataset", severity=Severity.WARNING)
 def verify_datasets(view: CellView) -> Complaints:
     """The runs of one result have datasets of different sizes, and the accuracy run does not have the round's size."""
     accuracy, run = view.accuracy, view.performance
@@ -286,7 +285,7 @@ def verify_datasets(view: CellView) -> Complaints:
         find_at(accuracy.log, _TOTAL),
         f"a dataset of {theirs} samples",
         f"{ours}, as in the performance run",
-        cause="the accuracy run of another benchmark or dataset",
+        cause="an accuracy run of another benchmark or dataset",
         other=find_at(run.log, _TOTAL),
     )
 
@@ -294,9 +293,9 @@ def verify_datasets(view: CellView) -> Complaints:
 _TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 
 
-@question("runs.sut", "why do the runs of a result name their SUT differently?", sources=(OURS,))
+@question("runs.sut", "why do the runs of a result have different SUT names?", sources=(OURS,))
 def verify_names(view: CellView) -> Complaints:
-    """The SUT names in the logs differ. A question."""
+    """The SUT names in the logs of a result differ. A question."""
     run = view.performance
     ours = read_value(run.log, keys.SUT_NAME) if run else None
     for other in list_own_runs(view):
@@ -307,11 +306,11 @@ def verify_names(view: CellView) -> Complaints:
             yield Complaint(place, f"SUT {show_value(theirs)}", wanted, other=find_at(run.log, keys.SUT_NAME))
 
 
-@question("system.nodes", "why does the SUT count other nodes?", sources=(OURS,))
+@question("system.nodes", "why does the log list another number of nodes?", sources=(OURS,))
 def verify_nodes(view: CellView) -> Complaints:
-    """A harness lists a network SUT for each node that it sends queries to: the eight published systems whose logs list
-    any have as many nodes. A question, because one node may have several.
-    """
+    """The log does not list one network SUT per node of the system. A harness lists one for each node that it sends
+    queries to: the eight published systems whose logs list any have as many nodes. A question, because one node may
+    have several."""
     run, nodes = view.performance, view.system.get_count("number_of_nodes")
     named = read_value(run.log, keys.SUT_NAME) if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
@@ -320,17 +319,16 @@ def verify_nodes(view: CellView) -> Complaints:
         yield Complaint(
             Place(view.system.read.file, view.system.line("number_of_nodes")),
             f"number_of_nodes {nodes}",
-            f"{named.count(_NETWORK_SUT)}, the network SUTs that the log names",
+            f"{named.count(_NETWORK_SUT)}, the number of network SUTs in the log",
             cause="a description of another system, or several SUTs on one node",
             other=find_at(run.log, keys.SUT_NAME),
         )
 
 
-@question("runs.foreign", "why is there a test that the round does not have?", sources=(OURS,))
+@question("runs.foreign", "why does the result have a test that the round does not require?", sources=(OURS,))
 def verify_foreign(view: CellView) -> Complaints:
-    """A compliance test that the round does not have, once for each result. No verdict depends on it, so its seeds,
-    dates, LoadGen and copies of its logs are not compared. A question.
-    """
+    """A result has a compliance test that the round does not have; reported once per result. No verdict depends on it,
+    so its seeds, dates, LoadGen and copies of its logs are not compared. A question."""
     if not view.ruleset.is_known:
         return
     foreign = [name for name in view.test_views if view.is_foreign(name)]
@@ -339,20 +337,20 @@ def verify_foreign(view: CellView) -> Complaints:
             Place(view.test_views[foreign[0]].log.file),
             f"{' and '.join(foreign)}, which {view.ruleset.round} does not have",
             "the tests of the round",
-            cause="left there from an earlier round",
+            cause="left over from an earlier round",
         )
 
 
-@rule("files.readable", "every file can be read", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
+@rule("files.readable", "an unreadable file", sources=(OURS,), cause="unreadable", premises=(FILE_IS_WHOLE,))
 def verify_readable(view: CellView) -> Complaints:
-    """The file exists but does not parse, so nothing can be compared with it."""
+    """A file exists but cannot be parsed, so nothing can be compared with it."""
     files = view.files
     reads: list[Read[object]] = [files.user_conf, files.measurements, files.accuracy_text]
     for run in files.list_runs():
         reads += [run.detail, run.summary]
     for read in reads:
         if read.problem:
-            yield Complaint(Place(read.file, read.line), read.problem, "a file that can be read")
+            yield Complaint(Place(read.file, read.line), read.problem, "a readable file")
 
 
 @rule(
@@ -363,11 +361,10 @@ def verify_readable(view: CellView) -> Complaints:
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_percentile(view: CellView) -> Complaints:
-    """The log of SingleStream, MultiStream or Server states another percentile than the round uses for the benchmark.
+    """The log of SingleStream, MultiStream or Server has another percentile than the round uses for the benchmark.
     LoadGen contains the round's percentile for each model key, and the closed division allows no other. Logs without
     the line are skipped, and so is Offline, where it has no effect. In the open division, whose model may have another
-    latency, it is a warning.
-    """
+    latency, it is a warning."""
     if view.performance is not None:
         yield from check_percentile(view.performance)
 

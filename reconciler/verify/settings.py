@@ -1,4 +1,4 @@
-"""Settings of a user.conf for a run, in LoadGen's lookup order, and the model key under which they are read."""
+"""Read the settings of a user.conf for a run in LoadGen's lookup order, and choose the model key to read them under."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FRACTIONS_SINCE = 2
 
 
 class ConfSetting(Struct, frozen=True):
-    """Effective setting. ``value`` in the unit of specs (ns, ms, counts, decimal text); ``line``: the conf's line that
-    sets it."""
+    """An effective setting. ``value``: in the unit of specs (ns, ms, counts, decimal text); ``line``: the conf's line
+    that sets it."""
 
     value: Any
     line: ConfValue
 
 
 class ConfReading(Struct, frozen=True):
-    """Settings read from a conf. ``model``: the key under which the file was read."""
+    """The settings read from a conf. ``model``: the key under which they were read."""
 
     model: str
     settings: Mapping[str, ConfSetting]
@@ -38,8 +38,8 @@ class ConfReading(Struct, frozen=True):
 
 
 def read_settings(conf: UserConf, model: str, scenario: str, release: int = FRACTIONS_SINCE) -> ConfReading:
-    """Read the settings for a run. ``scenario``: the one that ran; ``release``: LoadGen's. Values that LoadGen's number
-    types cannot represent are left out."""
+    """Read the settings for a run. ``scenario``: the one that ran; ``release``: LoadGen's. Values outside the range of
+    LoadGen's number types are left out."""
     fractions = release >= FRACTIONS_SINCE
     known: ConfReading | None = conf.made.get((read_settings, model, scenario, fractions))
     if known is None:
@@ -65,11 +65,11 @@ def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool
 
 
 def list_model_keys(conf: UserConf, right: str, folder: str = "", *, is_known: bool = True) -> tuple[str, ...]:
-    """List the model keys under which to read the file: the benchmark's own, then its folder's name if the file has
-    lines for that. Otherwise, if no line is for the benchmark's key, add the only other key in the file. If the
-    benchmark's key is unknown, add every key in the file.
+    """List the model keys under which to read the file: the benchmark's own, and its folder's name if the file has
+    lines for it. If no line is for the benchmark's key, add the file's only other key. If the benchmark's key is
+    unknown, add all keys of the file.
 
-    A submitter whose code passes another key intended those lines, so they are compared as well.
+    The submitter's code may pass another key than the benchmark's, so those lines are compared as well.
     """
     named = {name.split(".")[0] if name.count(".") == 2 else name.rsplit(".", 2)[0] for name in conf.values}
     others = sorted(name for name in named if name not in ("*", right))

@@ -1,4 +1,4 @@
-"""The system description and measurements.json compared with their folders; ``runs`` compares them with logs."""
+"""Compare the system description and measurements.json with their folders. ``runs`` compares them with logs."""
 
 from __future__ import annotations
 
@@ -32,48 +32,46 @@ _NAMED = ("system_name", "accelerator_model_name")
 
 def _doubt_absence(_: Complaint, view: SystemView) -> str:
     known = (view.submitter.path / "systems").is_dir()
-    return "" if known else "this copy has no folder of descriptions: it may be a part of a submission"
+    return "" if known else "this copy has no folder of descriptions: it may be only part of a submission"
 
 
 @rule(
     "system.description",
-    "every system is described",
+    "a system without a description",
     sources=(OURS,),
     cause="description",
     premises=(Premise("The submitter's folder of descriptions is in this copy of the tree.", _doubt_absence),),
 )
 def verify_described(view: SystemView) -> Complaints:
-    """A system with results has no description, or its description does not parse."""
+    """A system with results has no description, or its description cannot be parsed."""
     yield from systems.check_described(view)
     yield from systems.check_readable(view)
 
 
 @rule(
     "system.names",
-    "division and submitter are the folders'",
+    "a description of another submitter or division",
     sources=("submission checker", OURS),
     cause="description",
-    premises=(Premise("The two names are not spellings of one."),),
+    premises=(Premise("The two names are not spellings of one name."),),
 )
 def verify_names(view: SystemView) -> Complaints:
-    """The description states another submitter or division than its folder. A question if the names may be the same:
-    they are equal except for case, spaces and punctuation, or one begins with the other.
-    """
+    """The description states another submitter or division than its folder. It is a question if the names may be the
+    same: they are equal except for case, spaces and punctuation, or one begins with the other."""
     document, folder = view.system.read.value, view.submitter
     for item in systems.check_names(view):
         name, own = (
             ("submitter", folder.submitter) if item.found.startswith("submitter") else ("division", folder.division)
         )
         spelt = document is not None and are_one_name(str(document.get(name)), own)
-        yield replace(item, doubt="the two may be spellings of one name" if spelt else "")
+        yield replace(item, doubt="both may be spellings of one name" if spelt else "")
 
 
-@question("system.accelerators", "why does the system's name give another count?", sources=(OURS,))
+@question("system.accelerators", "why does the system's name state another count?", sources=(OURS,))
 def verify_accelerators(view: SystemView) -> Complaints:
-    """A name contains "4x" or "H100x4", but the description has another count. A question. In v4.1, v5.1 and v6.0, all
-    125 descriptions match whose name counts in the second way, and all 147 whose ``system_name`` or
-    ``accelerator_model_name`` counts.
-    """
+    """A name contains "4x" or "H100x4", but the description has another count. A question. In v4.1, v5.1 and v6.0, the
+    description matches for all 125 names of the second form and for all 147 counts in a ``system_name`` or
+    ``accelerator_model_name``."""
     stated = view.system.get_count("accelerators_per_node")
     nodes = view.system.get_count("number_of_nodes")
     document = view.system.read.value
@@ -91,14 +89,14 @@ def verify_accelerators(view: SystemView) -> Complaints:
                 Place(view.system.read.file, view.system.line("accelerators_per_node")),
                 f"{stated} accelerators per node, {nodes} nodes",
                 f"{amount}, as {whose} says",
-                cause="a description copied from another system, or a name that counts what was not used",
+                cause="a description copied from another system, or a name that counts unused accelerators",
             )
             return
 
 
 @rule(
     "system.category",
-    "results that the system's type cannot have",
+    "a benchmark that the system's type does not have",
     sources=("submission checker",),
     cause="category",
     premises=(ROUND_IS_KNOWN,),
@@ -108,7 +106,7 @@ def verify_category(view: BenchmarkView) -> Complaints:
     if view.submitter.division != "open" and not view.allowed:
         place = Place(view.system.read.file, view.system.line("system_type"))
         found = f"a {view.system.category} system with results of {view.official}"
-        wanted = f"a benchmark that {view.ruleset.round} has for {view.system.category}"
+        wanted = f"a benchmark of {view.ruleset.round} for {view.system.category} systems"
         yield Complaint(place, found, wanted, other=view.place)
 
 
@@ -130,19 +128,18 @@ def verify_retraining(view: CellView) -> Complaints:
 
 @rule(
     "measurements.rehearsal",
-    "it says that it is a rehearsal",
+    "a rehearsal",
     sources=(OURS,),
     cause="rehearsal",
     severity=Severity.WARNING,
 )
 def verify_rehearsal(view: CellView) -> Complaints:
-    """The file states it: this project writes ``rehearsal`` into each cell whose records are marked as a rehearsal. Its
-    dataset may be smaller than the round's.
-    """
+    """The file is marked as a rehearsal. This project writes ``rehearsal`` into each cell with records of a rehearsal,
+    whose dataset may be smaller than the round's."""
     read = view.files.measurements
     if view.rehearsal and read.value:
         place = Place(read.file, read.value.lines.get(REHEARSAL, 0))
-        yield Complaint(place, "a rehearsal", "a result", fix="measure it without `rehearsal: true`")
+        yield Complaint(place, "a rehearsal", "a result", fix="measure without `rehearsal: true`")
 
 
 @applies(ask_repeated.rule)
@@ -155,11 +152,10 @@ def verify_measurements_once(view: CellView) -> Complaints:
     yield from ask_repeated(view.files.measurements)
 
 
-@question("tree.round", "which round is it? Its rules are unknown here", sources=(OURS,))
+@question("tree.round", "which round is it? Its rules are unknown", sources=(OURS,))
 def ask_round(tree: Survey) -> Complaints:
-    """The round was recognised but its rules are not available, so only rules that apply to any round were checked. A
-    question.
-    """
+    """The round was recognised, but its rules are not available, so only rules for all rounds were checked. A
+    question."""
     yield from check_round(tree)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of compliance tests against the logs they judge, and accuracy.txt against its log."""
+"""Compare the verdicts of compliance tests with their logs, and accuracy.txt with its log."""
 
 from __future__ import annotations
 
@@ -55,17 +55,16 @@ Counts = Mapping[str, tuple[int, int]]  # name → line, value
     sources=("compliance scripts", OURS),
     cause="verdict-of-other-runs",
     premises=(
-        Premise("The counts are those of one comparison, whose verdict is the only one in the file."),
-        Premise("The log that is counted is one of LoadGen's, which are never empty."),
+        Premise("The file has only one verdict, so its counts belong to one comparison."),
+        Premise("The counted log is not empty, since LoadGen never writes an empty one."),
     ),
 )
 def verify_counts(view: CellView) -> Complaints:
     """The script's counts contradict the verdict, each other, or the logs: mismatches with a pass, or no sample
     answered by both runs; another number of answers than in the accuracy run (including those that fill MultiStream's
     queries of eight) or in the test's log; sums that do not add up. The counts of all 731 published passes of TEST01 in
-    v4.1 and v5.1 agree with each other and with their logs. If a file also has a failure, the pass may be the
-    fallback's, which the rules allow if answers differ. If a number is stated twice, the file has two comparisons.
-    """
+    v4.1 and v5.1 agree with each other and with their logs. If the file also has a failure, the pass may be the
+    fallback's, which the rules allow if answers differ. If a number is stated twice, the file has two comparisons."""
     for test, folder in view.files.tests.items():
         read = view.files.read_text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in list_counts(read)}
@@ -75,7 +74,7 @@ def verify_counts(view: CellView) -> Complaints:
             stated = Counter(name for _, name, _ in list_counts(read))
             twice = "the file has the counts of two comparisons" if max(stated.values()) > 1 else ""
             if PASS in lines:
-                doubt = "the file has a failure as well, so that the pass may be that of the fallback" if failed else ""
+                doubt = "the file also has a failure, so the pass may be the fallback's" if failed else ""
                 yield from _add_doubt(_deny_pass(view, read, found), doubt)
             yield from _add_doubt(_deny_entries(view, read, found), twice)
             if test == _COMPARED:
@@ -96,8 +95,8 @@ def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
 
 
 def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    """The script passes if no answer differs and, since v4.0, at least one is to a sample of the accuracy run. Before,
-    it also passed an empty log."""
+    """Check that a pass has no differing answer and, since v4.0, at least one to a sample of the accuracy run. Earlier
+    scripts also passed an empty log."""
     line, mismatches = _first(found, MISMATCHES)
     if mismatches:
         place = Place(read.file, line)
@@ -110,15 +109,15 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
         found_none = f"{PASS} with no answer to a sample of the accuracy run"
         test = view.test_views.get(_COMPARED)
         if test is not None and test.log.version and test.log.release < _ASKS_FOR_ONE:
-            cause, severity = "a log without answers, with which the script of the time found nothing wrong", _WARNING
+            cause, severity = "an empty log of answers, which the script of that release passed", _WARNING
             yield Complaint(place, found_none, "at least one", cause=cause, mechanism="empty-test", severity=severity)
         else:
             yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
-    """The answers found and not found in the accuracy run add up to the test's answers, and only repeated ones can
-    differ."""
+    """Check that the answers found and not found in the accuracy run add up to the test's answers, and that only
+    repeated ones differ."""
     (line, logged), (other, matched), (_, missing) = (_first(found, names) for names in (_LOGGED, _MATCHED, _MISSING))
     if line and other and logged != matched + missing:
         yield _sum_complaint(
@@ -126,8 +125,8 @@ def _deny_sums(read: Read[str], found: Counts) -> Complaints:
         )
     (line, unlike), (other, repeated) = _first(found, _UNLIKE), _first(found, _REPEATED)
     if line and other and unlike > repeated:
-        said = f"{unlike} answers that differ from an earlier one to the same sample"
-        yield _sum_complaint(read, line, other, said, f"at most {repeated}, as often as one was repeated")
+        said = f"{unlike} answers that differ from an earlier answer to the same sample"
+        yield _sum_complaint(read, line, other, said, f"at most {repeated}, the number of repeated answers")
 
 
 def _sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: str) -> Complaint:
@@ -135,7 +134,7 @@ def _sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: s
         Place(read.file, line),
         found,
         wanted,
-        cause="a verification that was edited, or two in one file",
+        cause="an edited verification, or two in one file",
         other=Place(read.file, other),
     )
 
@@ -155,8 +154,8 @@ def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 
 def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    """Check missing answers: if the accuracy run answered all samples of the library, no answer of the test can be
-    missing from it."""
+    """Check missing answers: if the accuracy run answered all samples of the library, none of the test's can be
+    missing."""
     line, missing = _first(found, _MISSING)
     (other, entries), (_, repeated) = _first(found, ENTRIES), _first(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
@@ -165,14 +164,14 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
         yield Complaint(
             Place(read.file, line),
             f"{missing} answers of the test to samples that the accuracy run does not have",
-            f"none: it answered all {entries - repeated} of the library",
+            f"none: it answered all {entries - repeated} samples of the library",
             cause="the verdict was made with another accuracy log",
             other=Place(read.file, other),
         )
 
 
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
-    """A complete log has all logged answers; a truncated one has no more than were logged."""
+    """Check the number of logged answers: a complete log has all, a truncated one has no more."""
     line, logged = _first(found, _LOGGED)
     data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
     if data is None:
@@ -186,7 +185,9 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
             f"{there}, which its log has",
             cause="the verification of another run",
             other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
-            doubt="" if data.strip() else "the log is empty, and LoadGen leaves none so: it may have been lost since",
+            doubt=""
+            if data.strip()
+            else "the log is empty; LoadGen never writes an empty one, so its content may have been lost",
         )
 
 
@@ -221,7 +222,7 @@ _SCORED = {
 
 
 @rule(
-    "compliance.scores", "a verdict over other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=_WARNING
+    "compliance.scores", "a verdict about other runs", sources=(OURS,), cause="verdict-of-other-runs", severity=_WARNING
 )
 def verify_scores(view: CellView) -> Complaints:
     """The score in the verify file differs from the published run's by more than 0.1 %: a run was repeated after its
@@ -239,7 +240,7 @@ def verify_scores(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"{which} {said}",
                 f"{logged:f}, the {'published run' if which in _PUBLISHED else test + ' run'}'s own",
-                cause="the verdict is of another run than the one published",
+                cause="the verdict is about another run than the published one",
                 fix=f"run the verification of {test} again on the published logs",
                 other=find_at(of.log, key),
             )
@@ -253,9 +254,8 @@ def verify_scores(view: CellView) -> Complaints:
     severity=_WARNING,
 )
 def verify_figures(view: CellView) -> Complaints:
-    """Before the verdict, the scripts of TEST01, TEST04 and TEST05 print both scores, and TEST01's also the number of
-    entries. All 2,972 published passes of these tests in v4.1 and v5.1 state them.
-    """
+    """The scripts of TEST01, TEST04 and TEST05 print both scores before the verdict, and TEST01's also the number of
+    entries. All 2,972 published passes of these tests in v4.1 and v5.1 state them."""
     for test, names in _FIGURES.items():
         if test not in view.files.tests:
             continue
@@ -282,16 +282,15 @@ def verify_figures(view: CellView) -> Complaints:
 
 @rule(
     "accuracy.samples",
-    "a score over other samples",
+    "a score over another number of samples",
     sources=(OURS,),
     cause="accuracy-of-another-run",
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_scored_samples(view: CellView) -> Complaints:
-    """The scorer states how many samples it scored (for DLRM the queries; the same line states the number of pairs as
-    its total), and LoadGen how many it issued. For a benchmark that the round does not have, the scorer may count
-    anything else.
-    """
+    """The scorer states how many samples it scored (for DLRM the queries; the same line has the number of pairs as its
+    total), and LoadGen how many it issued. If the round does not have the benchmark, the scorer may count anything
+    else."""
     run, read = view.accuracy, view.files.accuracy_text
     total = number(run.log, count_key(run)) if run else None
     if run is None or total is None or read.value is None:
@@ -303,7 +302,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
                 Place(read.file, line),
                 f"a score over {scored} samples",
                 f"{total}, the samples of the accuracy run",
-                cause="accuracy.txt is of another run, or of a part of this one",
+                cause="accuracy.txt is from another run, or from part of this one",
                 other=find_at(run.log, count_key(run)),
             )
 
@@ -316,20 +315,19 @@ def _scored(text: str) -> Decimal | None:
 
 @rule(
     "accuracy.hash",
-    "a hash that is not the log's",
+    "a hash of another log",
     sources=("submission rules: truncation", OURS),
     cause="hash",
     premises=(
         FILE_IS_WHOLE,
-        Premise("The log is whole, or its original is at hand, or the hash is that of another file in the tree."),
+        Premise("The log is complete, its original is available, or the hash is that of another file in the tree."),
     ),
 )
 def verify_hashes(view: CellView) -> Complaints:
-    """Two files are equal, or a SHA-256 is that of another file. Hashes of truncated logs are never called wrong
-    without the original, nor are line ends changed by git or Windows. Two cells with the same hash must have logs with
-    the same ends, as for all 432 published hashes that occur in several places. If the ends differ, it is a warning,
-    because it is not known which cell is right.
-    """
+    """The SHA-256 in accuracy.txt is not that of the log. A truncated log is reported only if its original is available
+    or the hash is that of another file in the tree. Line ends changed by git or Windows are not reported. Two cells
+    with the same hash must have logs with the same ends, as for all 432 published hashes that occur in several places.
+    If the ends differ, it is a warning, because it is unknown which cell is right."""
     yield from accuracy.hash_of_log(view)
     yield from accuracy.check_test_hashes(view)
 
@@ -342,9 +340,8 @@ def verify_hashes(view: CellView) -> Complaints:
     severity=_WARNING,
 )
 def verify_one_hash(view: CellView) -> Complaints:
-    """The file states two different SHA-256 of one log. One is of another log, or of this one after it was truncated. A
-    warning, because this proves nothing.
-    """
+    """The file states two different SHA-256 of one log. One is of another log, or of this one after truncation. A
+    warning, because this proves nothing."""
     for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
         yield from _deny_second_hash(read)
 
@@ -367,9 +364,9 @@ def _deny_second_hash(read: Read[str]) -> Complaints:
         yield Complaint(
             Place(read.file, other[0]),
             f"hash={other[1][:12]}…",
-            f"{first[1][:12]}…, as the same file states",
-            cause="the hashes of two accuracy logs, or of one before and after it was cut",
-            fix="keep the hash of the accuracy log that is published",
+            f"{first[1][:12]}…, stated in the same file",
+            cause="the hashes of two accuracy logs, or of one before and after truncation",
+            fix="keep the hash of the published accuracy log",
             other=Place(read.file, first[0]),
         )
 
@@ -385,7 +382,7 @@ def _score(run: RunView) -> Decimal | None:
 
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
-    """Compare with the log's number; for the streams, also with queries per second, as TEST04 states them."""
+    """Compare with the log's number; for the streams, also with queries per second, which TEST04 states."""
     if is_same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
         return True
     rate = Decimal(10**9) / logged if scenario in _STREAMS and logged else None
@@ -412,13 +409,13 @@ _BEGINNING = re.compile(rb'"qsl_idx"\s*+:\s*+(\d{1,18})\s*+,\s*+"data"\s*+:\s*+"
 
 @rule(
     "accuracy.answers",
-    "answers to other samples than were asked",
+    "answers to other samples than requested",
     sources=("LoadGen", OURS),
     cause="impossible-accuracy",
     premises=(
         RELEASE_IS_KNOWN,
         FILE_IS_WHOLE,
-        Premise("The answers are of one series, in one mode, where their numbers are compared with what was issued."),
+        Premise("The run has one mode, if the numbers of answers are compared with the requests."),
     ),
 )
 def verify_answers(view: CellView) -> Complaints:
@@ -436,14 +433,14 @@ def verify_answers(view: CellView) -> Complaints:
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_LOG}"),
                 found.removeprefix("answers: "),
-                "an answer to each sample that LoadGen asked for, once",
-                cause="a log of answers that was edited, or of another run",
+                "one answer to each requested sample",
+                cause="an edited log of answers, or one of another run",
                 other=find_at(run.log, _LIBRARY),
             )
 
 
 def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
-    """Return the log of answers in parts, and whether it is complete."""
+    """Return the parts of the log of answers, and whether it is complete."""
     if (whole := view.files.read_whole_answers(folder)) is not None:
         return (whole.data,), True
     archived = read_answers(view, folder)
@@ -467,11 +464,10 @@ def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
     premises=(Premise("The accuracy run answers each sample once."),),
 )
 def verify_differing(view: CellView) -> Complaints:
-    """TEST01 with two truncated logs: both contain answers to the same samples that begin with different bytes, more
-    often than the verification counted. The script compares the first value in any type, so it would have counted each.
-    In 162 of the 834 published tests of v4.1 and v5.1, the logs share samples, 735 in all, and every pair begins with
-    the same bytes. MultiStream, which answers some samples twice, is skipped, and so are runs of both modes.
-    """
+    """For TEST01 with two truncated logs: both contain answers to the same samples that begin with different bytes,
+    more often than the verification counted. The script compares the first value in any type, so it would have counted
+    each. In 162 of the 834 published tests of v4.1 and v5.1, the logs share samples, 735 in all, and every pair begins
+    with the same bytes. MultiStream, which answers some samples twice, is skipped, and so are runs of both modes."""
     run, folder = view.accuracy, view.files.tests.get(_COMPARED)
     if run is None or folder is None or run.log.scenario == "MultiStream" or run.log.serves_both:
         return
@@ -485,32 +481,31 @@ def verify_differing(view: CellView) -> Complaints:
     if len(differing) > counted[1]:
         yield Complaint(
             Place(f"{folders[1].shown}/{ACCURACY_LOG}"),
-            f"another answer to sample {differing[0]} than the accuracy run's",
-            f"{counted[1]} answers that differ, as the verification counted",
-            cause="answers that were edited, or of a run that the verification did not read",
-            fix=f"run the verification of {_COMPARED} again on the whole logs, and publish what it wrote",
+            f"an answer to sample {differing[0]} that differs from the accuracy run's",
+            f"{counted[1]} differing answers, as counted by the verification",
+            cause="edited answers, or answers of another run than the verified one",
+            fix=f"run the verification of {_COMPARED} again on the complete logs and publish its output",
             other=Place(read.file, counted[0]),
         )
 
 
 def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
-    """Read the beginnings of answers by sample."""
+    """Read the first bytes of answers, by sample."""
     parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
 
 
 @rule(
     "accuracy.possible",
-    "an accuracy that no scorer finds",
+    "an impossible accuracy",
     sources=(OURS,),
     cause="impossible-accuracy",
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_possible(view: CellView) -> Complaints:
-    """A share of more than 100 %, or a value that disagrees with the counts, COCO's table, the error rate, the parts or
+    """An accuracy above 100 %, or a value that disagrees with the counts, COCO's table, the error rate, the parts or
     the second area in the same file. All 164 published scores of retinanet, 536 with counts of tokens, 39 of whisper,
-    84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree.
-    """
+    84 of 3d-unet and 36 of dlrm in v4.1 and v5.1 agree."""
     read = view.files.accuracy_text
     if read.value is None or view.rules is None:
         return
@@ -519,8 +514,8 @@ def verify_possible(view: CellView) -> Complaints:
         yield Complaint(
             Place(item.file, item.line),
             f"{item.stated}{item.why}",
-            "a value that a scorer can find",
-            cause="accuracy.txt was edited, or the scorer was",
+            "a value that a scorer can compute",
+            cause="an edited accuracy.txt, or a modified scorer",
         )
 
 

@@ -1,5 +1,5 @@
-"""Measurements: ``python -m tests.benchmarks.<name> [--json]``. Not collected by pytest.
+"""Measurements: ``python -m tests.benchmarks.<name> [--json]``. pytest does not collect them.
 
-What compares two things runs them alternately, each in a process of its own, and reports the median of the ratios of at
-least seven rounds: a machine that slows down slows both.
+Comparisons run both sides alternately, each in its own process, and report the median ratio of at least seven rounds,
+since a machine that slows down slows both.
 """

@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.agreement TREE CHECKOUT...``: `check` against the official checkers.
+"""Compare `check` with the official checkers: ``python -m tests.benchmarks.agreement TREE CHECKOUT...``.
 
-TREE is a repository of published results, each CHECKOUT one of the official inference repository (of the round's tag,
-or the newest). Prints each result on which a checker and `check` disagree: one that the checker accepts and that has an
-error of ours, and one that it refuses without any. A submitter at a time, so that one crash does not end the others.
+TREE is a repository of published results, each CHECKOUT one of the official inference repository (at the round's tag,
+or the newest). Prints each result on which a checker and `check` disagree: accepted by the checker but with an error of
+ours, or rejected without one. Submitters are checked one at a time, so that a crash does not end the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FLAGS = ("--skip-extra-files-in-root-check", "--skip-power-check")
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Paths division/submitter/results/system/benchmark/scenario, as the checker accepts and refuses them."""
+    """The paths division/submitter/results/system/benchmark/scenario that the checker accepts and rejects."""
 
     accepted: frozenset[str]
     refused: frozenset[str]
@@ -58,7 +58,7 @@ def _last_line(text: str) -> str:
 
 
 def disagreements(report: TreeReport, submitter: str, verdicts: Verdicts) -> Iterator[tuple[str, str, str]]:
-    """(what, path, our rules) of each result on which the two differ; case does not count in a scenario's name."""
+    """Return (what, path, our rules) of each result on which the two differ, ignoring case in scenario names."""
     ours: dict[str, set[str]] = {}
     for finding in report.findings:
         if finding.submitter == submitter and finding.severity is Severity.ERROR:

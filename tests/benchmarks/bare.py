@@ -1,7 +1,7 @@
-"""What the harness is compared with: a plain LoadGen SUT without work, and engines without LoadGen.
+"""Baselines for the harness: a plain LoadGen SUT without work, and engines without LoadGen.
 
-``python -m tests.benchmarks.bare PROGRAM SETTINGS`` prints one JSON document. These programs use the libraries directly
-and nothing of the harness.
+``python -m tests.benchmarks.bare PROGRAM SETTINGS`` prints one JSON document. These programs use only the libraries,
+not the harness.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import psutil
 
 
 def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
-    """A SUT that completes every query inside the callback. settings: scenario, conf, log_dir, count."""
+    """Run a SUT that completes every query inside the callback. Settings: scenario, conf, log_dir, count."""
     import mlperf_loadgen as lg
 
     def issue(ids: list[int], _indices: list[int]) -> None:
@@ -39,7 +39,7 @@ def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def openvino(settings: dict[str, Any]) -> dict[str, Any]:
-    """settings: engine, batch, streams, threads, batches, samples, shape. Gives samples/s."""
+    """Return samples/s. Settings: engine, batch, streams, threads, batches, samples, shape."""
     import openvino as ov
 
     queue = ov.AsyncInferQueue(_compiled(settings), settings["streams"])
@@ -55,7 +55,7 @@ def openvino(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def openvino_calls(settings: dict[str, Any]) -> dict[str, Any]:
-    """Median seconds of one synchronous call with one batch."""
+    """Return the median seconds of a synchronous call with one batch."""
     import openvino as ov
 
     request = _compiled(settings).create_infer_request()
@@ -74,7 +74,7 @@ def _compiled(settings: dict[str, Any]) -> Any:
 
 
 def onnxruntime(settings: dict[str, Any]) -> dict[str, Any]:
-    """The same for ONNX Runtime: as many threads as streams, each calling the session in a loop."""
+    """Measure ONNX Runtime with one thread per stream, each calling the session in a loop."""
     sessions = [_session(settings) for _ in range(1 if settings["threads"] == 1 else settings["streams"])]
     feeds = [{sessions[0].get_inputs()[0].name: batch} for batch in _inputs(settings)]
 
@@ -116,7 +116,8 @@ def _repeat(session: Any, feeds: list[dict[str, np.ndarray]], count: int) -> Non
 
 
 def _inputs(settings: dict[str, Any]) -> list[np.ndarray]:
-    """Batches of the samples that LoadGen's run would read: a loop over one batch would read it from the cache."""
+    """Return batches of the samples that LoadGen's run would read. A loop over one batch would read it from the
+    cache."""
     shape = (settings["samples"], *settings["shape"])
     samples = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
     batch = settings["batch"]
@@ -140,7 +141,7 @@ def _median(call: Any, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def openvino_genai(settings: dict[str, Any]) -> dict[str, Any]:
-    """A pipeline that is stepped until nothing is left. settings: model, dataset, repeats, tokens."""
+    """Step a pipeline until all answers are complete. Settings: model, dataset, repeats, tokens."""
     import openvino as ov
     import openvino_genai as genai
 
@@ -164,8 +165,8 @@ def openvino_genai(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def vllm(settings: dict[str, Any]) -> dict[str, Any]:
-    """``LLM.generate`` of all prompts at once. settings: as above, arguments (more of ``LLM``), passes; sounds: the
-    dataset has waveforms, and this is the prompt of each."""
+    """Call ``LLM.generate`` with all prompts at once. Settings: the same, arguments (more of ``LLM``), passes; sounds:
+    the dataset has waveforms, and this is the prompt for each."""
     import os
 
     os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -207,7 +208,7 @@ def _sounds(settings: dict[str, Any]) -> list[np.ndarray]:
 
 
 def _answers(answer: Any, count: int, passes: int = 1) -> dict[str, Any]:
-    """``rate``: of the last pass. ``busy``: seconds of processor time that it took for each answer."""
+    """``rate``: of the last pass; ``busy``: its processor seconds per answer."""
     answer(4)
     rates, busy = [], 0.0
     for _ in range(passes):
@@ -219,7 +220,7 @@ def _answers(answer: Any, count: int, passes: int = 1) -> dict[str, Any]:
 
 
 def _read_processor_time() -> float:
-    """Seconds of this process and of those that it started."""
+    """Return the processor seconds of this process and its child processes."""
     own = psutil.Process()
     return sum(sum(process.cpu_times()[:2]) for process in (own, *own.children(recursive=True)))
 

@@ -1,11 +1,10 @@
-"""A rehearsal's engine without LoadGen and without the harness: threads that call ONNX Runtime in a loop.
+"""Run a rehearsal's engine without LoadGen and the harness: threads call ONNX Runtime in a loop.
 
-``python -m tests.benchmarks.bare_rehearsed SETTINGS`` prints samples/s and processor seconds. Of the project it uses
-what the benchmark itself says: its samples, the loop of a sample that takes several calls, and how answers are made of
-outputs. All samples are answered ``passes`` times, and each thread takes what is next.
+``python -m tests.benchmarks.bare_rehearsed SETTINGS`` prints samples/s and processor seconds. It uses only the
+benchmark's own code: its samples, the loop of a sample that takes several calls, and the conversion of outputs to
+answers. All samples are answered ``passes`` times. Threads take the next sample from a common queue.
 
-Their order is drawn anew for each pass, as LoadGen draws it: anyone who answers them has to bring those of a batch
-together.
+The order is drawn anew for each pass, as LoadGen does, so samples of a batch must be collected first.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Sessions = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Sample:
-    """One under way: what it asks for, how many rows of it are computed, and their outputs."""
+    """A sample in progress: its request, the number of computed rows, and their outputs."""
 
     steps: Generator[Any, Any, Any]
     part: str = ""
@@ -46,7 +45,7 @@ class Sample:
         return len(next(iter(self.asked.values())))
 
     def advance(self, outputs: Sequence[np.ndarray] | None) -> bool:
-        """To the next question; whether there is one."""
+        """Continue with the next request. Return False if there is none."""
         try:
             asked = next(self.steps) if outputs is None else self.steps.send(outputs)
         except StopIteration:
@@ -89,7 +88,7 @@ def answer_loops(
     at_once: int,
     left: Iterator[int],
 ) -> None:
-    """As many samples under way as a batch has rows; those that ask the same part share its batches."""
+    """Answer as many samples at once as a batch has rows. Samples that request the same part share its batches."""
     under_way: list[Sample] = []
     while True:
         while len(under_way) < (at_once or batch) and (row := next(left, None)) is not None:
@@ -107,7 +106,7 @@ def answer_loops(
 
 
 def compute(session: Any, asking: Sequence[Sample], batch: int) -> list[Sample]:
-    """One batch of rows; the samples that have all of theirs back."""
+    """Compute one batch of rows. Return the samples whose rows are all complete."""
     taken, room = [], batch
     for sample in asking:
         count = min(room, sample.rows - sample.done)

@@ -1,4 +1,4 @@
-"""Children of the harness and bare programs, as the benchmarks start them."""
+"""Start child processes of the harness and bare programs for benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(command: list[str], folder: Path) -> str:
-    """Run a Python program to its end; its output. Raises RuntimeError with the output when it fails."""
+    """Run a Python program to its end and return its output. Raises RuntimeError with the output if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECONCILE_PARENT": str(os.getpid())}
     done = subprocess.run(
         [sys.executable, "-P", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -28,7 +28,7 @@ def start(command: list[str], folder: Path) -> str:
 
 
 def child(request: FileMessage, folder: Path) -> Result:
-    """One child of the harness. Raises RuntimeError when it reports a problem."""
+    """Run one child process of the harness. Raises RuntimeError if it reports a problem."""
     place = Path(tempfile.mkdtemp(dir=folder))
     request.write(place / "request.json")
     start(["-m", "harness", request.verb, str(place / "request.json"), str(place / "result.json")], place)
@@ -49,7 +49,7 @@ def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path
 
 
 def bare(program: str, settings: dict[str, Any], folder: Path, module: str = "tests.benchmarks.bare") -> dict[str, Any]:
-    """Run a program of ``module``; what it prints. Libraries may print more, before and after."""
+    """Run a program of ``module`` and return its JSON output. Libraries may print more before and after it."""
     printed = start(["-m", module, program, json.dumps(settings)], folder)
     (line,) = (line for line in printed.splitlines() if line.startswith("{"))
     found: dict[str, Any] = json.loads(line)
@@ -69,8 +69,8 @@ def run(
     model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One LoadGen run of the harness in performance mode; the detail log by key, and what telemetry counted and the
-    backend noted by the names of their facts, and the log's "folder". ``conf``: lines of user.conf."""
+    """Run the harness with LoadGen in performance mode. Return the detail log by key, telemetry and backend facts by
+    name, and the log's "folder". ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
@@ -92,7 +92,7 @@ def run(
 
 
 def offline_rate(folder: Path, count: int, **asked: Any) -> float:
-    """Samples/s of an Offline run over ``count`` samples. ``asked``: of ``run``."""
+    """Return samples/s of an Offline run over ``count`` samples. ``asked``: see ``run``."""
     conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
     return float(run(folder, "Offline", conf=conf, **asked)["result_samples_per_second"])
 

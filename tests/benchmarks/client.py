@@ -1,14 +1,13 @@
-"""What the client of the ``openai`` backend holds: ``python -m tests.benchmarks.client [--json] [--rounds N]``.
+"""Measure the capacity of the ``openai`` backend's client: ``python -m tests.benchmarks.client [--json] [--rounds N]``.
 
-Against a server on this machine that computes nothing (``streaming_server``), an event and a packet for each token, of
-STREAMS streams:
+A server on this machine computes nothing (``streaming_server``) and sends one event and packet per token in STREAMS
+streams:
 
-- rate: tokens for each second of processor time that the client uses, as fast as the server writes: what a core of its
-  own holds.
-- shared: the same of two client processes and this one, which is where LoadGen is.
-- first: what the client adds to the time to the first token at the 99th percentile, at half of GOAL: from the prompt's
-  submission to its arrival at the server, and from the token's departure to the callback. The first STREAMS prompts,
-  which all come at once and open the connections, do not count.
+- rate: tokens per second of processor time of the client, as fast as the server writes: the capacity of one core.
+- shared: the same with two client processes and this one, where LoadGen runs.
+- first: the time that the client adds to the time to the first token at the 99th percentile, at half of GOAL: from the
+  prompt's submission to its arrival at the server, and from the token's departure to the callback. The first STREAMS
+  prompts, which arrive at once and open the connections, do not count.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CLIENT = "harness.backends.openai.process"
 
 @dataclass(slots=True)
 class Asking:
-    """Keeps ``streams`` prompts under way until ``answers`` have come."""
+    """Keeps ``streams`` prompts in progress until ``answers`` have arrived."""
 
     streams: int
     answers: int
@@ -81,8 +80,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """``busy``: seconds of processor time of the client, ``server`` of the server; ``added``: ms of each first
-    token."""
+    """``busy``: processor seconds of the client; ``server``: of the server; ``added``: ms for each first token."""
 
     tokens: int
     seconds: float
@@ -137,7 +135,7 @@ def _ask(url: str, asking: Asking, processes: int) -> Measured:
 
 
 def _read_processor_time() -> float:
-    """Of this process and the client processes that it started."""
+    """Return the processor seconds of this process and its client processes."""
     started = [child for child in psutil.Process().children() if CLIENT in child.cmdline()]
     return time.process_time() + sum(sum(child.cpu_times()[:2]) for child in started)
 

@@ -1,4 +1,4 @@
-"""What comparisons with the references of MLCommons share: telling what is the same, and pipelines run here."""
+"""Common parts of comparisons with the MLCommons references: reports of equal parts, and pipelines that run here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.contract import Benchmark
 
 
 def report(what: str, same: bool) -> tuple[str, bool]:
-    """Printed as it comes."""
+    """Print a result immediately."""
     print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
     return what, same
 
@@ -20,8 +20,8 @@ def report(what: str, same: bool) -> tuple[str, bool]:
 def paint_samples(
     name: str, model: Path, dataset: Path, *, count: int, batch: int, precision: str = "fp32"
 ) -> np.ndarray:
-    """[count, …, height, width, 3]: pictures or videos of a benchmark's first samples by the backend of this project,
-    at the reference's number of steps."""
+    """Return images or videos [count, …, height, width, 3] of a benchmark's first samples, computed by this project's
+    backend with the reference's number of steps."""
     import torch
 
     benchmark = load_benchmark(Benchmark(name=name))

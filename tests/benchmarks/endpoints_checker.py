@@ -1,9 +1,10 @@
-"""Spoils an accepted Endpoints submission in many ways and tables what our check and the official checker say of each:
+"""Corrupt an accepted Endpoints submission in many ways and print the findings of our check and of the official
+checker:
 
     python -m tests.benchmarks.endpoints_checker ENVIRONMENT
 
-ENVIRONMENT is a virtual environment with the package endpoints-submission-cli. Exit status 1 where both do not refuse
-by the same rule.
+ENVIRONMENT is a virtual environment with the package endpoints-submission-cli. Exits with 1 unless both reject each
+submission by the same rule.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Found = tuple[set[str], set[str]]  # rules of errors and of warnings
 
 
 def ask_official(python: Path, folders: list[Path]) -> list[Found]:
-    """What the official checker finds in each folder, with the lists next to it."""
+    """Return the official checker's findings in each folder, with the lists next to it."""
     answer = subprocess.run([python, "-c", _CODE, *folders], capture_output=True, check=True, text=True)
     return [(set(errors), set(warnings)) for errors, warnings in map(json.loads, answer.stdout.splitlines())]
 
@@ -41,7 +42,7 @@ def ask_ours(folder: Path) -> Found:
 
 
 def spoil_all(place: Path) -> list[tuple[Mutation, Path]]:
-    """A copy of the accepted submission for each mutation, spoiled by it."""
+    """Make a corrupted copy of the accepted submission for each mutation."""
     accepted, spoiled = write_accepted(place), []
     for number, mutation in enumerate(MUTATIONS):
         root = place / f"{number:03d}"
@@ -51,14 +52,15 @@ def spoil_all(place: Path) -> list[tuple[Mutation, Path]]:
 
 
 def compare(python: Path, place: Path) -> list[tuple[Mutation, Found, Found]]:
-    """(mutation, ours, official) of each."""
+    """Return (mutation, ours, official) for each mutation."""
     spoiled = spoil_all(place)
     official = ask_official(python, [root for _, root in spoiled])
     return [(mutation, ask_ours(root), said) for (mutation, root), said in zip(spoiled, official, strict=True)]
 
 
 def agrees(mutation: Mutation, ours: Found, official: Found) -> bool:
-    """Both name the rule that the mutation breaks, as an error unless the official checker only warns of it."""
+    """Return True if both report the rule that the mutation breaks, as an error unless the official checker only
+    warns."""
     wanted = mutation.ours or mutation.rule
     if mutation.warning:
         return mutation.rule in official[1] and wanted in ours[0] | ours[1]

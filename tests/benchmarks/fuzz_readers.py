@@ -1,9 +1,9 @@
-"""Fuzzes every reader of files that anybody may have written: ``python -m tests.benchmarks.fuzz_readers [--json]``.
+"""Fuzz all readers of untrusted files: ``python -m tests.benchmarks.fuzz_readers [--json]``.
 
-The inputs are those of ``tests/unit/storage/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py``,
-of other seeds and by default a million of them, spread so that each reader takes about as long. An input that ends in
-anything but a value or the error that its callers expect is printed with its traceback and its seed, and the run goes
-on. Exits with 1 if there was one.
+Uses the inputs of ``tests/unit/storage/test_fuzz_readers.py`` and ``tests/unit/harness/test_fuzz_datasets.py`` with
+other seeds: by default a million, distributed so that each reader takes about the same time. If an input raises an
+error that the reader's callers do not expect, its traceback and seed are printed and the run continues. Exits with 1 if
+there was one.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FIRST_SEED = 1000  # the tests have those below
 
 @dataclass
 class Fuzzed:
-    """``ended``: how many inputs were read, and how many were refused by which error. ``failed``: seeds with an input
-    that ended otherwise."""
+    """``ended``: number of inputs that were read, and that were rejected by each error; ``failed``: seeds with an
+    unexpected error."""
 
     reader: str
     inputs: int = 0
@@ -42,7 +42,7 @@ class Fuzzed:
 
 
 def share_inputs(inputs: int) -> dict[str, int]:
-    """Reader → how many of the inputs it gets: the fewer, the slower it is."""
+    """Return reader → number of inputs; slow readers get fewer."""
     whole = sum(1 / reader.cost for reader in READERS.values())
     return {name: max(1, round(inputs / whole / reader.cost)) for name, reader in READERS.items()}
 

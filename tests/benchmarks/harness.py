@@ -1,9 +1,10 @@
-"""What the harness costs on top of an engine: ``python -m tests.benchmarks.harness [--json] [--rounds N] [--only P]``.
+"""Measure the overhead of the harness over an engine: ``python -m tests.benchmarks.harness [--json] [--rounds N]
+[--only P]``.
 
-- resnet: Offline samples/s of a LoadGen run over those of a bare asynchronous loop of the same engine, batch and
-  threads.
-- digits: the same for a net that is as fast as LoadGen itself, over the lower of the bare loop and a bare null SUT.
-- latency: SingleStream latency at the median less that of a bare call of the engine, in microseconds.
+- resnet: Offline samples/s of a LoadGen run relative to a bare asynchronous loop of the same engine, batch and threads.
+- digits: the same for a network that is as fast as LoadGen itself, relative to the lower of the bare loop and a bare
+  null SUT.
+- latency: the median SingleStream latency minus that of a bare call of the engine, in microseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CALLS = 5_000
 
 
 class Case:
-    """A benchmark with its dataset and engines, and what is run with them."""
+    """A benchmark with its dataset and engines, and its runs."""
 
     def __init__(self, folder: Path, benchmark: Benchmark, shape: list[int]) -> None:
         self.folder, self.benchmark, self.shape = folder, benchmark, shape
@@ -49,7 +50,7 @@ class Case:
 
 
 def bare_offline(folder: Path, count: int) -> float:
-    """Samples/s of the bare null SUT."""
+    """Return samples/s of the bare null SUT."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
     settings = {"scenario": "Offline", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}

@@ -1,8 +1,8 @@
-"""How long git's history takes to answer: ``python -m tests.benchmarks.history [--json]``.
+"""Measure commands that read git's history: ``python -m tests.benchmarks.history [--json]``.
 
-A made-up repository (see ``made_up``) of about 1,000 records, each brought by a commit of its own with its logs; and
-one of 1,000 cells, for `pr` alone.
-They are no LoadGen logs: an audit reads, hashes and refuses each of them, so parsing is not in its figure.
+Uses a generated repository (see ``made_up``) of about 1,000 records, each added with its logs by one commit, and for
+`pr` one of 1,000 cells. The logs are not LoadGen's: an audit reads, hashes and rejects each, so parsing is not
+measured.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make(root: Path, systems: int, benchmarks: int) -> None:
 
 
 def make_history(root: Path, systems: int) -> int:
-    """Gives the number of commits; the last one changes a target."""
+    """Return the number of commits. The last one changes a target."""
     make(root, systems, BENCHMARKS)
     stream = "".join(_commits(root))
     subprocess.run(["git", "fast-import", "--quiet", "--force"], cwd=root, input=stream.encode(), check=True)
@@ -44,7 +44,7 @@ def make_history(root: Path, systems: int) -> int:
 
 
 def _commits(root: Path) -> Iterator[str]:
-    """For fast-import: the spec, then a commit for each record, in the order in which they were made."""
+    """Yield input for fast-import: the spec, then one commit per record, in the order in which they were made."""
     files = {path: blob for path, (blob, _) in list_files_at(root, "HEAD").items()}
     records = {p: decode((root / p).read_bytes(), p) for p in files if p.startswith("state/records/")}
     begin = {path: blob for path, blob in files.items() if not path.startswith("state/")}
@@ -71,7 +71,7 @@ def commands(cell: str) -> dict[str, list[str]]:
 
 
 def took(root: Path, arguments: list[str], rounds: int) -> float:
-    """Seconds of a whole process, the median of some; 0 and 2 are its answers."""
+    """Return the median seconds of a complete process that exits with 0 or 2."""
     command = [str(Path(sys.executable).with_name("reconcile")), *arguments]
     seconds = []
     for _ in range(rounds):

@@ -1,9 +1,9 @@
-"""A repository as large as asked, in sync, without running anything: made-up outcomes, recorded by the real code.
+"""Generate a large repository that is in sync without running anything: generated outcomes, recorded by the real code.
 
-Systems x benchmarks x four scenarios, each cell with an engine, two runs, a score and a result. One system is any
-machine; the others declare accelerators that no machine has, so that what is pinned for them comes from records.
-Records, logs, objects, the rendered tree and its note are written by the functions that a pass writes them with.
-``python -m tests.benchmarks.made_up FOLDER SYSTEMS BENCHMARKS`` makes one and prints the number of its resources.
+Systems x benchmarks x four scenarios, each cell with an engine, two runs, a score and a result. One system matches any
+machine; the others declare accelerators that no machine has, so that their pinned values come from records. Records,
+logs, objects, the rendered tree and its note are written by the functions of a pass. ``python -m
+tests.benchmarks.made_up FOLDER SYSTEMS BENCHMARKS`` generates one and prints its number of resources.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NOTES = {"machine.host": "nowhere", "machine.cores.usable": 64, "python.version
 
 
 def make_repository(root: Path, systems: int, benchmarks: int) -> PlanResult:
-    """Gives the look of the last pass, which was in sync and started no child."""
+    """Return the state observed by the last pass, which was in sync and started no child process."""
     with mock.patch("os.fsync"), _any_machine():  # nothing here needs to outlive a power cut
         _declare(root, systems, benchmarks)
         paths = RepositoryPaths(root)
@@ -69,7 +69,7 @@ def make_repository(root: Path, systems: int, benchmarks: int) -> PlanResult:
 
 
 def change_target(root: Path) -> str:
-    """Raise the target of one Offline cell; gives the cell."""
+    """Raise the target of one Offline cell. Return the cell."""
     path = root / SPEC
     text = path.read_text()
     assert text.count(f"target_qps: {_TARGET}}}") == 1
@@ -79,7 +79,7 @@ def change_target(root: Path) -> str:
 
 @contextlib.contextmanager
 def _any_machine() -> Iterator[None]:
-    """Each system's outcomes were made on its own machine, which this one replaces here."""
+    """Replace the machine: each system's outcomes were made on its own."""
     with mock.patch("reconciler.observed.observe.find_unlike", return_value=None):
         yield
 
@@ -117,7 +117,7 @@ def _spec(systems: int, benchmarks: int) -> Iterator[str]:
 
 
 def _scenarios(rate: int) -> Iterator[str]:
-    """A batch size for each: equal engines would be one resource."""
+    """Give each scenario another batch size, since equal engines would be one resource."""
     yield "          SingleStream: {engine: {batch_size: 1}}"
     yield "          MultiStream: {engine: {batch_size: 8}}"
     yield f"          Server: {{target_qps: {rate // 10}, target_latency: 100 ms, engine: {{batch_size: 16}}}}"
@@ -128,7 +128,7 @@ def _scenarios(rate: int) -> Iterator[str]:
 
 
 def _record(paths: RepositoryPaths, seen: PlanResult) -> None:
-    """One record for each step of the plan, in its order, each made from those before it."""
+    """Write one record per step of the plan, in its order, each made from earlier ones."""
     used: dict[Address, Summary] = {}
     with tempfile.TemporaryDirectory(dir=paths.root) as folder:
         for number, step in enumerate(s for s in seen.plan.steps if s.change.how is Work.MAKE):

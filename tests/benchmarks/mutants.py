@@ -1,10 +1,11 @@
-"""Do the tests notice a mistake? Plants one small mistake at a time and runs the tests that are likely to notice it.
+"""Measure whether tests detect mistakes: plant one small mistake at a time and run the tests that are likely to detect
+it.
 
 ``python -m tests.benchmarks.mutants [--sample 200] [--seed 1] [--only PART] [--tests PATH...] [--json]``; ``--list``
-prints the sample and runs nothing. A mutant is killed when a test fails or takes too long. Read survivors before you
-add a test: some behave as the original does.
+prints the sample and runs nothing. A mutant is killed if a test fails or takes too long. Read survivors before you add
+a test, since some behave like the original.
 
-Works in a copy of the checkout. Children with an environment of their own import the installed project, not the copy.
+Works in a copy of the checkout. Child processes with another environment import the installed project, not the copy.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def sample_mutants(count: int, seed: int, only: str = "") -> list[Mutant]:
 
 @cache
 def find_tests(file: str) -> list[str]:
-    """Files named for the module, then those that import it; where there are none, the unit tests of its package."""
+    """Find the test files named after the module, then those that import it, or, if there are none, the unit tests of
+    its package."""
     stem, module = PurePosixPath(file).stem, ".".join(PurePosixPath(file).with_suffix("").parts)
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))}
     named = [path for path in texts if path.stem == f"test_{stem}"]

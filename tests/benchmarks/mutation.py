@@ -1,7 +1,7 @@
-"""Mutants of a module: its text with one small change each, of the kind that a slip of the hand makes.
+"""Make mutants of a module: its text with one small change each, like a typing mistake.
 
-A change replaces the text of one node of the syntax tree and leaves every other byte as it is. Annotations, docstrings,
-decorators and prose are left alone: what a change of those breaks, a type checker or a reader sees.
+A change replaces the text of one node of the syntax tree and no other byte. Annotations, docstrings, decorators and
+prose are not changed, since a type checker or a reader would notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _QUIET_KEYWORDS = frozenset({"encoding", "errors", "strict", "newline", "exist_o
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """``before`` and ``after``: the text of one node. ``start``, ``end``: its bytes in the file."""
+    """``before`` and ``after``: the text of one node; ``start``, ``end``: its bytes in the file."""
 
     file: str
     line: int
@@ -75,7 +75,7 @@ def _line_offsets(text: str) -> list[int]:
 
 
 def _visited(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """Every expression and statement of which a change says something about the tests."""
+    """Yield every expression and statement whose change tests should detect."""
     if isinstance(node, (ast.expr, ast.stmt)):
         yield node
     for name, value in ast.iter_fields(node):
@@ -103,7 +103,7 @@ def _left_alone(node: ast.AST, field: str) -> bool:
 
 
 def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
-    """What is replaced, and by what."""
+    """Yield the replaced nodes and their replacements."""
     match node:
         case ast.If(test=test) | ast.While(test=test):
             own = isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp))  # those are changed in their own right
@@ -187,7 +187,7 @@ def _is_text(*nodes: ast.expr) -> bool:
 
 
 def _text(node: ast.expr) -> str:
-    """In parentheses, so that what surrounds it binds as before."""
+    """Return the text in parentheses, so that surrounding operators bind as before."""
     text = ast.unparse(node)
     return text if isinstance(node, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.List)) else f"({text})"
 

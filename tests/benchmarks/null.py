@@ -1,4 +1,5 @@
-"""The harness without an engine, against a bare LoadGen SUT: ``python -m tests.benchmarks.null [--json] [--rounds N]``.
+"""Compare the harness without an engine to a bare LoadGen SUT: ``python -m tests.benchmarks.null [--json] [--rounds
+N]``.
 
 - Offline: samples/s.
 - Server: the highest rate, in steps of 10 %, at which a run of one second is VALID with 10 ms at the 99th percentile.
@@ -24,9 +25,10 @@ Conf = dict[str, int | float]
 
 
 def highest_valid(valid: Callable[[float], bool]) -> float:
-    """The last rate before the first that is not VALID, upwards from FIRST_RATE; downwards where that is too high.
+    """Return the last rate before the first that is not VALID, upwards from FIRST_RATE, or downwards if that is too
+    high.
 
-    One repeat is allowed at each rate: a machine that is shared stops for longer than the limit now and then.
+    Each rate may be repeated once, because a shared machine sometimes stops for longer than the limit.
     """
     rate = FIRST_RATE
     if valid(rate) or valid(rate):

@@ -1,8 +1,9 @@
-"""How long a `plan` takes that finds nothing to do: ``python -m tests.benchmarks.plan [--json] [--snakemake PYTHON]``.
+"""Measure a no-op `plan`: ``python -m tests.benchmarks.plan [--json] [--snakemake PYTHON]``.
 
-Whole processes, warm, on made-up repositories (see ``made_up``) of 1,000 and 10,000 resources, alternating with a bare
-interpreter and with ``git status`` in the same repository. Cold is the first plan after the spec was edited. With
-``--snakemake`` also a workflow of the same shape, all of it done, under ``snakemake -n -q`` of that interpreter.
+Complete processes with a warm cache, on generated repositories (see ``made_up``) of 1,000 and 10,000 resources,
+alternating with a bare interpreter and with ``git status`` in the same repository. Cold is the first plan after an edit
+of the spec. With ``--snakemake``, also a completed workflow of the same shape under ``snakemake -n -q`` of that
+interpreter.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ COLD_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Systems x benchmarks that give about so many resources; limits in seconds, and in bare interpreters."""
+    """Systems x benchmarks with about this many resources; limits in seconds and relative to a bare interpreter."""
 
     name: str
     systems: int
@@ -42,7 +43,7 @@ MEMORY = 200  # MB
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one process took: wall-clock and processor seconds, and its peak of resident memory in MB."""
+    """The resources used by one process: wall-clock and processor seconds, and its peak of resident memory in MB."""
 
     seconds: float
     processor: float
@@ -50,7 +51,7 @@ class Taken:
 
 
 def take(command: Sequence[str], folder: Path) -> Taken:
-    """Raises CalledProcessError unless the process ends with 0: for `plan` that means "in sync"."""
+    """Run a command. Raises CalledProcessError unless it exits with 0, which means "in sync" for `plan`."""
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -62,7 +63,7 @@ def take(command: Sequence[str], folder: Path) -> Taken:
 
 
 def interleaved(commands: Mapping[str, Sequence[str]], folder: Path, rounds: int) -> list[dict[str, float]]:
-    """Seconds of every command, once in each round, after each has run once untimed."""
+    """Return the seconds of every command, once per round, after one untimed run of each."""
     for command in commands.values():
         take(command, folder)
 
@@ -81,12 +82,12 @@ def ratio(rounds: list[dict[str, float]], name: str, of: str) -> float:
 
 
 def plan_command() -> list[str]:
-    """The console script of this interpreter, as a user starts it."""
+    """Return this interpreter's console script, as users start it."""
     return [str(Path(sys.executable).with_name("reconcile")), "plan"]
 
 
 def cold(folder: Path) -> list[Taken]:
-    """Plans that each follow an edit of a comment: all of the spec is read and compiled again."""
+    """Time plans after an edit of a comment, which read and compile the complete spec again."""
     taken = []
     for number in range(COLD_ROUNDS):
         with (folder / SPEC).open("a") as stream:
@@ -120,7 +121,7 @@ def measure(size: Size, folder: Path, rounds: int, snakemake: str) -> Iterator[M
 
 
 def growth(measures: Sequence[Measure]) -> Measure:
-    """From the smaller to the larger size, against that of the number of resources."""
+    """Return the growth of time from the smaller to the larger size, relative to that of the number of resources."""
     small, large = (next(m for m in measures if m.name == f"warm {size.name}") for size in SIZES)
     counts = [int(m.detail.partition(" ")[0]) for m in (small, large)]
     return Measure("growth", large.value / small.value, counts[1] / counts[0], False, detail="times, warm")
@@ -157,7 +158,7 @@ rule result:
 
 
 def _compare_with_snakemake(size: Size, repository: Path, folder: Path, rounds: int, python: str) -> Measure:
-    """The same cells and the same five jobs for each, all of them done."""
+    """Compare with the same cells and the same five jobs for each, all of them completed."""
     cells = [f"cell-{number:05}" for number in range(size.systems * size.benchmarks * 4)]
     for kind in ("engine", "accuracy", "performance", "score", "result"):
         (folder / kind).mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.reference_bert CHECKOUT``: our windows, answers and F1 against the reference's.
+"""Compare our windows, answers and F1 with the reference's: ``python -m tests.benchmarks.reference_bert CHECKOUT``.
 
-CHECKOUT is one of mlcommons/inference with language/bert. Passages are made up, next to texts that ship with Python and
-what tokenizers stumble over. Needs transformers below 5, which the reference imports, and BERT's ``tokenization``,
-which it does not carry: transformers' own stand-in for that.
+CHECKOUT is one of mlcommons/inference with language/bert. Passages are generated; texts that ship with Python and
+difficult input for tokenizers are added. Needs transformers below 5, which the reference imports; transformers' own
+tokenizer replaces BERT's ``tokenization``, which the reference does not contain.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HARD = (
 
 
 def write_data(folder: Path) -> Path:
-    """A rehearsal, and behind its passages others whose answers are some of their words."""
+    """Write a rehearsal's dataset, and append passages whose answers are some of their words."""
     data, models = folder / "data", folder / "models"
     data.mkdir()
     models.mkdir()
@@ -68,7 +68,7 @@ def write_data(folder: Path) -> Path:
 
 
 def read_reference(checkout: Path, data: Path) -> list[Any]:
-    """The features that the reference makes."""
+    """Return the reference's features."""
     sys.path[:0] = [str(checkout / "language/bert")]
     transformers = importlib.import_module("transformers")
     reference = importlib.import_module("create_squad_data")
@@ -86,7 +86,7 @@ def read_reference(checkout: Path, data: Path) -> list[Any]:
 
 
 def compare_scores(checkout: Path, folder: Path, logits: np.ndarray) -> tuple[str, str]:
-    """What the official script prints last, and what ours writes."""
+    """Return the last line of the official script and ours."""
     log = folder / "mlperf_log_accuracy.json"
     entries = [{"seq_id": n, "qsl_idx": n, "data": row.tobytes().hex()} for n, row in enumerate(logits)]
     log.write_text(json.dumps(entries))

@@ -1,9 +1,9 @@
-"""BraTS 2019 as the official accuracy script scores it.
+"""Compare our score of BraTS 2019 with the official accuracy script's.
 
 ``python -m tests.benchmarks.reference_brats INFERENCE NNUNET``: checkouts of mlcommons/inference and MIC-DKFZ/nnUNet,
-that one at the commit which the script asks for (b38c69b3). Needs SimpleITK, medpy and batchgenerators. A rehearsal's
-accuracy log, as the harness writes it, is scored by both: for its own labels, for labels of which a half is another
-class, and for labels drawn at random. What of a case was cropped is taken from nnU-Net, not from us.
+the latter at the commit that the script requires (b38c69b3). Needs SimpleITK, medpy and batchgenerators. Both score a
+rehearsal's accuracy log, as written by the harness: for its own labels, for labels of which half are another class, and
+for random labels. The cropping of cases is nnU-Net's, not ours.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LINE = "Accuracy: mean"
 
 
 def stand_in() -> None:
-    """What nnU-Net imports and nothing of which is called here, or what has moved since."""
+    """Replace modules that nnU-Net imports but does not call here, or that have moved since."""
     skimage, transform = types.ModuleType("skimage"), types.ModuleType("skimage.transform")
     transform.resize = skimage.transform = transform  # type: ignore[attr-defined]
     sys.modules |= {"skimage": skimage, "skimage.transform": transform, "pandas": types.ModuleType("pandas")}
@@ -48,7 +48,7 @@ def stand_in() -> None:
 
 
 def write_log(case: Rehearsed) -> AnswerLog:
-    """The accuracy log of an Offline run."""
+    """Write the accuracy log of an Offline run."""
     place = Path(tempfile.mkdtemp(dir=case.folder))
     write_conf(place / "user.conf", "Offline", {"min_duration": 0, "target_qps": 1})
     request = RunRequest(
@@ -69,7 +69,7 @@ def write_log(case: Rehearsed) -> AnswerLog:
 
 
 def prepare(data: Path, names: Sequence[str], output: Path) -> None:
-    """What the official preparation leaves for its accuracy script, by nnU-Net's own cropping."""
+    """Write the files that the official preparation leaves for its accuracy script, with nnU-Net's own cropping."""
     cropper = importlib.import_module("nnunet.preprocessing.cropping").ImageCropper
     output.mkdir()
     for name in names:
@@ -80,7 +80,7 @@ def prepare(data: Path, names: Sequence[str], output: Path) -> None:
 
 
 def run_script(script: Path, log: Path, prepared: Path, labels: Path, checkout: Path) -> str:
-    """The line that it prints."""
+    """Return the line that the script prints."""
     with tempfile.TemporaryDirectory() as predicted:
         options = {
             "log_file": log,
@@ -103,7 +103,7 @@ def run_script(script: Path, log: Path, prepared: Path, labels: Path, checkout: 
 
 
 def label(data: Path, dataset: Path, labels: Path, name: str, classes: np.ndarray) -> None:
-    """Classes of a case, as the dataset, the folder on disk and the official script have them."""
+    """Return the classes of a case as in the dataset, on disk and in the official script."""
     path = data / brats19.find_file(name, brats19.LABELS)
     affine = nibabel.load(path).affine
     published = np.vectorize(_PUBLISHED.get, otypes=[np.int16])(classes)

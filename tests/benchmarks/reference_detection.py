@@ -1,8 +1,9 @@
-"""``python -m tests.benchmarks.reference_detection CHECKOUT FOLDER``: our detection benchmarks against the reference's.
+"""Compare our detection benchmarks with the reference's: ``python -m tests.benchmarks.reference_detection CHECKOUT
+FOLDER``.
 
-CHECKOUT is one of mlcommons/inference, FOLDER holds pictures. Each is prepared by both; prints how many differ. The
-official accuracy scripts score made-up answers next to our scorer. With torchvision installed, its RetinaNet makes
-objects of the same heads.
+CHECKOUT is one of mlcommons/inference, FOLDER contains images. Both prepare each image; prints how many differ. The
+official accuracy scripts and our scorer score generated answers. If torchvision is installed, its RetinaNet computes
+objects from the same heads.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _OBJECTS = 12  # of an image
 
 
 def write_images(pictures: Path, folder: Path, layout: CocoLayout, categories: list[int]) -> list[dict[str, Any]]:
-    """Every picture that OpenCV reads, as JPEG, grey ones too, with boxes at random."""
+    """Write every image that OpenCV reads as JPEG, including grey ones, with random boxes."""
     rng, images, annotations = np.random.default_rng(1), [], []
     (folder / layout.images).mkdir(parents=True)
     for path in sorted(path for path in pictures.rglob("*") if path.is_file()):
@@ -77,8 +78,7 @@ def write_images(pictures: Path, folder: Path, layout: CocoLayout, categories: l
 def make_answers(
     annotations: list[dict[str, Any]], images: list[dict[str, Any]], categories: list[int], first: int, right: float
 ) -> list[np.ndarray]:
-    """A response for each image: a share of its objects in their place, the others anywhere; the last image has
-    none."""
+    """Return a response per image: a fraction of its objects in place, the others anywhere; none for the last image."""
     rng, answers = np.random.default_rng(2), []
     for index, image in enumerate(images):
         rows = []
@@ -96,7 +96,7 @@ def make_answers(
 def compare_scores(
     command: list[str], answers: list[np.ndarray], folder: Path, output: Path, score: Callable[..., Any]
 ) -> tuple[str, str]:
-    """The official figure and ours."""
+    """Return the official figure and ours."""
     log = folder / "mlperf_log_accuracy.json"
     entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
     log.write_text(json.dumps(entries))
@@ -132,7 +132,7 @@ def compare(
 
 
 def compare_heads() -> None:
-    """Objects of the same scores and offsets, by torchvision's RetinaNet and by ours."""
+    """Compute objects from the same scores and offsets with torchvision's RetinaNet and ours."""
     try:
         torch, detection = importlib.import_module("torch"), importlib.import_module("torchvision.models.detection")
     except ImportError:

@@ -1,8 +1,8 @@
-"""``python -m tests.benchmarks.reference_dlrm CHECKOUT``: our samples, reading of checkpoints and AUC next to others'.
+"""Compare our samples, checkpoint reader and AUC with others': ``python -m tests.benchmarks.reference_dlrm CHECKOUT``.
 
-CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v2. Days are made up, of many sizes. Needs PyTorch, for
-the tensors that the reference makes, scikit-learn, and torchsnapshot, which writes a checkpoint as training does; of
-torchrec only names are needed.
+CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v2. Days of many sizes are generated. Needs PyTorch for
+the reference's tensors, scikit-learn, and torchsnapshot, which writes checkpoints like training does; of torchrec, only
+names are needed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DAYS = 20
 
 
 class KeyedJaggedTensor:
-    """What the reference hands to torchrec: all values, feature by feature."""
+    """The reference's input to torchrec: all values, feature by feature."""
 
     def __init__(self, *, values: Any, length_per_key: list[int], stride: int, **_: Any) -> None:
         self.values, self.sizes, self.stride = values, length_per_key, stride
 
 
 def stand_in_for_torchrec() -> None:
-    """Names that the reference imports; none of them computes."""
+    """Define the names that the reference imports; none of them computes anything."""
     criteo_names = {"CAT_FEATURE_COUNT": 26, "DAYS": 24, "DEFAULT_CAT_NAMES": [], "DEFAULT_INT_NAMES": []}
     modules: dict[str, dict[str, Any]] = {
         "torchrec": {},
@@ -68,7 +68,7 @@ def write_day(rng: np.random.Generator, folder: Path, rows: int) -> None:
 
 
 def load_reference(checkout: Path, day: Path) -> Any:
-    """Its dataset, as run_local.sh makes it, with the trace that it writes."""
+    """Return the reference's dataset as made by run_local.sh, with the trace that it writes."""
     headers: Any = np.lib.format
     if not hasattr(headers, "_read_array_header"):  # it has moved since
         headers._read_array_header = lambda stream, _version: headers.read_array_header_1_0(stream)
@@ -86,7 +86,7 @@ def load_reference(checkout: Path, day: Path) -> Any:
 
 
 def compare_samples(reference: Any, samples: Any) -> tuple[int, int]:
-    """Samples of the reference, and those of ours that differ from them."""
+    """Return the reference's samples and ours that differ from them."""
     count = reference.get_item_count()
     differing = abs(count - len(samples["dense"]))
     reference.load_query_samples(list(range(count)))
@@ -101,7 +101,7 @@ def compare_samples(reference: Any, samples: Any) -> tuple[int, int]:
 
 
 def compare_scores(checkout: Path, folder: Path, dataset: Path, predictions: np.ndarray) -> tuple[str, str]:
-    """What the official script prints last, and what ours writes."""
+    """Return the last line of the official script and ours."""
     log, bounds = folder / "mlperf_log_accuracy.json", np.load(dataset / "bounds.npy")
     pairs = np.stack([predictions, np.load(dataset / "labels.npy")], axis=1).astype(np.float32)
     answers = [pairs[bounds[n] : bounds[n + 1]].tobytes().hex() for n in range(len(bounds) - 1)]
@@ -114,7 +114,7 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, predictions: np.
 
 
 def compare_checkpoint(folder: Path, rng: np.random.Generator) -> str:
-    """Tensors that torchsnapshot wrote, whole and in chunks, and what our reader makes of its folder."""
+    """Compare tensors written by torchsnapshot, whole and in chunks, with our reader's result."""
     torch, torchsnapshot = (importlib.import_module(name) for name in ("torch", "torchsnapshot"))
     shapes = {"model.over_arch.model.1.weight": (1, 256), "model.dense_arch.model._mlp.0._linear.weight": (512, 13)}
     tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}

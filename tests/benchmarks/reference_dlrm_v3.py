@@ -1,9 +1,10 @@
-"""``python -m tests.benchmarks.reference_dlrm_v3 CHECKOUT``: DLRMv3's requests, network and scores next to others'.
+"""Compare DLRMv3's requests, network and scores with others': ``python -m tests.benchmarks.reference_dlrm_v3
+CHECKOUT``.
 
-CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v3. The stream is a generated one, and the network a
-narrow one of five layers with drawn weights, whose checkpoint the reference reads itself. Needs what the reference
-does: PyTorch, torchrec and fbgemm (fbgemm-gpu-cpu will do), gin-config, pandas and tensorboard. On a CPU the reference
-computes in its plain PyTorch path.
+CHECKOUT is one of mlcommons/inference with recommendation/dlrm_v3. The stream is generated; the network is a narrow one
+of five layers with random weights, whose checkpoint the reference reads itself. Needs the reference's packages:
+PyTorch, torchrec, fbgemm (fbgemm-gpu-cpu is sufficient), gin-config, pandas and tensorboard. On a CPU, the reference
+computes with plain PyTorch.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def make(folder: Path) -> None:
 
 
 class Reference:
-    """Its dataset and its network, at the size of ours."""
+    """The reference's dataset and network, with our sizes."""
 
     def __init__(self, folder: Path, users: int) -> None:
         configs, streaming, modules, checkpoint, common = (
@@ -105,7 +106,7 @@ class Reference:
 
 
 def compare_requests(reference: Reference, samples: Any) -> int:
-    """Requests of which anything differs."""
+    """Return the requests that differ."""
     differing = 0
     for index in range(len(samples["request"])):
         timestamp, number, user, _ = samples["request"][index].tolist()
@@ -122,7 +123,7 @@ def compare_requests(reference: Reference, samples: Any) -> int:
 
 
 def compare_answers(reference: Reference, folder: Path, samples: Any) -> list[np.ndarray]:
-    """Our answers, as runs of accuracy log them; prints how far predictions are from the reference's."""
+    """Return our answers as logged in accuracy runs; print the distance of predictions from the reference's."""
     network = torch.export.load(folder / "model/model.pt2").module()
     loop = dlrm_v3.BENCHMARK.open_loop(folder / "models" / CHECKPOINT)
     answers, alone, together = [], [], []
@@ -154,7 +155,7 @@ def logit(chances: np.ndarray) -> np.ndarray:
 
 
 def compare_scores(checkout: Path, folder: Path, answers: list[np.ndarray]) -> tuple[dict[str, str], dict[str, str]]:
-    """What the official script says of the log, and what ours writes."""
+    """Return the official script's figures and ours."""
     log = folder / "mlperf_log_accuracy.json"
     entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
     log.write_text(json.dumps(entries))

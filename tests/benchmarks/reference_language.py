@@ -1,11 +1,11 @@
-"""Scores of language models against those that the reference's own scripts print.
+"""Compare scores of language models with the reference scripts'.
 
     python -m tests.benchmarks.reference_language CHECKOUT PYTHON ROUGE [BENCHMARK...]
 
-CHECKOUT is one of mlcommons/inference with the folder language. PYTHON has the script's packages (transformers, torch,
-evaluate, nltk, pandas); ROUGE is a folder with rouge/rouge.py of huggingface/evaluate, since the scripts look there
-before they ask the net. Of each benchmark a rehearsal's dataset is made; the answers are the network's own, the first
-half of them, and drawn ones. Prints both figures of each metric and ends with 1 where they differ.
+CHECKOUT is one of mlcommons/inference with the folder language. PYTHON has the scripts' packages (transformers, torch,
+evaluate, nltk, pandas); ROUGE is a folder with rouge/rouge.py of huggingface/evaluate, where the scripts look before
+they download it. Each benchmark uses a rehearsal's dataset; half of the answers are the network's own, the others
+random. Prints both figures of each metric. Exits with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ TOLERANCE = 1e-6  # of sums in another order
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``tokenizer``: where the script looks for the tokenizer, below the folder that it runs in. ``rows``: the file
-    with them where the rehearsal writes another than the first of the published names."""
+    """``tokenizer``: the path of the tokenizer below the script's folder. ``rows``: the file with the rows, if the
+    rehearsal writes another one than the first published name."""
 
     path: str
     tokenizer: str
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
-    """How many figures differ."""
+    """Return the number of figures that differ."""
     code = BENCHMARKS[name]
     data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     for part in (data, models, dataset):
@@ -127,7 +127,7 @@ def write_log(path: Path, answers: Sequence[Sequence[int]]) -> None:
 def ask_script(
     script: Script, asked: argparse.Namespace, folder: Path, data: Path, rows: Path, log: Path
 ) -> dict[str, Any]:
-    """The dict that it prints, NumPy's scalars as numbers."""
+    """Return the dict that the script prints, with NumPy scalars as numbers."""
     source, work = asked.checkout / "language" / script.path, folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(source.parent, work)

@@ -1,13 +1,13 @@
-"""``python -m tests.benchmarks.reference_pointpainting CHECKOUT [--full N]``: our samples, painted points, pillars,
-answers and score against the reference's.
+"""Compare our samples, painted points, pillars, answers and score with the reference's: ``python -m
+tests.benchmarks.reference_pointpainting CHECKOUT [--full N]``.
 
 CHECKOUT is one of mlcommons/inference with automotive/3d-object-detection. Scenes and networks are a rehearsal's; the
-reference runs them with its ONNX backend, from the same files. ``--full``: its networks at their whole size with drawn
-weights, saved as its checkpoints are, next to our programs for torch.export on so many scenes. Needs PyTorch, numba,
-tqdm, Pillow and shapely. Of torchvision the reference calls two transforms, of open3d one function, of pandas nothing:
-those stand here in their place, and boxes are suppressed by shapely's polygons.
+reference runs them with its ONNX backend, from the same files. ``--full``: compare its networks of full size with
+random weights, saved like its checkpoints, with our programs for torch.export on N scenes. Needs PyTorch, numba, tqdm,
+Pillow and shapely. The reference calls two transforms of torchvision, one function of open3d and none of pandas: these
+are replaced here, and shapely's polygons suppress boxes.
 
-Prints the largest differences, and ends with 1 where they are more than what float32 rounds.
+Prints the largest differences. Exits with 1 if they exceed float32 rounding.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PIXELS = 0.05  # of rectangles, which a small turn of a near box moves far
 
 
 def stand_in(torch: Any) -> None:
-    """For what the reference imports and hardly uses."""
+    """Replace modules that the reference imports but hardly uses."""
     for name in ("pandas", "torchvision", "open3d", "open3d.ml", "open3d.ml.torch"):
         sys.modules[name] = types.ModuleType(name)
 
@@ -68,7 +68,7 @@ def stand_in(torch: Any) -> None:
 
 
 def suppress(boxes: Any, scores: Any, overlap: float) -> Any:
-    """As open3d.ml.torch.ops.nms says that it does: boxes [n, 5] by corners and angle, the best first."""
+    """Suppress boxes as documented for open3d.ml.torch.ops.nms: boxes [n, 5] by corners and angle, best first."""
     torch, affinity = importlib.import_module("torch"), importlib.import_module("shapely.affinity")
     box = importlib.import_module("shapely.geometry").box
     polygons = [affinity.rotate(box(*row[:4]), -row[4], use_radians=True) for row in boxes.double().tolist()]
@@ -81,7 +81,7 @@ def suppress(boxes: Any, scores: Any, overlap: float) -> Any:
 
 
 class Differences:
-    """The largest of each kind, against what is allowed."""
+    """The largest difference of each kind and its limit."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[float, float]] = {}
@@ -98,7 +98,7 @@ class Differences:
 
 
 def compare_scenes(folder: Path, torch: Any, found: Differences) -> list[np.ndarray]:
-    """The reference's answers to all scenes."""
+    """Return the reference's answers to all scenes."""
     data, networks, dataset = folder / "data", folder / "models" / FOLDER, folder / "dataset"
     samples = pointpainting.BENCHMARK.load_samples(dataset)
     sessions = _open_parts(networks, folder / "parts", Counter(folder / "counter"))
@@ -134,7 +134,7 @@ def compare_scenes(folder: Path, torch: Any, found: Differences) -> list[np.ndar
 
 
 def keep_calls(owner: Any, name: str) -> list[Any]:
-    """What a function of the reference gives, kept."""
+    """Keep the results of a function of the reference."""
     inner, kept = getattr(owner, name), []
 
     def call(*arguments: Any, **named: Any) -> Any:
@@ -155,7 +155,7 @@ def paint(sessions: Mapping[str, Any], scene: Mapping[str, Any]) -> np.ndarray:
 
 
 def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) -> int:
-    """The official script's line against ours, for right, half-right and random answers."""
+    """Compare the official script's line with ours for right, half-right and random answers."""
     rng, failed = np.random.default_rng(5), 0
     numbers = np.concatenate([answers[0][:0], *answers])[:, -1]
     for name, changed in {
@@ -181,7 +181,7 @@ def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) 
 
 
 def move(rng: np.random.Generator, rows: np.ndarray, share: float, reach: float) -> np.ndarray:
-    """Some of the rows elsewhere, turned, of other sizes and scores."""
+    """Move some rows elsewhere, with other angles, sizes and scores."""
     chosen = rng.random(len(rows)) < share
     moved = rows.copy()
     moved[chosen, 3:7] += rng.normal(0, reach, (int(chosen.sum()), 4)).astype(np.float32)
@@ -192,7 +192,7 @@ def move(rng: np.random.Generator, rows: np.ndarray, share: float, reach: float)
 
 
 def run_script(checkout: Path, arguments: Sequence[str]) -> str:
-    """In this process, where what it imports has its stand-ins. NumPy 1 printed numbers without their types."""
+    """Run the script in this process with the replaced modules. NumPy 1 printed numbers without their types."""
     script = importlib.import_module("accuracy_waymo")
     printed, before = io.StringIO(), sys.argv
     sys.argv = [str(checkout / _FOLDER / "accuracy_waymo.py"), *arguments]
@@ -205,7 +205,7 @@ def run_script(checkout: Path, arguments: Sequence[str]) -> str:
 
 
 def compare_networks(folder: Path, torch: Any, count: int, found: Differences) -> None:
-    """Weights as the reference saves them, read and written as ours."""
+    """Compare weights that the reference saved and our reader read."""
     program = importlib.import_module("harness.benchmarks.pointpainting.program")
     torch.manual_seed(1)
     core = importlib.import_module("model.pointpillars_core").PointPillarsCore(painted=True).eval()
@@ -245,7 +245,7 @@ def compare_networks(folder: Path, torch: Any, count: int, found: Differences) -
 
 
 def run_until_detection(scene: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the second network is given where the first one sees nothing in particular."""
+    """Return the input of the second network if the first one finds nothing in particular."""
     steps = loop(scene)
     asked = next(steps)
     while isinstance(asked, tuple) and asked[0] != DETECTION:

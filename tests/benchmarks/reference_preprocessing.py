@@ -1,7 +1,8 @@
-"""``python -m tests.benchmarks.reference_preprocessing CHECKOUT FOLDER``: our preprocessing against the reference's.
+"""Compare our preprocessing with the reference's: ``python -m tests.benchmarks.reference_preprocessing CHECKOUT
+FOLDER``.
 
-CHECKOUT is one of mlcommons/inference, FOLDER holds pictures. Each is prepared by both; prints how many differ, and the
-ratio of images/s in one run. The official accuracy script scores made-up answers against ours.
+CHECKOUT is one of mlcommons/inference, FOLDER contains images. Both prepare each image; prints how many differ, and the
+ratio of images/s in one run. The official accuracy script and our scorer score generated answers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _VISION = "vision/classification_and_detection"
 
 
 def write_images(pictures: Path, folder: Path) -> list[str]:
-    """Every picture that OpenCV reads, in two sizes, as JPEG with a map."""
+    """Write every image that OpenCV reads as JPEG in two sizes, with a map."""
     names = []
     for path in sorted(path for path in pictures.rglob("*") if path.is_file()):
         image = cv2.imread(str(path))
@@ -41,7 +42,7 @@ def write_images(pictures: Path, folder: Path) -> list[str]:
 
 
 def compare_scores(checkout: Path, folder: Path, labels: np.ndarray, right: float) -> bool:
-    """Whether the official script prints what our scorer writes, for answers of which a share is right."""
+    """Return True if the official script prints our score for answers of which a fraction is right."""
     rng = np.random.default_rng(1)
     chosen = np.where(rng.random(len(labels)) < right, labels, rng.integers(0, 1000, len(labels)))
     answers = chosen.astype(np.int32)

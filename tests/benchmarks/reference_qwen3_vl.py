@@ -1,10 +1,10 @@
-"""Qwen3-VL's messages and scores against the reference's own.
+"""Compare Qwen3-VL's messages and scores with the reference's.
 
     python -m tests.benchmarks.reference_qwen3_vl CHECKOUT PYTHON [--endpoints CHECKOUT PYTHON]
 
-CHECKOUT is one of mlcommons/inference with the folder multimodal/qwen3-vl, PYTHON has what that imports. With
---endpoints also those of mlcommons/endpoints, by a checkout and a PYTHON of its own. Products are a rehearsal's, as
-the library `datasets` reads them. Answers are right, half right, and drawn. Ends with 1 where anything differs.
+CHECKOUT is one of mlcommons/inference with the folder multimodal/qwen3-vl; PYTHON has the packages that it imports.
+--endpoints adds those of mlcommons/endpoints, with another checkout and PYTHON. Products are a rehearsal's, read with
+the library `datasets`. Answers are right, half right and random. Exits with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[str, bool]]:
-    """What was compared, and whether it is the same; printed as it comes."""
+    """Print what was compared and whether it is equal."""
     data, models = folder / "data", folder / "models"
     for part in (data, models):
         part.mkdir()
@@ -146,7 +146,8 @@ def draw_answers(dataset: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def spoil(row: dict[str, Any], rows: Sequence[dict[str, Any]], rng: np.random.Generator) -> dict[str, Any]:
-    """Wrong from some level on, a brand with a few other letters, another condition."""
+    """Return a product that is wrong from some level on, with a few other letters in the brand and another
+    condition."""
     levels = row["category"].split(" > ")
     other = rows[int(rng.integers(len(rows)))]
     brand = list(row["brand"] * int(rng.integers(1, 4)))
@@ -156,7 +157,7 @@ def spoil(row: dict[str, Any], rows: Sequence[dict[str, Any]], rng: np.random.Ge
 
 
 def run(python: Path, source: Path, program: str, folder: Path, *words: str) -> str:
-    """What it prints. Its own messages come along, on either stream."""
+    """Return the output of the script, including its own messages on both streams."""
     script = folder / "program.py"
     script.write_text(program)
     environment = {

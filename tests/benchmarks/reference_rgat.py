@@ -1,10 +1,10 @@
-"""R-GAT against the reference's own code: edges, logits of one small network, and the printed accuracy.
+"""Compare R-GAT with the reference's code: edges, logits of a small network, and the printed accuracy.
 
     python -m tests.benchmarks.reference_rgat CHECKOUT
 
 CHECKOUT is one of mlcommons/inference with the folder graph/R-GAT. Graph and weights are a rehearsal's. The reference
-opens the graph; its sampler is then given those edges alone that ours drew, so that it draws the same, and its network
-computes its blocks. Needs DGL 2.1 and SciPy; what of DGL is compiled for older versions of PyTorch is left out.
+opens the graph; its sampler gets only the edges that ours drew, so that it draws the same, and its network computes its
+blocks. Needs DGL 2.1 and SciPy; parts of DGL that are compiled for older versions of PyTorch are omitted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def make(folder: Path) -> Path:
-    """data/ and models/ of a rehearsal, data/ also as the reference reads it, and what is prepared of it."""
+    """Write data/ and models/ of a rehearsal, also in the reference's format, and the prepared data."""
     data, models, dataset = (folder / name for name in ("data", "models", "dataset"))
     for path in (data, models, dataset):
         path.mkdir()
@@ -74,8 +74,8 @@ def make(folder: Path) -> Path:
 
 
 def open_graph(data: Path) -> tuple[Any, Any, Any]:
-    """The reference's graph with every edge, its features, and its classes' module. Its counts of nodes, which it does
-    not read from the files, are those of the generated ones."""
+    """Return the reference's graph with all edges, its features and its classes' module. Its node counts, which are
+    constants, are replaced by the generated ones."""
     fetching = importlib.import_module("dgl_utilities.feature_fetching")
     components = importlib.import_module("dgl_utilities.components")
     features = fetching.Features(str(data), SIZE, in_memory=True, use_fp16=False)
@@ -126,7 +126,7 @@ def compare_networks(folder: Path, dataset: Path) -> bool:
 
 
 def same_edges(graph: Any, relation: Any, dataset: Path) -> bool:
-    """Whether the prepared ones are the reference's, each as often."""
+    """Return True if the prepared edges are the reference's, with equal multiplicity."""
     indptr, indices = (np.load(dataset / name) for name in name_adjacency(relation))
     targets = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     ours = np.stack([targets, indices[: indptr[-1]]])
@@ -135,7 +135,7 @@ def same_edges(graph: Any, relation: Any, dataset: Path) -> bool:
 
 
 def draw_edges(collate: Blocks, seeds: np.ndarray) -> Mapping[Any, Any]:
-    """What a batch draws, as edges of the whole graph."""
+    """Return the edges drawn for a batch, as edges of the complete graph."""
     block = collate.sampler.sample(seeds)
     found = {}
     for relation in RELATIONS:
@@ -146,7 +146,7 @@ def draw_edges(collate: Blocks, seeds: np.ndarray) -> Mapping[Any, Any]:
 
 
 def compare_scores(reference: Path, folder: Path, dataset: Path) -> bool:
-    """The official script's line against ours: for right, half right and random answers."""
+    """Compare the official script's line with ours for right, half-right and random answers."""
     labels, rng = np.load(dataset / "labels.npy"), np.random.default_rng(3)
     half = np.where(np.arange(COUNT) % 2, labels, (labels + 1) % CLASSES)
     log, lines = folder / "mlperf_log_accuracy.json", []

@@ -1,9 +1,9 @@
-"""``python -m tests.benchmarks.reference_rnnt CHECKOUT``: our transcribing, transcripts and word error rate next to the
-reference's.
+"""Compare our transcription, transcripts and word error rate with the reference's: ``python -m
+tests.benchmarks.reference_rnnt CHECKOUT``.
 
-CHECKOUT is one of mlcommons/inference with speech_recognition/rnnt, such as v4.0. Sounds are made up, of many lengths.
-Needs PyTorch, soundfile, inflect and unidecode; a matrix that the reference takes from librosa is compared where that
-is installed, and ours stand-in for it elsewhere.
+CHECKOUT is one of mlcommons/inference with speech_recognition/rnnt, such as v4.0. Sounds of many lengths are generated.
+Needs PyTorch, soundfile, inflect and unidecode. A matrix that the reference takes from librosa is compared if librosa
+is installed; otherwise ours replaces it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FEATURES = {
 
 
 def stand_in_for_librosa() -> bool:
-    """Whether it is installed. Of it the reference calls one function for a file at the right rate."""
+    """Return True if librosa is installed. Otherwise replace the one function that the reference calls."""
     if importlib.util.find_spec("librosa"):
         return True
     librosa = types.ModuleType("librosa")
@@ -54,7 +54,7 @@ def stand_in_for_librosa() -> bool:
 
 
 def write_sounds(rng: np.random.Generator, folder: Path) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
-    """WAV files and the manifest's entries; some are longer than samples may be."""
+    """Write WAV files and the manifest's entries. Some are longer than samples may be."""
     (folder / "dev-clean-wav").mkdir(parents=True)
     waveforms, entries = [], []
     for number in range(_SOUNDS):
@@ -74,7 +74,7 @@ def write_sounds(rng: np.random.Generator, folder: Path) -> tuple[list[np.ndarra
 
 
 def compare_features(torch: Any, waveforms: list[np.ndarray]) -> tuple[Any, list[Any], float]:
-    """The reference's preprocessing, what it makes, and the largest difference of ours."""
+    """Return the reference's preprocessing, its features and our largest difference."""
     preprocessing = importlib.import_module("preprocessing").AudioPreprocessing(**_FEATURES).eval()
     found, largest = [], 0.0
     for waveform in waveforms:
@@ -89,8 +89,8 @@ def compare_features(torch: Any, waveforms: list[np.ndarray]) -> tuple[Any, list
 
 
 def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], received: list[Any]) -> tuple[int, int]:
-    """The reference's network, narrower and with the weights of a rehearsal, saved as its checkpoint is: transcripts
-    that are alike, and letters."""
+    """Run the reference's network, narrower and with a rehearsal's weights, saved like its checkpoint. Return the
+    number of equal transcripts and of letters."""
     weights = make_weights(np.random.default_rng(1), "small", waveforms[:4], folder)
     width, predicted, joint = _SIZES["small"]
     settings = {**_SETTINGS, "encoder_n_hidden": width, "pred_n_hidden": predicted, "joint_n_hidden": joint}
@@ -113,7 +113,7 @@ def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], r
 
 
 def compare_scores(checkout: Path, folder: Path, dataset: Path, texts: list[str]) -> tuple[str, str]:
-    """What the official script prints last, and what ours writes."""
+    """Return the last line of the official script and ours."""
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
     answers = [np.array([LETTERS.index(letter) for letter in text], np.int64).tobytes().hex() for text in texts]

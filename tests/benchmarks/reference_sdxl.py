@@ -1,11 +1,11 @@
-"""Stable Diffusion XL against the reference's own code: tokens, latents and images of one small pipeline.
+"""Compare Stable Diffusion XL with the reference's code: tokens, latents and images of a small pipeline.
 
     python -m tests.benchmarks.reference_sdxl CHECKOUT
 
 CHECKOUT is one of mlcommons/inference with the folder text_to_image. Captions and the pipeline are a rehearsal's; the
-reference's backend class paints them, its dataset class takes them apart and its post-processing makes the bytes. What
-it imports for scores alone is left out. Also compares the tokens of all captions of the checkout. Ends with 1 where
-anything differs.
+reference's backend class generates the images, its dataset class tokenizes the captions, and its post-processing makes
+the bytes. Imports that only scores need are omitted. Also compares the tokens of all captions in the checkout. Exits
+with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
-    """What was compared, and whether it is the same; printed as it comes."""
+    """Print what was compared and whether it is equal."""
     import torch
 
     data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
@@ -102,7 +102,7 @@ def load_reference(model: Path) -> Any:
 
 
 def make_coco() -> Any:
-    """Its dataset, of which only the methods are asked."""
+    """Return the reference's dataset, of which only methods are called."""
     import coco  # type: ignore[import-not-found]
 
     return object.__new__(coco.Coco)

@@ -1,7 +1,8 @@
-"""``python -m tests.benchmarks.reference_unet3d CHECKOUT``: our volumes, windows and DICE against the reference's.
+"""Compare our volumes, windows and DICE with the reference's: ``python -m tests.benchmarks.reference_unet3d CHECKOUT``.
 
-CHECKOUT is one of mlcommons/inference with vision/medical_imaging/3d-unet-kits19. Cases are made up, of many shapes and
-spacings. The reference's functions are called one by one: its scripts want the published cases, and a pandas of old.
+CHECKOUT is one of mlcommons/inference with vision/medical_imaging/3d-unet-kits19. Cases of many shapes and spacings are
+generated. The reference's functions are called separately, because its scripts require the published cases and an old
+pandas.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def write_case(rng: np.random.Generator, folder: Path) -> None:
 
 
 def load_reference(checkout: Path) -> tuple[Any, Any, Any]:
-    """Its modules; what else they import is there in name only where nothing of it is called."""
+    """Load the reference's modules. Other imports are replaced by empty modules if nothing in them is called."""
     os.chdir(checkout / _FOLDER)
     sys.path.insert(0, str(checkout / _FOLDER))
     sys.modules.setdefault("pandas", types.ModuleType("pandas"))
@@ -46,7 +47,7 @@ def load_reference(checkout: Path) -> tuple[Any, Any, Any]:
 
 
 def slide(reference: Any, volume: np.ndarray) -> np.ndarray:
-    """The reference's sliding window around a made-up network."""
+    """Apply the reference's sliding window to a generated network."""
     image = volume[None]
     result, norm, patch = reference.prepare_arrays(image)
     for i, j, k in reference.get_slice_for_sliding_window(image):
@@ -58,7 +59,8 @@ def slide(reference: Any, volume: np.ndarray) -> np.ndarray:
 
 
 def compute(windows: np.ndarray) -> np.ndarray:
-    """[n, 1, ...] -> [n, 3, ...]: depends on where in the window a place is, so that what overlaps differs."""
+    """Compute [n, 1, ...] -> [n, 3, ...]. The result depends on the position in the window, so overlapping windows
+    differ."""
     ramp = np.linspace(-1, 1, 128, dtype=np.float32)[:, None, None]
     return np.concatenate([windows * ramp, windows * 0.5, np.abs(windows) - ramp], axis=1)
 

@@ -1,11 +1,10 @@
-"""Wan 2.2 against the reference's own code: prompts, tokens, latent and videos of one small pipeline.
+"""Compare Wan 2.2 with the reference's code: prompts, tokens, latents and videos of a small pipeline.
 
     python -m tests.benchmarks.reference_wan CHECKOUT
 
-CHECKOUT is one of mlcommons/inference with the folder text_to_video. Its script for LoadGen loads the pipeline of a
-rehearsal in bf16, as it does the published one, and answers prompts; LoadGen itself is left out. Also compares all
-prompts of the checkout, its settings, and the bytes of a video that the library writes. Ends with 1 where anything
-differs.
+CHECKOUT is one of mlcommons/inference with the folder text_to_video. Its script for LoadGen loads a rehearsal's
+pipeline in bf16, like the published one, and answers prompts without LoadGen. Also compares all prompts of the
+checkout, its settings, and the bytes of a video that the library writes. Exits with 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def make_loadgen() -> types.ModuleType:
-    """What the script asks of LoadGen while it answers: it keeps the bytes of each answer."""
+    """Return what the script needs of LoadGen while it answers: it stores the bytes of each answer."""
     loadgen: Any = types.ModuleType("mlperf_loadgen")
     loadgen.TestScenario = types.SimpleNamespace(SingleStream=0, MultiStream=1, Server=2, Offline=3)
     loadgen.answers = []
@@ -56,7 +55,7 @@ def make_loadgen() -> types.ModuleType:
 
 
 def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
-    """What was compared, and whether it is the same; printed as it comes."""
+    """Print what was compared and whether it is equal."""
     import run_mlperf  # type: ignore[import-not-found]
     import torch
 
@@ -102,7 +101,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
 
 
 def compare_tokens(theirs: Any, texts: Sequence[str], ours: prompts.PromptTokenizer) -> Iterator[tuple[str, bool]]:
-    """As the library's pipeline takes a prompt apart; it mends Unicode too where ftfy is installed."""
+    """Tokenize prompts like the library's pipeline, which also repairs Unicode if ftfy is installed."""
     from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 
     for name, asked in (("prompts", [*texts, " A   cat &amp; a\ndog "]), ("negative prompt", [theirs.negative_prompt])):
@@ -121,8 +120,8 @@ def compare_tokens(theirs: Any, texts: Sequence[str], ours: prompts.PromptTokeni
 
 
 def answer(theirs: Any) -> np.ndarray:
-    """[prompts, frames, height, width, 3]: each answer of the script, cut off to bytes as the library writes videos.
-    The script takes what the pipeline gives for a tensor of PyTorch, and it is an array."""
+    """Return each answer of the script [prompts, frames, height, width, 3], truncated to bytes as the library writes
+    videos. The script expects a tensor of PyTorch from the pipeline, but gets an array."""
     import torch
 
     pipe = theirs.pipe
@@ -135,7 +134,7 @@ def answer(theirs: Any) -> np.ndarray:
 
 
 def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
-    """The same frames as the library's own function writes them; it takes the package imageio as well."""
+    """Compare with the same frames written by the library's own function, which needs the package imageio."""
     from diffusers.utils import export_to_video
 
     path = folder / "theirs.mp4"

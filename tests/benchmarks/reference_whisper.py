@@ -1,10 +1,10 @@
-"""The word error rate of Whisper next to the one that the reference's own script prints.
+"""Compare Whisper's word error rate with the reference script's.
 
     python -m tests.benchmarks.reference_whisper CHECKOUT PYTHON
 
-CHECKOUT is one of mlcommons/inference with the folder speech2text, PYTHON has openai-whisper. Sounds are a rehearsal's;
-answers are its network's own, the first half of them, English words with few errors, and random letters.
-Prints both figures and ends with 1 where they differ.
+CHECKOUT is one of mlcommons/inference with the folder speech2text; PYTHON has openai-whisper. Sounds are a rehearsal's;
+answers are its network's own, the first half of them, English words with few errors, and random letters. Prints both
+figures. Exits with 1 if they differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def compare(asked: argparse.Namespace, folder: Path) -> int:
-    """How many figures differ."""
+    """Return the number of figures that differ."""
     data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     for part in (data, models, dataset):
         part.mkdir()
@@ -68,7 +68,7 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
 
 
 def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Kind, what was said in each utterance, and what was transcribed."""
+    """Yield the kind of answers, the spoken text of each utterance, and its transcript."""
     said = [entry["transcript"] for entry in json.loads((data / whisper.MANIFEST).read_text())]
     rng = np.random.default_rng(5)
     drawn = ["".join(rng.choice(list(whisper.LETTERS), int(rng.integers(2, 60)))) for _ in said]
@@ -82,7 +82,7 @@ def draw_answers(data: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def change(word: str, rng: np.random.Generator) -> str:
-    """Now and then another word, none, or one that runs into the next."""
+    """Replace, omit or join words now and then."""
     kind = int(rng.integers(0, 12))
     return {0: str(rng.choice(WORDS)), 1: "", 2: f"{word}{rng.choice(WORDS)}"}.get(kind, word)
 
@@ -103,7 +103,7 @@ def write_log(path: Path, answers: Sequence[str]) -> None:
 
 
 def ask_script(asked: argparse.Namespace, folder: Path, data: Path) -> str:
-    """The line that it prints."""
+    """Return the line that the script prints."""
     script = asked.checkout / "speech2text/accuracy_eval.py"
     options = ["--log_dir", str(folder), "--dataset_dir", str(data), "--manifest", str(data / whisper.MANIFEST)]
     command = [str(asked.python), str(script), *options, "--output_dtype", "int64"]

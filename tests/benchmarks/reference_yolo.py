@@ -1,10 +1,10 @@
-"""Preprocessing and objects of YOLO against those of ultralytics, with which the reference predicts.
+"""Compare YOLO's preprocessing and objects with those of ultralytics, which the reference uses.
 
     python -m tests.benchmarks.reference_yolo PYTHON
 
-PYTHON has ultralytics, which is asked in a process of its own: its licence is AGPL-3.0. Images are generated, of many
-proportions; what the network is said to give is drawn. Prints the largest differences and ends with 1 where pixels
-differ, or objects by more than what float32 rounds.
+PYTHON has ultralytics, which runs in a separate process because of its licence, AGPL-3.0. Images of many proportions
+are generated, and the network's outputs are random. Prints the largest differences. Exits with 1 if pixels differ, or
+objects by more than float32 rounding.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def draw_outputs(rng: np.random.Generator, places: int) -> np.ndarray:
-    """Boxes in crowds, so that many overlap, and scores of which most are too low."""
+    """Draw crowded boxes, many of which overlap, and scores that are mostly too low."""
     crowd = rng.uniform(0, SIDE, (2, 40))[:, rng.integers(0, 40, places)]
     middle = crowd + rng.normal(0, 6, (2, places))
     sides = rng.uniform(20, 120, (2, places))

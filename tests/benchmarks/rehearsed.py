@@ -1,10 +1,12 @@
-"""What LoadGen and the harness cost on the engines of rehearsals: ``python -m tests.benchmarks.rehearsed [--json]
-[--rounds N] [--only P]``. P: a part of a name, or whole names with commas between them.
+"""Measure the overhead of LoadGen and the harness over the engines of rehearsals: ``python -m
+tests.benchmarks.rehearsed [--json] [--rounds N] [--only P]``. P: a part of a name, or complete names separated by
+commas.
 
-Of each benchmark that can be rehearsed here the data and the network are generated and the engine is built; then
-samples/s of an Offline run, as the rehearsal runs it, over those of plain threads that call the same engine with the
-same batch. Next to other load samples/s say little; the detail has processor seconds of the plain threads over those of
-the run, without what a run of a single pass takes: loading, and LoadGen's start and end, which no rate counts.
+For each benchmark that can be rehearsed here, the data and network are generated and the engine is built. The figure is
+samples/s of an Offline run, as in the rehearsal, relative to plain threads that call the same engine with the same
+batch. With other load on the machine, samples/s mean little; therefore the detail has processor seconds of the plain
+threads relative to those of the run, without those of a run of a single pass: loading, and LoadGen's start and end,
+which no rate includes.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Rehearsed:
         self.count = len(next(iter(loaded.values())))
 
     def count_passes(self) -> int:
-        """That take the bare loop long enough; by processor seconds, which other load lengthens less."""
+        """Return the passes that make the bare loop long enough, by processor seconds, which depend less on other
+        load."""
         passes, used = 2, 0.0
         while used < SECONDS / 10:
             passes *= 2
@@ -80,7 +83,7 @@ class Rehearsed:
         return reported
 
     def offline(self, passes: int) -> float:
-        """Samples/s; LoadGen asks for each sample equally often, since they may differ in size."""
+        """Return samples/s. LoadGen requests all samples equally often, since they may differ in size."""
         count = passes * self.count
         conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "sample_concatenate_permutation": 1}
         log = run(
@@ -117,7 +120,7 @@ def measure(folder: Path, facts: BenchmarkFacts, rounds: int) -> Measure:
 
 
 def is_batched(facts: BenchmarkFacts) -> bool:
-    """Engines of tokens batch by themselves: tests.benchmarks.tokens measures them."""
+    """Return True for engines of tokens, which batch by themselves: tests.benchmarks.tokens measures them."""
     return facts.rehearsal is not None and "batch_size" in facts.rehearsal.benchmark["engine"]
 
 

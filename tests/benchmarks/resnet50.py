@@ -1,6 +1,6 @@
-"""A model of ResNet-50's shape with random weights, in int8 as Q/DQ: for speed only, its answers mean nothing.
+"""A model of ResNet-50's shape with random weights, in int8 as Q/DQ, to measure speed. Its answers mean nothing.
 
-A benchmark file like a user's own (see harness.benchmarks).
+A benchmark file like a user's (see harness.benchmarks).
 """
 
 from __future__ import annotations

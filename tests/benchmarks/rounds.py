@@ -14,7 +14,7 @@ ROUNDS = 7
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure against its limit. ``at_least`` false: the figure must be at most the limit."""
+    """A figure and its limit. ``at_least``: False if the figure must be at most the limit."""
 
     name: str
     value: float
@@ -29,7 +29,7 @@ class Measure:
 
 
 def interleave(measures: Mapping[str, Callable[[], float]], rounds: int) -> list[dict[str, float]]:
-    """Every measure once in each round, the order turned from round to round."""
+    """Run every measure once per round, in alternating order."""
     names = list(measures)
     results = []
     for number in range(rounds):
@@ -66,7 +66,8 @@ def compare(
     shown: str = "samples/s",
     **more: Any,
 ) -> Measure:
-    """``figure``: what is made of each round. ``shown``: the unit of the measures. ``more``: of the Measure."""
+    """``figure``: computed from each round; ``shown``: the unit of the measures; ``more``: further arguments of the
+    Measure."""
     measured = interleave(pair, rounds)
     detail = f"{medians(measured)} {shown}, {spread(measured, figure)}"
     return Measure(name, median(measured, figure), limit, detail=detail, **more)
@@ -81,7 +82,7 @@ def arguments(description: str) -> argparse.Namespace:
 
 
 def report(name: str, measures: list[Measure], *, as_json: bool) -> int:
-    """Print; 0 when every limit holds, else 1."""
+    """Print the report. Return 0 if every limit is met, else 1."""
     if as_json:
         rows: list[dict[str, Any]] = [{**asdict(measure), "holds": measure.holds} for measure in measures]
         print(json.dumps({"benchmark": name, "measures": rows}, indent=1))

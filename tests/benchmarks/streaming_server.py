@@ -1,9 +1,9 @@
 """A server of the OpenAI protocol that computes nothing: ``python -m tests.benchmarks.streaming_server TOKENS RATE``.
 
-An answer has from 2 to 2 * TOKENS tokens, TOKENS on average, an event and a packet each, as vLLM writes them, whose
-bytes are made beforehand. RATE: tokens/s over all streams, which are written to in turn. It prints its port. ``GET
-/times`` gives its processor time, and for each prompt by its first token when its request came and when its first token
-left (CLOCK_MONOTONIC, ns).
+An answer has from 2 to 2 * TOKENS tokens, TOKENS on average, with one event and packet per token, like vLLM's. Their
+bytes are prepared in advance. RATE: tokens/s over all streams, which are written in turn. It prints its port. ``GET
+/times`` returns its processor time and, for each prompt by its first token, when the request arrived and when its first
+token left (CLOCK_MONOTONIC, ns).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOKEN = 128_000  # any
 
 
 def cut(data: bytes) -> bytes:
-    """One chunk of a body whose length no one knows."""
+    """Return one chunk of a body of unknown length."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
@@ -37,12 +37,12 @@ def write_choice(reason: str | None) -> bytes:
 
 
 def choose_length(prompt: int, tokens: int) -> int:
-    """Of an answer. All lengths are alike frequent, so that answers end one by one and not all at once."""
+    """Choose the length of an answer. All lengths are equally frequent, so that answers end one by one."""
     return 2 + prompt * 97 % (2 * tokens - 1)
 
 
 class Stream:
-    """One connection; requests come one after the other, and ``left`` tokens of an answer are to come."""
+    """One connection, with one request at a time; ``left``: tokens of the answer that are still to be sent."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a packet for each token
@@ -51,7 +51,7 @@ class Stream:
         self.prompt = self.length = self.left = 0
 
     def read(self) -> tuple[bytes, bytes] | None:
-        """Head and body of a request that is whole. Raises ConnectionError where the client has gone."""
+        """Return head and body of a complete request. Raises ConnectionError if the client closed the connection."""
         came = self._receive(1 << 16)
         if not came:
             raise ConnectionResetError
@@ -66,7 +66,7 @@ class Stream:
 
 
 class Server:
-    """``due``: the streams under way."""
+    """``due``: the active streams."""
 
     def __init__(self, tokens: int, rate: float) -> None:
         self._tokens, self._rate = tokens, rate
@@ -83,7 +83,7 @@ class Server:
         self.port = self._listener.getsockname()[1]
 
     def run(self) -> None:
-        """What time allows; what it could not do is not made up for."""
+        """Send what time allows. Delays are not made up for."""
         last = time.monotonic()
         while True:
             for descriptor, _ in self._poller.poll(_TICK, 64):  # few, so that no stream waits long for the others

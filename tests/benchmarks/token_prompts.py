@@ -1,4 +1,4 @@
-"""A benchmark of prompts alone, drawn from a seed, for engines whose answers no one reads."""
+"""A benchmark that consists only of prompts, drawn from a seed, for engines whose answers are not scored."""
 
 from __future__ import annotations
 

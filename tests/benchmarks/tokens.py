@@ -1,10 +1,11 @@
-"""What LoadGen and the harness cost an engine of tokens: ``python -m tests.benchmarks.tokens [--json] [--rounds N]``.
+"""Measure the overhead of LoadGen and the harness over an engine of tokens: ``python -m tests.benchmarks.tokens
+[--json] [--rounds N]``.
 
-Offline samples/s of a LoadGen run over those of a plain loop of the same library with the same prompts, 16 tokens each,
-and the same of samples for each second of processor time, which says more on a machine that others use as well:
+Offline samples/s of a LoadGen run relative to a plain loop of the same library with the same prompts, 16 tokens each,
+and the same for samples per second of processor time, which is more reliable on a shared machine:
 
-- openvino-genai: the small model that is trained on Python's documentation.
-- vllm: a small Llama with random weights, where vLLM is installed.
+- openvino-genai: the small model trained on Python's documentation.
+- vllm: a small Llama with random weights, if vLLM is installed.
 """
 
 from __future__ import annotations

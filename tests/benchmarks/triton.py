@@ -1,9 +1,9 @@
-"""What a Triton server costs between LoadGen and an engine: ``python -m tests.benchmarks.triton [--json] [--rounds N]
-[--only P]``.
+"""Measure the overhead of a Triton server between LoadGen and an engine: ``python -m tests.benchmarks.triton [--json]
+[--rounds N] [--only P]``.
 
-Samples/s of an Offline run through the server over those of the same engine, batch and threads without it. "resnet" is
-the network of the benchmarks of this folder, "rehearsal" the small one of ResNet-50's rehearsal. Two requests are under
-way, so that the server finds its next one when an instance is free.
+Samples/s of an Offline run through the server relative to the same engine, batch and threads without it. "resnet" is
+the network of the benchmarks in this folder, "rehearsal" the small one of ResNet-50's rehearsal. Two requests are in
+progress, so that the server has the next one when an instance is free.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THREADS = 1
 
 
 class Case:
-    """A benchmark with its dataset and model; ``engine`` makes either kind of engine."""
+    """A benchmark with its dataset and model; ``engine`` builds either kind of engine."""
 
     def __init__(self, folder: Path, benchmark: Benchmark, batch: int, data: Path | None, model: Path | None) -> None:
         self.folder, self.benchmark, self.batch = folder, benchmark, batch
@@ -40,7 +40,7 @@ class Case:
         return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
 
     def offline(self, backend: str, engine: Path, count: int, instances: int) -> float:
-        """``instances``: of the server; as many streams without it."""
+        """``instances``: of the server; without it, the number of streams."""
         through = {"streams": 2 * instances, "instances": instances}
         streams = through if backend == "triton" else {"streams": instances}
         settings = {"batch_size": self.batch, "threads": THREADS, **streams}

@@ -1,6 +1,6 @@
-"""How long ``verify-tree`` and ``check`` take for a round of closed results, and how much memory. ``--results 600``.
+"""Measure time and memory of ``verify-tree`` and ``check`` for a round of closed results. ``--results 600``.
 
-The tree is made of one cell's real logs (short runs), each copy with an own system, target and digest.
+The tree contains copies of one cell's real logs (short runs), each with another system, target and digest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.unit.check.made import SCENARIOS, make_logs, make_tree
 
 
 def make_round(folder: Path, results: int) -> Path:
-    """Submitters with 12 systems each, three results per system; a third of the targets contradict the log."""
+    """Make submitters with 12 systems each and three results per system; a third of the targets contradict the log."""
     clean = make_tree(folder / "one", make_logs(folder / "logs"), lengthened=False)
     source = clean / "closed/Acme"
     root = folder / "round"

@@ -1,8 +1,8 @@
-"""What the harness is compared with on a GPU: the engine alone, and the plain loop that a user would write.
+"""Baselines for the harness on a GPU: the bare engine, and the plain loop that a user would write.
 
-``python -m tests.gpu.bare PROGRAM SETTINGS`` prints one JSON document. These programs use the libraries directly and
-nothing of the harness. settings: engine (folder), batch, samples (input -> .npy file), seconds. What is computed is the
-same data everywhere: power, and so the clock, depends on it.
+``python -m tests.gpu.bare PROGRAM SETTINGS`` prints one JSON document. These programs use only the libraries, not the
+harness. Settings: engine (folder), batch, samples (input -> .npy file), seconds. All compute the same data, since
+power, and so the clock, depends on it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class OnnxRuntime:
 
 
 class PyTorch:
-    """The same for a package of AOTInductor, by PyTorch's own loader."""
+    """The same for an AOTInductor package, loaded by PyTorch."""
 
     def __init__(self, settings: dict[str, Any], stream: Any) -> None:
         import ctypes
@@ -131,7 +131,7 @@ ENGINES = {"tensorrt": TensorRt, "onnxruntime-cuda": OnnxRuntime, "pytorch-cuda"
 
 
 def rate(settings: dict[str, Any]) -> dict[str, Any]:
-    """Samples per second of back-to-back enqueues; ``graph``: of launches of one captured graph."""
+    """Return samples per second of back-to-back enqueues; ``graph``: of launches of a captured graph."""
     stream = start_device()
     engine = ENGINES[settings["backend"]](settings, stream)
     work = captured(engine.enqueue, stream) if settings.get("graph") else engine.enqueue
@@ -145,7 +145,8 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def latency(settings: dict[str, Any]) -> dict[str, Any]:
-    """Median microseconds of one batch on resident input, its end awaited; directly and as a graph."""
+    """Return the median microseconds of one batch of resident input, including the wait for its end; directly and as a
+    graph."""
     stream = start_device()
     engine = ENGINES[settings["backend"]](settings, stream)
     found = {"direct": median(engine.enqueue, stream)}
@@ -161,7 +162,7 @@ def repeat(work: Callable[[], None], stream: Any, count: int) -> None:
 
 
 def median(work: Callable[[], None], stream: Any, most: int = 2000, seconds: float = 4) -> float:
-    """Of so many, or of what fits into the time, and of 50 at least."""
+    """Return the median of as many calls as requested or as fit into the time, and of at least 50."""
     times: list[float] = []
     while len(times) < most and (len(times) < 50 or sum(times) < seconds):
         began = time.perf_counter()
@@ -180,9 +181,9 @@ def captured(enqueue: Callable[[], None], stream: Any) -> Callable[[], None]:
 
 
 def plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """LoadGen's demo, with an engine in the loop: batches put together on the host, copied, computed, answered.
+    """Run LoadGen's demo with an engine: batches are assembled on the host, copied, computed and answered.
 
-    settings also: conf, log_dir, scenario.
+    Further settings: conf, log_dir, scenario.
     """
     import mlperf_loadgen as lg
 

@@ -1,8 +1,8 @@
-"""An engine of joined operators alone: ``python -m tests.gpu.bare_fused rate SETTINGS`` prints one JSON document.
+"""Measure a bare engine of fused operators: ``python -m tests.gpu.bare_fused rate SETTINGS`` prints one JSON document.
 
-One batch is launched as a graph, back to back, with its input in device memory: no LoadGen, no copies. settings: engine
-(folder), samples (input -> .npy file), batch (rows), seconds, profile; whole: with the tables at the reference's size,
-random bytes in place of weights, and random entries of them, so that the memory is as large as in a submission.
+One batch is launched back to back as a graph, with its input in device memory: no LoadGen, no copies. Settings: engine
+(folder), samples (input -> .npy file), batch (rows), seconds, profile; whole: enlarge the tables to the reference's
+size, with random bytes as weights and random indices, so that the memory is as large as in a submission.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def enlarge_tables(model: FusedModel, rows: int) -> torch.Tensor:
-    """Random entries of the new tables."""
+    """Enlarge the tables, and replace the indices by random ones."""
     (module,) = (model._module,)
     width = module.tables.shape[1]
     whole = torch.empty(sum(TABLE_ROWS), width, dtype=torch.uint8, device="cuda")
@@ -79,7 +79,7 @@ def launch(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, count: int) -
 
 
 def profile(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> dict[str, float]:
-    """Kernel -> milliseconds of a batch, all launches of it together."""
+    """Return kernel -> total milliseconds per batch."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
         launch(graph, stream, 3)
     spent: dict[str, float] = {}

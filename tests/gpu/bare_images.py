@@ -1,6 +1,6 @@
-"""Stable Diffusion XL by the library alone: the plain loop that a user would write, with nothing of the harness.
+"""Run Stable Diffusion XL with only the library, in the plain loop that a user would write.
 
-``python -m tests.gpu.bare_images rate SETTINGS`` prints one JSON document. settings: model (a folder of
+``python -m tests.gpu.bare_images rate SETTINGS`` prints one JSON document. Settings: model (a folder of
 configurations), dataset (of tests.gpu.image_captions), batch, batches, steps, precision, device, compile,
 channels_last.
 """
@@ -49,7 +49,7 @@ def load(settings: dict[str, Any]) -> Any:
 
 
 class PlainLoop:
-    """``decode``: fp32 where fp16 is not enough, as the pipeline itself does."""
+    """``decode``: the decoder's precision; like the pipeline, fp32 if fp16 is not sufficient."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.pipe, self.device = settings, load(settings), torch.device(settings["device"])

@@ -1,9 +1,9 @@
-"""An engine for packed samples alone: ``python -m tests.gpu.bare_packed rate SETTINGS`` prints one JSON document.
+"""Measure a bare engine for packed samples: ``python -m tests.gpu.bare_packed rate SETTINGS`` prints one JSON document.
 
-Batches are launched as graphs, back to back, with their input in device memory: no LoadGen, no copies, nothing packed.
-The first batch may have more or fewer tokens for a sample than others: what is stated is its tokens/s in samples of the
-mean length. settings: engine (folder), packing (a benchmark's name), samples (input -> .npy file), batch, tokens,
-seconds, profile.
+Batches are launched back to back as graphs, with their input in device memory: no LoadGen, no copies, no packing. Since
+the first batch may have more or fewer tokens per sample than others, its tokens/s are converted to samples of the mean
+length. Settings: engine (folder), packing (a benchmark's name), samples (input -> .npy file), batch, tokens, seconds,
+profile.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, float, int]:
-    """With the first batch in its inputs: how many samples of the mean length it is, and its graph."""
+    """Load the first batch. Return its size in samples of the mean length, and its graph."""
     folder = Path(settings["engine"])
     engine = BackendEngine.read(folder, "pytorch-cuda")
     loaded = PackedProgram(engine, folder, "cuda:0")
@@ -66,7 +66,7 @@ def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, float, int]:
 def launch(
     program: CapturedProgram, graph: torch.cuda.CUDAGraph, seconds: float = 0, count: int = 0
 ) -> tuple[int, float]:
-    """So many times, or for so long; how many, and the seconds."""
+    """Launch a number of times or for a number of seconds. Return the number of launches and the seconds."""
     began, done = time.perf_counter(), 0
     with torch.cuda.stream(program.stream):
         while done < count or time.perf_counter() - began < seconds:
@@ -79,7 +79,7 @@ def launch(
 
 
 def profile(program: CapturedProgram, graph: torch.cuda.CUDAGraph) -> dict[str, float]:
-    """Kernel -> its share of the time of a batch."""
+    """Return kernel -> its fraction of a batch's time."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
         launch(program, graph, count=3)
     spent: dict[str, float] = {}

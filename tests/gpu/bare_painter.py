@@ -1,9 +1,9 @@
-"""A painter of Stable Diffusion XL without LoadGen: ``python -m tests.gpu.bare_painter PROGRAM SETTINGS`` prints one
-JSON document. settings: model (a folder of configurations), dataset (of tests.gpu.image_captions), batch, batches,
-precision, device, compile, channels_last, steps.
+"""Measure the image worker of Stable Diffusion XL without LoadGen: ``python -m tests.gpu.bare_painter PROGRAM
+SETTINGS`` prints one JSON document. Settings: model (a folder of configurations), dataset (of
+tests.gpu.image_captions), batch, batches, precision, device, compile, channels_last, steps.
 
-rate: pictures/s of batches one after the other, and where the time of one goes. error: how far the network's answer is
-from that of the same weights in fp32. kernels: what products and attention of the published shape take.
+rate: images/s of sequential batches, with a breakdown of a batch's time. error: the difference between the network's
+answer and that of the same weights in fp32. kernels: times of matrix products and attention of the published shape.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def profile(work: Any) -> dict[str, float]:
-    """Kernel -> seconds of one batch, all launches of it together."""
+    """Return kernel -> total seconds per batch."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
         work()
     spent: dict[str, float] = {}

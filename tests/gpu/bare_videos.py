@@ -1,6 +1,6 @@
-"""Wan 2.2 by the library alone: the plain loop that a user would write, with nothing of the harness.
+"""Run Wan 2.2 with only the library, in the plain loop that a user would write.
 
-``python -m tests.gpu.bare_videos rate SETTINGS`` prints one JSON document. settings: model (a folder of
+``python -m tests.gpu.bare_videos rate SETTINGS`` prints one JSON document. Settings: model (a folder of
 configurations), dataset (of tests.gpu.video_prompts), batch, batches, steps, precision, device, compile.
 """
 

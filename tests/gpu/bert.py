@@ -1,7 +1,7 @@
-"""BERT's encoder with random weights and a head of two scores per token: for speed and for comparing backends.
+"""BERT's encoder with random weights and a head of two scores per token, to measure speed and compare backends.
 
-A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, length. Model settings: layers
-(24), hidden (1024), program (also write model.pt2, for samples of that length); heads have 64 dimensions each.
+A benchmark file like a user's (see harness.benchmarks). Dataset settings: count, length. Model settings: layers (24),
+hidden (1024), program (also write model.pt2, for samples of that length); heads have 64 dimensions each.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""BERT-Large without padding by the PyTorch backend: ``python -m tests.gpu.bert_packed [--size S] [--precision P]
-[--only PART,…] [--json FILE]``.
+"""Measure BERT-Large without padding on the PyTorch backend: ``python -m tests.gpu.bert_packed [--size S] [--precision
+P] [--only PART,…] [--json FILE]``.
 
-The benchmark's own reading of questions, of the reference's ONNX file and of the calibration list, with random weights
-and made-up texts of the lengths of the published set (tests.gpu.bert_texts).
+Questions, ONNX file and calibration list are read by the benchmark's own code. Weights are random, and texts are
+generated with the lengths of the published set (tests.gpu.bert_texts).
 
-- outputs: the engine's answers against those of the ONNX file in fp32 on the CPU.
-- bare: samples/s of the engine alone, whose input stays in device memory, and where its time goes.
-- offline: LoadGen's Offline over that, $REPEATS runs of $SECONDS and more each.
+- outputs: the engine's answers compared with the ONNX file in fp32 on the CPU.
+- bare: samples/s of the bare engine with its input in device memory, and a breakdown of its time.
+- offline: LoadGen's Offline relative to bare, in $REPEATS runs of at least $SECONDS.
 - server: the highest rate that is VALID within the round's 130 ms.
-- accuracy: F1 of a small network that was trained to find answers (tests.gpu.bert_trained), in fp32 and as this engine.
+- accuracy: F1 of a small trained network (tests.gpu.bert_trained), in fp32 and on this engine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMPARED = 16
 
 
 class PackedSize(NamedTuple):
-    """``samples``, ``tokens``: of a batch at most; of Server the second of each, and the queue's delay."""
+    """``samples``, ``tokens``: maximum per batch, the second value for Server, with the queue's delay."""
 
     backend: str
     network: NetworkSize
@@ -99,14 +99,14 @@ class PackedCase:
         return self._built("Engine", backend=self.size.backend, settings=wanted, inputs={"model": str(model)})
 
     def _built(self, kind: str, **request: Any) -> Path:
-        """Once for a folder."""
+        """Build an artifact once per folder."""
         path = self.folder / kind.lower()
         if not path.exists():
             build(self.folder, kind, self.benchmark, **request).rename(path)
         return path
 
     def run(self, scenario: Any, mode: Any, conf: dict[str, int | float], **settings: Any) -> tuple[Path, Figures]:
-        """The folder of the logs, the detail log with what telemetry says, and the seconds and samples that it read."""
+        """Return the folder of the logs, and the detail log with telemetry, seconds and samples."""
         place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
         place.mkdir()
         write_conf(place / "user.conf", scenario, conf)
@@ -125,7 +125,7 @@ class PackedCase:
         return place, read_detail(place) | reported
 
     def answer_all(self) -> Path:
-        """The log of an accuracy run."""
+        """Return the log of an accuracy run."""
         settings = {"batch_size": self.size.samples[0], "tokens": self.size.tokens[0]}
         place, _ = self.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, **settings)
         return place / "mlperf_log_accuracy.json"
@@ -145,7 +145,7 @@ class PackedCase:
 
 
 def compare_outputs(case: PackedCase, _known: Figures) -> Figures:
-    """The distance of logits of real tokens, over the length of the exact ones."""
+    """Return the distance of the logits of real tokens, relative to the norm of the exact ones."""
     log = read_accuracy_log(case.answer_all())
     answers = {
         int(index): np.frombuffer(data, np.float32).reshape(-1, 2)
@@ -224,7 +224,7 @@ def measure_offline(case: PackedCase, known: Figures) -> Figures:
 
 
 def find_last_third(readings: list[Figures], rate: float) -> float:
-    """Samples/s of the last third of a run over those of all of it."""
+    """Return samples/s of the last third of a run, relative to those of the complete run."""
     seen = [(line["seconds"], line["done"]) for line in readings if line.get("done")]
     if len(seen) < 6:
         return 0.0
@@ -255,7 +255,7 @@ def measure_server(case: PackedCase, known: Figures) -> Figures:
 
 
 class TrainedCase(PackedCase):
-    """A small network that was trained to find answers, and texts that have them."""
+    """A small network trained to find answers, and texts that contain them."""
 
     def __init__(self, size: str, precision: str) -> None:
         super().__init__(size, precision, "-trained")

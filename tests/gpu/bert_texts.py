@@ -1,7 +1,7 @@
-"""Made-up SQuAD whose windows have the lengths that they are asked to have, for BERT without padding.
+"""Generate a SQuAD-like dataset whose windows have the requested lengths, for BERT without padding.
 
-The published development set has 10,833 windows of 30 to 384 tokens, 178 of them on average. Lengths are drawn from a
-gamma distribution of that mean and a deviation of 65, cut at both ends.
+The published development set has 10,833 windows of 30 to 384 tokens, 178 on average. Lengths are drawn from a gamma
+distribution with that mean and a deviation of 65, clipped at both ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def make_vocabulary(count: int = WORDS) -> list[str]:
 
 
 def write_texts(folder: Path, count: int = COUNT, seed: int = 1) -> None:
-    """A question to each passage, each word one token."""
+    """Write one question per passage. Each word is one token."""
     rng = np.random.default_rng(seed)
     vocabulary = make_vocabulary()
     words = np.array(vocabulary[FIRST + 1 :])

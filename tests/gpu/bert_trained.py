@@ -1,6 +1,5 @@
-"""A small BERT that is trained to find answers: the first and the last word of a question are those of the answer, and
-the others are not in the passage. With random weights, answers would say little of a precision.
-"""
+"""A small BERT trained to find answers: the question's first and last words are those of the answer, its other words
+are not in the passage. With random weights, answers would show little about a precision."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ SIZE = NetworkSize(4, 256, 1024)
 
 
 def draw_questions(count: int, length: int, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens [count, length], and of each answer the first and the last token [count, 2]; by PyTorch's seed."""
+    """Return tokens [count, length] and the first and last token of each answer [count, 2], drawn with PyTorch's
+    seed."""
     room = length - _ASKED - 3
 
     def draw(low: int, high: int, wide: int) -> torch.Tensor:
@@ -66,7 +66,7 @@ def write_questions(folder: Path, count: int) -> None:
 
 
 class TrainedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """The reference's network, padded, its weights by the reference's names with / for dots."""
+    """The reference's network, with padding. Its weights have the reference's names, with dots for slashes."""
 
     def __init__(self, words: int, size: NetworkSize) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class TrainedBert(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
 
 
 def train_network(path: Path, *, seconds: float, batch: int = 128, rate: float = 6e-4) -> dict[str, Any]:
-    """For so long; then it is written as ONNX."""
+    """Train for a number of seconds, and write the network as ONNX."""
     torch.manual_seed(1)
     rng = np.random.default_rng(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -155,7 +155,7 @@ def train_network(path: Path, *, seconds: float, batch: int = 128, rate: float =
 
 
 def score_exactly(dataset: Path, network: Path) -> dict[str, Any]:
-    """By ONNX Runtime in fp32 on the CPU, padded."""
+    """Score with ONNX Runtime in fp32 on the CPU, with padding."""
     samples = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in INPUTS}
     session, count = NetworkSession(network), len(samples[INPUTS[0]])
     answers: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""The shapes that are measured, and the children and programs that measure them. Artifacts are made once per folder."""
+"""The measured shapes, and the child processes and programs that measure them. Artifacts are built once per folder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
 
 @dataclass(frozen=True)
 class Shape:
-    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: of Server, milliseconds.
+    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: Server's latency limit in
+    ms.
 
-    ``server``: by backend, the batch size, streams, lanes and queue delay (microseconds) that are tried. A batch
-    that is put together while the one before it computes, and no earlier, waits least: hence the delays.
+    ``server``: backend -> batch sizes, streams, lanes and queue delays (microseconds) to try. Waiting is shortest if a
+    batch is assembled exactly while the previous one is computed; the delays are chosen for this.
     """
 
     file: str
@@ -163,7 +164,7 @@ SHAPES = {
 
 
 class Case:
-    """A shape on a backend; ``batch`` replaces the shape's own."""
+    """A shape on a backend; ``batch`` replaces the shape's."""
 
     def __init__(self, name: str, backend: str = "tensorrt", batch: int = 0) -> None:
         self.name, self.backend, self.shape = name, backend, SHAPES[name]
@@ -226,7 +227,7 @@ class Case:
         return bare(program, given, WORK, "tests.gpu.bare")
 
     def run(self, scenario: Any, conf: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """LoadGen's detail log, and the telemetry of the run by its facts' names."""
+        """Return LoadGen's detail log and the run's telemetry by the names of its facts."""
         place = Path(tempfile.mkdtemp(dir=WORK))
         write_conf(place / "user.conf", scenario, conf)
         request = make_run_request(

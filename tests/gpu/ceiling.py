@@ -1,7 +1,7 @@
-"""The CUDA pipeline with an engine that computes nothing, against a bare LoadGen null SUT.
+"""Compare the CUDA pipeline with an engine that computes nothing to a bare LoadGen null SUT.
 
-``python -m tests.gpu.ceiling`` prints one JSON document. The pipeline does all that it does for a real engine: copies,
-events, completion threads. Samples are 64 bytes.
+``python -m tests.gpu.ceiling`` prints one JSON document. The pipeline does everything that it does for a real engine:
+copies, events, completion threads. Samples have 64 bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TINY = Benchmark(name="points", path=str(Path(__file__).with_name("points.py")))
 
 
 class Nothing:
-    """An engine on one device that leaves its outputs as they are."""
+    """An engine on one device that does not change its outputs."""
 
     batch_sizes: Sequence[int] = ()
     inputs = (Tensor("x", (16,), "float32"),)
@@ -60,7 +60,7 @@ def load(plan: LoadPlan) -> CudaSession:
 
 
 def harness_offline(folder: Path, dataset: Path, streams: int) -> float:
-    """A child of the harness in which this module represents the null backend."""
+    """Run a child process of the harness with this module as the null backend."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1})
     make_run_request(

@@ -1,5 +1,5 @@
-"""How fast rows come to the device: one copy, and the gather kernel with several numbers of blocks, from pinned host
-memory and from the device's own. ``python -m tests.gpu.copies`` prints one JSON document (GB/s)."""
+"""Measure how fast rows are copied to the device: in one copy, and by the gather kernel with several numbers of blocks,
+from pinned host memory and from device memory. ``python -m tests.gpu.copies`` prints one JSON document (GB/s)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""DLRM-DCNv2 by the PyTorch backend: ``python -m tests.gpu.dlrm [--size S] [--only PART,…] [--json FILE]``.
+"""Measure DLRM-DCNv2 on the PyTorch backend: ``python -m tests.gpu.dlrm [--size S] [--only PART,…] [--json FILE]``.
 
-The benchmark's own reading of the day, of the checkpoint and of a sample's pairs, with random weights; layers as the
-reference has them, tables cut to ``rows`` each. A batch is one of pairs, and so is what the bare engine computes.
-``true`` is in fp8 (joined operators), ``fp16`` compiled by AOTInductor.
+The day, the checkpoint and the pairs of samples are read by the benchmark's own code. Weights are random; layers are
+the reference's, with tables cut to ``rows``. Batches consist of pairs, for the bare engine as well. ``true`` is in fp8
+(fused operators), ``fp16`` is compiled by AOTInductor.
 
-- outputs: of fp8, the engine's probabilities against those of the fp32 program on the CPU.
-- bare: pairs/s of the engine alone, whose input stays in device memory, and where its time goes; of fp8 with tables as
-  large as the reference's too.
-- offline: samples/s of LoadGen's Offline, $REPEATS runs of $SECONDS and more each, over the engine alone.
-- server: the highest rate that is VALID within the round's 60 ms, over Offline.
+- outputs: the fp8 engine's probabilities compared with the fp32 program on the CPU.
+- bare: pairs/s of the bare engine with its input in device memory, and a breakdown of its time; for fp8 also with
+  tables of the reference's size.
+- offline: samples/s of LoadGen's Offline relative to bare, in $REPEATS runs of at least $SECONDS.
+- server: the highest rate that is VALID within the round's 60 ms, relative to Offline.
 - accuracy: AUC of a small trained network (tests.gpu.dlrm_trained), in fp32 and in fp8.
 """
 
@@ -49,7 +49,7 @@ COMPARED = 4096  # pairs
 
 @dataclass(frozen=True)
 class DlrmSize:
-    """``rows``: of a table at most. ``samples``: that are generated. ``batch``: pairs."""
+    """``rows``: maximum per table; ``samples``: generated samples; ``batch``: pairs."""
 
     backend: str
     rows: int
@@ -119,12 +119,12 @@ class DlrmCase:
 
     @property
     def pairs(self) -> float:
-        """Of a sample, on average."""
+        """The average number of pairs per sample."""
         bounds = np.load(self.dataset / "bounds.npy")
         return float(bounds[-1] / (len(bounds) - 1))
 
     def bare(self, seconds: float, **more: Any) -> Figures:
-        """The engine alone."""
+        """Measure the bare engine."""
         samples = {name: str(self.dataset / f"{name}.npy") for name in ("dense", "sparse")}
         reported = {
             "engine": str(self.engine),
@@ -136,7 +136,7 @@ class DlrmCase:
         return bare("rate", {**reported, "seconds": seconds, **more}, WORK, module)
 
     def run(self, scenario: Any, mode: Any, conf: dict[str, int | float], **settings: Any) -> tuple[Path, Figures]:
-        """The folder of the logs, and the detail log with what telemetry and the backend say."""
+        """Return the folder of the logs, and the detail log with values of telemetry and backend."""
         place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
         place.mkdir()
         write_conf(place / "user.conf", scenario, conf)
@@ -170,12 +170,12 @@ class DlrmCase:
 
     @property
     def streams(self) -> int:
-        """Kernels of fp8 take every multiprocessor: a second stream's would wait for them."""
+        """The number of streams. Kernels of fp8 occupy all multiprocessors, so a second stream's would wait."""
         return 1 if self.size.precision == "fp8" else 2
 
 
 def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
-    """What the fp8 engine makes of pairs, through LoadGen's accuracy log, next to the fp32 network on the CPU."""
+    """Compare the fp8 engine's predictions, read from LoadGen's accuracy log, with the fp32 network on the CPU."""
     import torch
 
     from harness.benchmarks.accuracy import read_accuracy_log

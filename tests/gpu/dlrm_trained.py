@@ -1,8 +1,8 @@
-"""A small DLRM-DCNv2 that is trained on made-up clicks, and what fp8 leaves of its AUC. With random weights, answers
-would say little of a precision.
+"""A small DLRM-DCNv2 trained on generated clicks, to measure the AUC that fp8 loses. With random weights, answers would
+show little about a precision.
 
-A click depends on a hidden number of each value of each feature, on the dense features, and on pairs of features
-together, with noise; so no network's AUC is 100 %.
+A click depends on a hidden number for each value of each feature, on the dense features and on pairs of features, with
+noise, so no network reaches an AUC of 100 %.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BATCH, CALIBRATED, SCORED = 2048, 16_384, 65_536
 
 
 class Clicks:
-    """Pairs and whether they are clicked."""
+    """Pairs, and whether they are clicked."""
 
     def __init__(self, seed: int = 5) -> None:
         self._rng = np.random.default_rng(seed)
@@ -79,7 +79,7 @@ def train_network(clicks: Clicks, seconds: float, device: str) -> dict[str, torc
 
 
 def compare_precisions(seconds: float, device: str) -> dict[str, Any]:
-    """AUC in fp32, and of the fp8 program on ``device``."""
+    """Return the AUC in fp32 and of the fp8 program on ``device``."""
     clicks = Clicks()
     weights = train_network(clicks, seconds, device)
     exact = DlrmDcn(weights, SHAPE)

@@ -1,6 +1,6 @@
-"""Which tiles the kernels of joined operators compute fastest: ``python -m tests.gpu.fused_tiles [ROWS]``.
+"""Find the fastest tiles for the kernels of fused operators: ``python -m tests.gpu.fused_tiles [ROWS]``.
 
-The shapes of DLRM-DCNv2's layers, random values; microseconds of each variant, and what that is in TFLOP/s or GB/s.
+Uses the shapes of DLRM-DCNv2's layers with random values. Prints each variant's microseconds and its TFLOP/s or GB/s.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def draw(*shape: int) -> torch.Tensor:
 
 
 def measure(name: str, work: Any, unit: float, found: dict[str, float]) -> None:
-    """``unit``: operations, or bytes, of one call."""
+    """``unit``: operations or bytes per call."""
     try:
         taken = do_bench(work, warmup=10, rep=60, return_mode="median")
     except Exception as error:  # a tile that does not fit; the others do

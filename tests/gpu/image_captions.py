@@ -1,4 +1,4 @@
-"""Captions of random tokens for Stable Diffusion XL at its true shape. A benchmark file like a user's own."""
+"""Captions of random tokens for Stable Diffusion XL at its published shape. A benchmark file like a user's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("input_ids", "input_ids_2")
 
 
 def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _counter: object) -> None:
-    """settings: count, side (pixels)."""
+    """Settings: count, side (pixels)."""
     rng = np.random.default_rng(1)
     np.save(output / "input_ids.npy", draw_tokens(rng, settings["count"]))
     np.save(output / "negative.npy", draw_tokens(rng, 1))
@@ -28,7 +28,8 @@ def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _c
 
 
 def draw_tokens(rng: np.random.Generator, count: int) -> np.ndarray:
-    """As captions are: a dozen words between the marks, then the end again and again."""
+    """Draw tokens like those of captions: about a dozen words between the start and end tokens, padded with end
+    tokens."""
     rows = np.full((count, LENGTH), END, np.int64)
     rows[:, 0] = BEGIN
     for row in rows:

@@ -1,18 +1,18 @@
-"""Stable Diffusion XL through diffusers: ``python -m tests.gpu.images [--size full] [--only PART,…] [--json FILE]``.
+"""Measure Stable Diffusion XL through diffusers: ``python -m tests.gpu.images [--size full] [--only PART,…] [--json
+FILE]``.
 
-The published shape with random weights, 20 steps, 1024 x 1024; captions of random tokens; fp16, or what --precision
-says, such as fp8 with --compile default.
+The published shape with random weights, 20 steps, 1024 x 1024; captions of random tokens; fp16, or the value of
+--precision, such as fp8 with --compile default.
 
-- error: how far the network's answer in bf16 and in fp8 is from that of the same weights in fp32.
-- painter: pictures/s of the backend's painter without LoadGen, and where the time of a batch goes.
-- sustained: LoadGen's Offline, $REPEATS runs of $SECONDS and more each, over the painter.
+- error: the difference between the network's answer in bf16 and in fp8 and that of the same weights in fp32.
+- painter: images/s of the backend's image worker without LoadGen, and a breakdown of a batch's time.
+- sustained: LoadGen's Offline relative to painter, in $REPEATS runs of at least $SECONDS.
+- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, relative to a plain loop of the library (same
+  pipeline, batch and compilation) in one process before and one after it.
+- server: the highest rate that is VALID within the round's 20 s, relative to Offline.
 
-- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, over a plain loop of the library (the same
-  pipeline, batch and compilation) in a process before it and one behind it.
-- server: the highest rate that is VALID within the round's 20 s, over Offline.
-
-It takes the packages of tests/gpu/images-packages.txt in addition to PyTorch. What torch.compile made is kept where
-$TORCHINDUCTOR_CACHE_DIR says. ``--size small --device cpu`` tries all of it anywhere.
+Needs the packages of tests/gpu/images-packages.txt in addition to PyTorch. Results of torch.compile are stored in
+$TORCHINDUCTOR_CACHE_DIR. ``--size small --device cpu`` runs everything on any machine.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ VOCABULARY = 49_408
 
 
 class ImageCase:
-    """A shape with its captions, and a folder of a pipeline without weights. ``code``: a benchmark file; ``plain``: the
-    module of the loop that it is compared with."""
+    """A shape with its captions, and a folder with a pipeline without weights. ``code``: a benchmark file; ``plain``:
+    the module of the loop to compare with."""
 
     what, code, plain, model_key = "images", image_captions, "tests.gpu.bare_images", "stable-diffusion-xl"
     shapes: Mapping[str, Any] = SHAPES
@@ -74,7 +74,7 @@ class ImageCase:
         return {"count": 8 * self.options.batch, "side": self.shape.side}
 
     def describe_model(self) -> dict[str, dict[str, Any]]:
-        """The configuration files of the pipeline."""
+        """Write the pipeline's configuration files."""
         encoders = self.shape.describe_encoders(VOCABULARY)
         return {
             "model_index.json": {"_class_name": "StableDiffusionXLPipeline"},
@@ -94,7 +94,7 @@ class ImageCase:
         return folder
 
     def bare(self) -> float:
-        """Samples/s of the plain loop, after its warm-up."""
+        """Return samples/s of the plain loop after its warm-up."""
         reported = {
             **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last", "steps")},
             "model": str(self.model),

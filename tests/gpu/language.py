@@ -1,17 +1,18 @@
-"""Language models through vLLM: ``python -m tests.gpu.language [--shape S] [--only PART,…] [--json FILE]``.
+"""Measure language models through vLLM: ``python -m tests.gpu.language [--shape S] [--only PART,…] [--json FILE]``.
 
 Shapes of Llama 3.1 8B, Llama 2 70B, Mixtral 8x7B and gpt-oss-120b with random weights; prompts and answers are as long
 as the published ones on average.
 
-- offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same prompts in a
-  process before it and one behind it.
-- http: a server of vLLM's own and the ``openai`` backend: Offline over ``LLM.generate``, and the highest rate that is
-  VALID within the round's bounds of the first token and of each further one, over Offline; http-offline without it.
-- server: the same rate for the engine in the process of the run, over what Offline gave there: reported, measured by
-  offline or whole before it, or measured first.
-- whole: Offline in the process of the run, without LLM.generate.
+- offline: LoadGen's Offline samples/s through the ``vllm`` backend, relative to ``LLM.generate`` of the same prompts in
+  one process before and one after it.
+- http: a vLLM server and the ``openai`` backend: Offline relative to ``LLM.generate``, and the highest rate that is
+  VALID within the round's limits for the first token and for each further token, relative to Offline. http-offline
+  omits the rate.
+- server: the same rate for the engine in the run's process, relative to its Offline rate: stated, measured before by
+  offline or whole, or measured first.
+- whole: Offline in the run's process, without LLM.generate.
 
-vLLM's caches of compiled graphs are kept where $VLLM_CACHE_ROOT says.
+vLLM's caches of compiled graphs are stored in $VLLM_CACHE_ROOT.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LLAMA: Figures = {
 
 @dataclass(frozen=True)
 class LanguageShape:
-    """``config``: config.json. ``engine``: options of the backend. ``declared``: what it is given of precision."""
+    """``config``: config.json; ``engine``: options of the backend; ``declared``: the declared precision."""
 
     config: Figures
     engine: Figures
@@ -229,7 +230,7 @@ _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfl
 
 
 class LanguageCase:
-    """A shape with its prompts and its folder of a checkpoint without weights."""
+    """A shape with its prompts, and a folder with a checkpoint without weights."""
 
     def __init__(self, name: str) -> None:
         self.name, self.shape = name, SHAPES[name]
@@ -260,7 +261,7 @@ class LanguageCase:
 
     @cached_property
     def arguments(self) -> Figures:
-        """What both ways of starting vLLM without the harness say, by its own names."""
+        """Return the arguments for vLLM without the harness, by vLLM's names."""
         engine, declared = self.shape.engine, self.shape.declared
         named = {
             "max_model_len": engine.get("context"),
@@ -278,7 +279,7 @@ class LanguageCase:
         }
 
     def bare(self) -> list[float]:
-        """Samples/s of ``LLM.generate``, twice in one process; the first after four prompts of warm-up."""
+        """Return samples/s of ``LLM.generate``, twice in one process; the first after a warm-up of four prompts."""
         reported = {
             "model": str(self.model),
             "dataset": str(self.dataset),
@@ -328,7 +329,7 @@ class LanguageCase:
 
     @contextmanager
     def server(self) -> Iterator[str]:
-        """A server of vLLM's own; its address once it is ready."""
+        """Start a vLLM server, and yield its address once it is ready."""
         (port,) = find_free_ports(1)
         said = {"model": self.model, "host": "127.0.0.1", "port": port, "served-model-name": "served"}
         options = {**said, **{name.replace("_", "-"): value for name, value in self.arguments.items()}}
@@ -363,7 +364,7 @@ class LanguageCase:
 
 
 def search(case: LanguageCase, whole: float, known: Figures, backend: str, **options: Any) -> Figures:
-    """``whole``: Offline samples/s, of which the share ``known["first"]`` is tried first."""
+    """``whole``: Offline samples/s. The search starts at the fraction ``known["first"]`` of it."""
     return find_highest(
         lambda rate, seconds: case.serve(backend, rate, seconds, **options),
         whole,

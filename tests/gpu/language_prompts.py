@@ -1,4 +1,4 @@
-"""Prompts of random tokens, as long as those of a data set. A benchmark file like a user's own."""
+"""Prompts of random tokens with the lengths of a dataset. A benchmark file like a user's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOKENS = True
 
 
 def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _counter: object) -> None:
-    """settings: count, mean, longest (tokens), words (of the vocabulary)."""
+    """Settings: count, mean, longest (tokens), words (of the vocabulary)."""
     rng = np.random.default_rng(1)
     lengths = draw_lengths(rng, settings["count"], settings["mean"], settings["longest"])
     write_prompts(output, [rng.integers(8, settings["words"], length).tolist() for length in lengths])

@@ -1,13 +1,13 @@
-"""The figures: ``python -m tests.gpu.measure SHAPE [--backend B] [--batch N] [--only PART,…]
-[--rounds N] [--json FILE]``.
+"""Measure a shape: ``python -m tests.gpu.measure SHAPE [--backend B] [--batch N] [--only PART,…] [--rounds N] [--json
+FILE]``.
 
-- offline: LoadGen's Offline samples/s over the bare engine's (same batch, input in device memory, enqueues back to
-  back), with samples in pinned host memory and in device memory; processor seconds per 100k samples.
-- server: the highest rate that is VALID within the shape's latency bound, over Offline samples/s; $SERVER_WAYS replaces
-  the ways to serve that are tried.
-- single: SingleStream latency at the median less that of the bare engine.
+- offline: LoadGen's Offline samples/s relative to the bare engine (same batch, input in device memory, back-to-back
+  enqueues), with samples in pinned host memory and in device memory; processor seconds per 100k samples.
+- server: the highest rate that is VALID within the shape's latency limit, relative to Offline; $SERVER_WAYS replaces
+  the tried configurations.
+- single: SingleStream's median latency minus that of the bare engine.
 - plain: the loop that a user would write, Offline and SingleStream.
-- scaling: Offline on all devices over the sum of each alone; only where it is asked for.
+- scaling: Offline on all devices relative to the sum of single devices; only on request.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def offline_run(case: Case, count: int, **settings: Any) -> Figures:
 
 
 def offline(case: Case, rounds: int) -> Figures:
-    """Each run of the harness lies between two of the bare engine: a device at its power limit slows as it warms."""
+    """Run the harness between two runs of the bare engine, since a device at its power limit slows down as it warms
+    up."""
     batch = case.shape.batch
     expected = bare_rate(case, 1)
     count = max(4 * batch, round(expected * SECONDS / batch) * batch)
@@ -97,7 +98,8 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
 
 
 def server(case: Case, rounds: int) -> Figures:
-    """The best of the shape's ways, then ``find_highest``: what is stated is confirmed by a run thrice as long."""
+    """Choose the best configuration of the shape, then use ``find_highest``. A run of three times the duration confirms
+    the reported rate."""
     del rounds
     ways = chosen_ways(case)
     if not ways:
@@ -116,13 +118,13 @@ def server(case: Case, rounds: int) -> Figures:
 
 
 def chosen_ways(case: Case) -> Sequence[Sequence[int]]:
-    """The shape's, or those of $SERVER_WAYS: "44,1,2,25000 66,1,2,38000"; none where nothing is set."""
+    """Return the configurations of the shape, or those of $SERVER_WAYS, such as "44,1,2,25000 66,1,2,38000"."""
     given = [[int(number) for number in way.split(",")] for way in os.environ.get("SERVER_WAYS", "").split()]
     return given or case.shape.server.get(case.backend, ())
 
 
 def single(case: Case, rounds: int) -> Figures:
-    """Each run of the harness lies between two of the bare engine."""
+    """Run the harness between two runs of the bare engine."""
     bare, runs = [case.bare("latency", batch=1)], []
     count = min(3000, max(200, round(SECONDS / min(bare[0].values()) * 1e6)))
     conf = {"min_duration": 2000, "min_query_count": count, "target_latency": 0.5}
@@ -153,7 +155,7 @@ def plain(case: Case, rounds: int) -> Figures:
 
 
 def scaling(case: Case, rounds: int) -> Figures:
-    """Offline on all devices over the sum of what each reaches alone: no two devices are equally fast."""
+    """Return Offline on all devices, relative to the sum of each device's own rate, since devices differ in speed."""
     devices = len(list_accelerators())
     batch = case.shape.batch
     count = round(bare_rate(case, 1) * SECONDS / batch) * batch
@@ -178,7 +180,7 @@ def scaling(case: Case, rounds: int) -> Figures:
 
 @contextmanager
 def environment(name: str, value: str) -> Iterator[None]:
-    """Set for children; "" leaves it as it is."""
+    """Set a variable for child processes; "" leaves it unchanged."""
     before = os.environ.get(name)
     if value:
         os.environ[name] = value

@@ -1,4 +1,4 @@
-"""The parts of a measurement, one after the other: each is reported as it ends, whatever becomes of the others."""
+"""Run the parts of a measurement one after the other, and report each when it ends, even if others fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Figures = dict[str, Any]
 
 
 def add_options(parser: argparse.ArgumentParser, parts: Iterable[str], usual: Iterable[str]) -> None:
-    """--only and --json. ``usual``: the parts that are measured where nothing is said."""
+    """Add --only and --json. ``usual``: the parts measured by default."""
     parser.add_argument("--only", default=",".join(usual), help=", ".join(parts))
     parser.add_argument("--json", type=Path)
 
@@ -26,8 +26,7 @@ def measure_parts(
     options: argparse.Namespace,
     facts: Figures | None = None,
 ) -> None:
-    """``program``: the module that was started. ``title``: of the document in options.json, which begins with
-    ``facts``."""
+    """``program``: the started module. ``title``: of the document in options.json, which begins with ``facts``."""
     found: Figures = {"command": f"python -m {program} {' '.join(sys.argv[1:])}", **(facts or {})}
     for name in options.only.split(","):
         began = time.monotonic()

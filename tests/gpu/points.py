@@ -1,4 +1,4 @@
-"""Samples of 64 bytes, for the pipeline's own speed. A benchmark file like a user's own (see harness.benchmarks)."""
+"""Samples of 64 bytes, to measure the pipeline itself. A benchmark file like a user's (see harness.benchmarks)."""
 
 from __future__ import annotations
 

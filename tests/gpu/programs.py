@@ -15,7 +15,7 @@ HEAD = 64
 
 
 def weights_of(model: Path) -> Iterator[torch.Tensor]:
-    """In the order in which they were drawn; constants left out."""
+    """Return the weights in the order in which they were drawn, without constants."""
     import onnx
     from onnx import numpy_helper
 
@@ -25,7 +25,7 @@ def weights_of(model: Path) -> Iterator[torch.Tensor]:
 
 
 class ResNet(nn.Module):
-    """Batch normalisation is folded into the convolutions, as in the ONNX file."""
+    """ResNet with batch normalisation folded into the convolutions, as in the ONNX file."""
 
     def __init__(self, weights: Iterator[torch.Tensor], blocks: list[int]) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def save(module: nn.Module, samples: dict[str, tuple[tuple[int, ...], Any]], pat
 
 
 def export_resnet(model: Path, blocks: list[int], side: int) -> None:
-    """model.pt2 next to ``model``, an ONNX file."""
+    """Write model.pt2 next to ``model``, an ONNX file."""
     save(ResNet(weights_of(model), blocks), {"image": ((3, side, side), torch.float32)}, model.with_suffix(".pt2"))
 
 

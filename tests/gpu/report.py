@@ -1,4 +1,4 @@
-"""One report of a session: ``python -m tests.gpu.report FILE…`` prints figures next to their goals, then the JSON."""
+"""Report a session: ``python -m tests.gpu.report FILE…`` prints figures next to their goals, then the JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""ResNet-50 v1.5 with random weights, for speed and for comparing backends: its answers mean nothing.
+"""ResNet-50 v1.5 with random weights, to measure speed and compare backends. Its answers mean nothing.
 
-A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side (of an image, in pixels),
-dtype (float32, float16 or int8; int8 represents itself times SCALE). Model settings: blocks ("3,4,6,3"), side,
-program (also write model.pt2).
+A benchmark file like a user's (see harness.benchmarks). Dataset settings: count, side (of an image, in pixels), dtype
+(float32, float16 or int8; an int8 value is multiplied by SCALE). Model settings: blocks ("3,4,6,3"), side, program
+(also write model.pt2).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def build_model(
 
 
 def export(path: Path, blocks: list[int], side: int = 224, widths: Sequence[int] = WIDTHS) -> None:
-    """Batch normalisation is folded into the convolutions."""
+    """Export the network with batch normalisation folded into the convolutions."""
     from onnx import TensorProto, helper, save
 
     net = Net()
@@ -70,7 +70,7 @@ def export(path: Path, blocks: list[int], side: int = 224, widths: Sequence[int]
 
 
 class Net:
-    """Nodes and weights, drawn so that signals keep their size."""
+    """Nodes and weights, drawn so that signals keep their magnitude."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []

@@ -1,10 +1,9 @@
-"""RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights, of the size that MLPerf's
-reference has: for speed and for comparing backends.
+"""RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights and the size of MLPerf's
+reference, to measure speed and compare backends.
 
-The engine ends where that of the benchmark does (see harness.benchmarks.retinanet.heads): of each level the best
-scores, where they stand, and their offsets. Decoding and suppression are left to the host, and here to no one. A
-benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: side,
-blocks.
+Like the benchmark's engine (see harness.benchmarks.retinanet.heads), this one returns each level's best scores, their
+positions and offsets. Decoding and suppression are omitted. A benchmark file like a user's (see harness.benchmarks).
+Dataset settings: count, side, dtype. Model settings: side, blocks.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def load_samples(dataset: Path) -> dict[str, np.ndarray]:
 
 
 def postprocess(outputs: Any) -> np.ndarray:
-    """[n, 5 * BEST] scores -> float32 [n, 8]: decoding boxes is not what is timed here."""
+    """Convert scores [n, 5 * BEST] to float32 [n, 8]. Decoding boxes is not measured here."""
     return np.ascontiguousarray(outputs[0][:, :8], np.float32)
 
 
@@ -77,7 +76,7 @@ class Detector(Net):
         return name
 
     def pyramid(self, blocks: list[int]) -> list[str]:
-        """Five levels, the finest of stride 8."""
+        """Return five levels, the finest with stride 8."""
         top = self.convolution("images", 3, 64, 7, 2)
         top = self.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
         channels, stages = 64, []
@@ -107,7 +106,7 @@ class Detector(Net):
         return self.node("Relu", [self.node("Add", [inner, others])])
 
     def head(self, levels: list[str], width: int) -> list[str]:
-        """The same weights on every level."""
+        """Apply the same weights to each level."""
         sizes = [PYRAMID] * 4 + [width]
         layers = [(self.weight((to, PYRAMID, 3, 3), PYRAMID * 9), self.weight((to,), 100)) for to in sizes]
         found = []
@@ -119,6 +118,6 @@ class Detector(Net):
         return found
 
     def flat(self, head: str, size: int) -> str:
-        """[n, anchors * size, h, w] -> [n, h * w * anchors, size]."""
+        """Reshape [n, anchors * size, h, w] to [n, h * w * anchors, size]."""
         rows = self.node("Transpose", [head], perm=[0, 2, 3, 1])
         return self.node("Reshape", [rows, self.constant(np.array([0, -1, size], np.int64))])

@@ -1,4 +1,4 @@
-"""The highest rate that holds, found and then confirmed."""
+"""Find and confirm the highest sustained rate."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def highest(
     step: float = STEP,
     resolution: float = RESOLUTION,
 ) -> float:
-    """The highest share that ``holds`` and that ``confirms`` afterwards, lowered until it does; 0 for none.
+    """Return the highest share that ``holds`` and that ``confirms`` afterwards, reduced until it does; 0 for none.
 
-    From ``first`` in steps that double until one share holds and one does not, then by halves down to ``resolution``.
+    Starting from ``first``, steps double until one share holds and one does not, then halve down to ``resolution``.
     """
     low, high = _bracket(holds, first, step)
     while low and high - low > resolution + _ROUNDING:
@@ -42,9 +42,9 @@ def find_highest(
     step: float = STEP,
     resolution: float = RESOLUTION,
 ) -> Figures:
-    """The highest VALID rate of Server. ``serve``: a run at a rate for so many seconds; its figures, "verdict" among
-    them. ``whole``: Offline samples/s, of which ``first``, ``step`` and ``resolution`` are shares. A run that confirms
-    takes ``confirming`` seconds; where those before it took as long, they need none."""
+    """Find the highest VALID rate of Server. ``serve``: run at a rate for a number of seconds, and return figures
+    including "verdict". ``whole``: Offline samples/s, of which ``first``, ``step`` and ``resolution`` are fractions.
+    The confirming run takes ``confirming`` seconds, and is omitted if the runs before it took as long."""
     tried: list[Figures] = []
     known: dict[float, bool] = {}  # share → whether a run that is long enough sustained it
 
@@ -64,7 +64,7 @@ def find_highest(
 
 
 def _bracket(holds: Callable[[float], bool], share: float, step: float) -> tuple[float, float]:
-    """A share that holds, and a higher one that does not."""
+    """Return a share that holds and a higher one that does not."""
     if holds(share):
         while share + step < CEILING and holds(share + step):
             share, step = share + step, 2 * step

@@ -1,16 +1,16 @@
-"""Whisper through vLLM: ``python -m tests.gpu.speech [--size full] [--only PART,…] [--json FILE]``.
+"""Measure Whisper through vLLM: ``python -m tests.gpu.speech [--size full] [--only PART,…] [--json FILE]``.
 
-The published shape with random weights; noise of 29 s in place of utterances, which are packed to about that, and a
-transcript of 75 tokens for each: the mean of Red Hat's published result of v6.0 (36,396 tokens/s of 485.6 samples/s).
+The published shape with random weights; noise of 29 s replaces utterances, which are packed to about that length, and
+each transcript has 75 tokens, the mean of Red Hat's published result of v6.0 (36,396 tokens/s at 485.6 samples/s).
 
-- whole: LoadGen's Offline samples/s alone.
-- offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same sounds in a
-  process before it and one behind it. Both encode each waveform anew. The report also shows where the
-  time went: ``hearing_seconds`` of processor time over ``listeners`` processes, ``hearing_span`` until the last sound
-  was encoded and ``answering_span`` until the last was answered. No more than twice ``sequences`` are encoded and not
-  answered, so where the engine is the slower, both spans are nearly equal while hearing_seconds / listeners is short.
+- whole: only LoadGen's Offline samples/s.
+- offline: LoadGen's Offline samples/s through the ``vllm`` backend, relative to ``LLM.generate`` of the same sounds in
+  one process before and one after it. Both encode each waveform again. The report also breaks down the time:
+  ``hearing_seconds`` of processor time in ``listeners`` processes, ``hearing_span`` until the last sound was encoded,
+  and ``answering_span`` until the last was answered. At most twice ``sequences`` sounds are encoded but not answered,
+  so if the engine is slower, both spans are nearly equal while hearing_seconds / listeners is short.
 
-``--size small`` tries it anywhere.
+``--size small`` runs on any machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LENGTH = 75  # tokens of a transcript
 
 @dataclass(frozen=True)
 class SpeechSize:
-    """``layers``: of encoder and decoder each. ``engine``: options of the backend."""
+    """``layers``: of the encoder and of the decoder; ``engine``: options of the backend."""
 
     width: int
     heads: int

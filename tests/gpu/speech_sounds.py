@@ -1,4 +1,4 @@
-"""Noise, as long as the utterances of a data set. A benchmark file like a user's own."""
+"""Noise with the lengths of a dataset's utterances. A benchmark file like a user's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESPONSE_DTYPE = "int64"
 
 
 def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _counter: object) -> None:
-    """settings: count, seconds (of each)."""
+    """Settings: count, seconds (per sound)."""
     count, length = settings["count"], round(settings["seconds"] * SOUND_RATE)
     noise = np.random.default_rng(1).standard_normal(count * length, np.float32)
     np.save(output / "samples.npy", (noise / 10).clip(-1, 1))

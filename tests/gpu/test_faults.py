@@ -1,4 +1,4 @@
-"""Faults of a GPU have a reason and a fix: too little memory, an engine that does not fit, missing evidence."""
+"""GPU faults are reported with a reason and a fix: too little memory, an unsuitable engine, missing evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def case() -> Case:
 
 
 def test_out_of_memory_is_reported_with_a_batch(case: Case) -> None:
-    """The engine is loaded; then another program takes what is left of the device."""
+    """The engine is loaded, then another program allocates the rest of the device's memory."""
     session = opened(case, "Server", Answers())
     device = session.workers[0].device
     kept = all_memory(device)
@@ -39,7 +39,7 @@ def test_out_of_memory_is_reported_with_a_batch(case: Case) -> None:
 
 
 def all_memory(device: Any) -> list[Any]:
-    """Blocks of device memory until not even a small one is left."""
+    """Allocate device memory until not even a small block is left."""
     from harness.cuda.driver import DeviceMemoryError
 
     kept, size = [], 2**36

@@ -1,4 +1,4 @@
-"""Joined operators on a GPU against what they are on the CPU: sizes that fill no tile, and tables of any length."""
+"""Fused operators on a GPU compute the same as on the CPU: sizes that do not fill a tile, and tables of any length."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 def lowered(*shape: int, spread: float = 1.0) -> tuple[Any, Any]:
-    """Random values in fp8, and their scale."""
+    """Return random values in fp8 and their scale."""
     value = torch.randn(*shape) * spread
     scale = choose_scale(value.abs().max())
     return operators.round_fp8(value, scale), scale
 
 
 def far(operator: Any, *given: Any) -> float:
-    """How far the GPU's answer is from the CPU's, over the length of that."""
+    """Return the distance between the GPU's and the CPU's answer, relative to the norm of the latter."""
     wanted = operator(*given).float()
     found = operator(*(item.cuda() if isinstance(item, torch.Tensor) else item for item in given)).float().cpu()
     return float((found - wanted).norm() / wanted.norm())

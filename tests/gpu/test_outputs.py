@@ -1,4 +1,5 @@
-"""What a backend answers on a GPU against the CPU: fresh random samples, poisoned buffers, every way of submitting."""
+"""Backends compute the same on a GPU as on the CPU: with new random samples, poisoned buffers, and every way of
+submission."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ def opened(case: Case, scenario: Any, answers: Answers, **options: Any) -> Any:
 
 
 def poison(session: Any) -> None:
-    """NaN, or the largest of integers, in every buffer of every lane, host and device."""
+    """Fill every buffer of every lane, on host and device, with NaN or the largest integer."""
     from harness.cuda import driver
 
     for worker in session.workers:

@@ -1,5 +1,5 @@
-"""Operators of packed programs on a GPU against what they are on the CPU: sizes that fill no tile, samples of all
-lengths, and a whole engine by a session."""
+"""Operators of packed programs compute the same on a GPU as on the CPU: sizes that do not fill a tile, samples of all
+lengths, and a complete engine in a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole passes on a GPU: engines, performance, accuracy, records, tree; then a second pass that does nothing."""
+"""Complete passes on a GPU produce engines, runs, records and a tree, and a second pass does nothing."""
 
 from __future__ import annotations
 

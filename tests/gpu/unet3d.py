@@ -1,8 +1,8 @@
-"""3D U-Net on windows of a volume with random weights, of the size that MLPerf's reference has: for speed and for
-comparing backends. A sample is one window; how windows are cut and put together is the benchmark's and not the GPU's.
+"""3D U-Net with random weights and the size of MLPerf's reference, on windows of a volume, to measure speed and compare
+backends. A sample is one window; the benchmark, not the GPU, cuts and joins windows.
 
-A benchmark file like a user's own (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings:
-widths ("32,64,128,256,320,320"), program (also write model.pt2).
+A benchmark file like a user's (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: widths
+("32,64,128,256,320,320"), program (also write model.pt2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load_samples(dataset: Path) -> dict[str, np.ndarray]:
 
 
 def postprocess(outputs: Any) -> np.ndarray:
-    """[n, 3, side, side, side] -> float32 [n, 8]: enough to distinguish answers, and cheap."""
+    """Convert [n, 3, side, side, side] to float32 [n, 8], which is cheap and sufficient to distinguish answers."""
     return np.ascontiguousarray(outputs[0].reshape(len(outputs[0]), -1)[:, :8], np.float32)
 
 

@@ -1,5 +1,5 @@
-"""Prompts of random tokens for Wan 2.2 at its true shape. A benchmark file like a user's own; answers are digests, so
-that the encoder of videos is no part of what is measured."""
+"""Prompts of random tokens for Wan 2.2 at its published shape. A benchmark file like a user's. Answers are digests, so
+that encoding videos is not measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("input_ids", "attention_mask")
 
 
 def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _counter: object) -> None:
-    """settings: count, words (of the vocabulary), latents (their shape)."""
+    """Settings: count, words (of the vocabulary), latents (their shape)."""
     rng = np.random.default_rng(1)
     for name, rows in zip(NAMES, draw_tokens(rng, settings["count"], settings["words"]), strict=True):
         np.save(output / f"{name}.npy", rows)
@@ -31,7 +31,7 @@ def build_dataset(_source: object, settings: Mapping[str, Any], output: Path, _c
 
 
 def draw_tokens(rng: np.random.Generator, count: int, words: int) -> tuple[np.ndarray, np.ndarray]:
-    """As prompts are: a dozen words, the end, and nothing behind it."""
+    """Draw tokens like those of prompts: about a dozen words and the end token."""
     ids, mask = np.zeros((count, LENGTH), np.int64), np.zeros((count, LENGTH), np.int64)
     for row, belongs in zip(ids, mask, strict=True):
         length = int(rng.integers(6, 20))

@@ -1,15 +1,16 @@
-"""Wan 2.2 through diffusers: ``python -m tests.gpu.videos [--size full] [--steps N] [--only PART,…] [--json FILE]``.
+"""Measure Wan 2.2 through diffusers: ``python -m tests.gpu.videos [--size full] [--steps N] [--only PART,…] [--json
+FILE]``.
 
 The published shape with random weights, bf16, 81 frames of 1280 x 720; prompts of random tokens. Two networks of 14B
-and the text encoder take 64 GiB, so a GPU of 80 GB is full.
+and the text encoder take 64 GiB, which fills a GPU of 80 GB.
 
-- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, over a plain loop of the library (the same
-  pipeline, batch, steps and compilation) in a process before it and one behind it.
-- single: LoadGen's SingleStream, the 90th percentile of a video in seconds.
+- offline: LoadGen's Offline samples/s through the ``diffusers`` backend, relative to a plain loop of the library (same
+  pipeline, batch, steps and compilation) in one process before and one after it.
+- single: the 90th percentile of LoadGen's SingleStream, in seconds per video.
 
-The round's 20 steps take minutes for each video: --steps 2 compares harness and loop as well, in a tenth of the time,
-and so does --frames 41, in a third of it.
-It takes the packages of tests/gpu/images-packages.txt and PyTorch; ``--size small --device cpu`` runs anywhere.
+The round's 20 steps take minutes per video. --steps 2 compares harness and loop just as well in a tenth of the time,
+and --frames 41 in a third.
+Needs the packages of tests/gpu/images-packages.txt and PyTorch; ``--size small --device cpu`` runs on any machine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WORDS = 256_300  # tokens of UMT5, without its last ones
 
 
 class VideoCase(ImageCase):
-    """A shape with its prompts, and a folder of a pipeline without weights."""
+    """A shape with its prompts, and a folder with a pipeline without weights."""
 
     what, code, plain, model_key = "videos", video_prompts, "tests.gpu.bare_videos", "wan-2.2-t2v-a14b"
     shapes = SHAPES

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
+from reconciler.history.runs import ORIGINAL, REMOVED_RUN
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log_files import ACCURACY_LOG, RESULT_SUMMARY, SUMMARY, TRUNCATED, VERIFY_PERFORMANCE
 from reconciler.record.codec import decode
@@ -55,7 +56,7 @@ def claims(repository: Repository, *, history: bool = False) -> Claims:
     """``history``: with what only an earlier commit denies."""
     found = audit(repository.root, read_snapshot(repository.root, git.resolve(repository.root, "HEAD")))
     assert len(set(found.claims)) == len(found.claims), "a claim is said twice"
-    said = [claim for claim in found.claims if history or not claim.what.endswith(": as it was recorded")]
+    said = [claim for claim in found.claims if history or not claim.what.endswith(ORIGINAL)]
     return {(claim.where, claim.what): (claim.proof, claim.detail) for claim in said}
 
 
@@ -116,10 +117,8 @@ def test_an_engine_whose_record_is_not_there_is_missing(clone: Repository) -> No
     engine = "Engine/aaaaaaaaaaaa-bbbbbbbbbbbbbbbbbbbb"
     forged(clone, PERFORMANCE, lambda record: replace(record, upstream={**record.upstream, "engine": engine}))
     clone.commit()
-    assert claims(clone)[CELL, "performance: made from"] == (
-        Proof.MISSING,
-        f"the record of its engine is not in this commit: {engine}",
-    )
+    proof, detail = claims(clone)[CELL, "performance: made from"]
+    assert (proof, engine in detail) == (Proof.MISSING, True)
 
 
 def test_bars_that_the_score_does_not_meet_are_contradicted(clone: Repository) -> None:
@@ -161,10 +160,8 @@ def test_one_byte_of_one_log_contradicts_exactly_its_claim(clone: Repository) ->
     clone.commit()
     found = claims(clone)
     assert denied(found) == {f"TEST04: {SUMMARY}"}
-    assert found[CELL, "TEST04 verdict"] == (
-        Proof.MISSING,
-        f"not in this commit as recorded: the audit run's {SUMMARY}",
-    )
+    proof, detail = found[CELL, "TEST04 verdict"]
+    assert (proof, detail.endswith(f"the audit run's {SUMMARY}")) == (Proof.MISSING, True)
 
 
 def test_one_byte_in_any_log_is_seen_also_of_superseded_runs(recorded: Repository, tmp_path: Path) -> None:
@@ -189,7 +186,7 @@ def test_without_the_whole_answers_their_comparison_is_attested(clone: Repositor
     clone.commit()
     proof, detail = claims(clone)[CELL, "TEST01 verdict"]
     assert proof is Proof.ATTESTED
-    assert "the comparison of answers as recorded" in detail
+    assert "audit run" in detail
 
 
 def rewritten(repository: Repository, address: str, change: Callable[[Record], Record]) -> str:
@@ -283,9 +280,9 @@ def test_facts_of_the_host_that_were_edited_are_contradicted_by_the_commit_that_
     forged(clone, PERFORMANCE, elsewhere)
     clone.commit()
     found = claims(clone, history=True)
-    assert of(found, Proof.MISSING) == {"performance: a run that was removed"}
-    assert of(found, Proof.CONTRADICTED) == {"Run performance: as it was recorded"}
-    assert "facts.machine." in found[CELL, "Run performance: as it was recorded"][1]
+    assert of(found, Proof.MISSING) == {REMOVED_RUN}
+    assert of(found, Proof.CONTRADICTED) == {f"Run performance: {ORIGINAL}"}
+    assert "facts.machine." in found[CELL, f"Run performance: {ORIGINAL}"][1]
 
 
 def test_a_summary_that_the_detail_log_denies_is_contradicted(clone: Repository) -> None:
@@ -337,7 +334,7 @@ def test_a_rehearsal_whose_record_no_longer_says_so_is_contradicted(clone: Repos
     clone.commit()
     found = claims(clone)
     assert denied(found) == {"performance: marks", "Run performance: marks"}
-    assert found[CELL, "performance: marks"][1].startswith("the spec makes it rehearsal")
+    assert "rehearsal" in found[CELL, "performance: marks"][1]
 
 
 def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(clone: Repository) -> None:
@@ -348,11 +345,11 @@ def test_a_later_run_that_is_called_invalid_in_its_record_alone_is_contradicted(
     write_record(clone.paths, replace(record, started=later, values={**record.values, "validity": "INVALID"}))
     clone.commit()
     found = claims(clone)
-    name = f"performance of {later}, not published: validity"
+    name = f"unpublished performance of {later}: validity"
     assert denied(found) == {name}
     assert found[CELL, name][1] == "recorded INVALID, mlperf_log_detail.txt says VALID"
-    passed_over = {what.partition(", not published")[0] for _, what in found if "not published" in what}
-    assert passed_over == {f"performance of {later}"}, "the published run is judged as such, and once"
+    passed_over = {what.partition(": ")[0] for _, what in found if what.startswith("unpublished ")}
+    assert passed_over == {f"unpublished performance of {later}"}, "the published run is judged as such, and once"
 
 
 def test_a_valid_run_that_was_removed_from_the_history_is_missed(clone: Repository) -> None:
@@ -363,18 +360,16 @@ def test_a_valid_run_that_was_removed_from_the_history_is_missed(clone: Reposito
     (clone.paths.records / f"{worse}.json").unlink()
     clone.commit()
     found = claims(clone)
-    assert of(found, Proof.MISSING, Proof.CONTRADICTED) == {"performance: a run that was removed"}
-    assert worse in found[CELL, "performance: a run that was removed"][1]
+    assert of(found, Proof.MISSING, Proof.CONTRADICTED) == {REMOVED_RUN}
+    assert worse in found[CELL, REMOVED_RUN][1]
 
 
 def test_a_fallback_rests_on_what_the_scorer_wrote(tmp_path: Path) -> None:
     repository = make(tmp_path / "repository", VARYING, ", compliance: {TEST04: {attempts: 3}}")
     repository.reconcile()
     committed(repository)
-    assert claims(repository)[CELL, "TEST01 verdict"] == (
-        Proof.ATTESTED,
-        "TEST PASS, from its logs; the accuracy of answers that differ as the scorer wrote it",
-    )
+    proof, detail = claims(repository)[CELL, "TEST01 verdict"]
+    assert (proof, detail.startswith("TEST PASS, from its logs; ")) == (Proof.ATTESTED, True)
 
 
 def test_a_tree_in_the_commit_is_compared_file_by_file(recorded: Repository, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.history import records
 from reconciler.history.audit import audit
 from reconciler.history.pull_request import find_forgeries
+from reconciler.history.runs import ORIGINAL
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
@@ -37,7 +38,7 @@ CELL = "open/this-machine/digits/Offline"
 PERFORMANCE, ACCURACY = f"Run:{CELL}/performance", f"Run:{CELL}/accuracy"
 ENGINE, MODEL, DATASET, SCORE = f"Engine:{CELL}", "Model:digits", "Dataset:digits", f"Score:{CELL}"
 SPEC = Path(__file__).parents[2] / "specs/quickstart.yaml"
-HISTORY = ": as it was recorded"
+HISTORY = f": {ORIGINAL}"
 Edit = Callable[[Record], Record]
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import verify_described
 from reconciler.history.rendered import WHERE
+from reconciler.history.runs import DISTINCT, REMOVED_RUN
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
@@ -37,13 +38,13 @@ def test_a_run_that_was_dated_after_its_log_and_its_commit_is_not_proven(clone: 
     clone.commit()
     found = claims(clone)
     assert of(found, Proof.MISSING) == {
-        "performance: a run that was removed",
+        REMOVED_RUN,
         "performance: when it was made",
         "Run performance: started",
         "Run performance: when it was made",
     }
     assert "and its log began at 20" in found[CELL, "performance: when it was made"][1]
-    assert "and a commit of 20" in found[CELL, "Run performance: when it was made"][1]
+    assert "commit of 20" in found[CELL, "Run performance: when it was made"][1]
 
 
 @pytest.mark.parametrize("waited", ["", "machine.job", "seconds"])
@@ -65,7 +66,7 @@ def test_a_later_run_that_was_dated_before_the_published_one_is_not_proven(clone
     write_record(clone.paths, worse)
     clone.commit()
     found = claims(clone)
-    name = f"performance of {worse.started}, not published: when it was made"
+    name = f"unpublished performance of {worse.started}: when it was made"
     assert (name in of(found, Proof.MISSING)) is (not waited)
     if not waited:
         assert "before the published run, and its log began at 20" in found[CELL, name][1]
@@ -82,7 +83,7 @@ def test_a_run_that_was_recorded_again_with_another_date_is_contradicted(clone: 
     clone.commit()
     found = claims(clone)
     later = max(record.started, other.started)
-    assert f"Run performance of {later}: a run of its own" in of(found, Proof.CONTRADICTED)
+    assert f"Run performance of {later}: {DISTINCT}" in of(found, Proof.CONTRADICTED)
 
 
 def test_a_log_that_lasted_longer_than_its_record_says_is_not_proven(clone: Repository) -> None:
@@ -135,7 +136,8 @@ def test_a_description_of_other_hardware_than_was_used_is_contradicted(clone: Re
     assert not list(verify_described(cell, "performance", honest, snapshot))
     (denied,) = verify_described(cell, "performance", used(honest), snapshot)
     assert denied.proof is Proof.CONTRADICTED
-    assert denied.detail == "accelerators_per_node is 8 in the description of box, and it ran on 2"
+    assert denied.what.endswith("accelerators_per_node")
+    assert set(re.findall(r"\d", denied.detail)) == {"8", "2"}
     nodes = RecordedFact([{"host": "n1"}, {"host": "n2"}], Role.NOTE)
     placed = replace(honest, facts={**honest.facts, "machine.nodes": nodes})
     (asked,) = verify_described(cell, "performance", placed, snapshot)
@@ -144,7 +146,7 @@ def test_a_description_of_other_hardware_than_was_used_is_contradicted(clone: Re
 
 @pytest.mark.parametrize(
     ("made", "says"),
-    [("2100-01-01T00:00:00Z", "brought it"), ("2001-01-01T00:00:00Z", "before the commit it was made on")],
+    [("2100-01-01T00:00:00Z", "but a commit of"), ("2001-01-01T00:00:00Z", "before the commit it was made on")],
 )
 def test_a_decision_dated_outside_its_commits_is_not_proven(clone: Repository, made: str, says: str) -> None:
     base = git.resolve(clone.root, "HEAD")

@@ -42,7 +42,7 @@ TEXTS = "texts.json"
 _MARKS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 _ELSEWHERE = "../../models/bert"  # where users of the guides store the vocabulary
 _LARGE = 10_000  # texts tokenized per call
-_FIX = "`reconcile fetch bert` brings it"
+_FIX = "download it with `reconcile fetch bert`"
 
 
 class Passage(NamedTuple):

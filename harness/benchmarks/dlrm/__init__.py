@@ -77,7 +77,7 @@ class StreamedRows:
             whole: np.ndarray = found.astype(np.int32)
         if not np.array_equal(whole, found):
             place = np.argwhere(whole != found)[0].tolist()
-            problem = f"{self.shown}: row {rows.start + place[0]:,} has {found[tuple(place)]}, no whole number"
+            problem = f"{self.shown}: row {rows.start + place[0]:,} has {found[tuple(place)]}, not a whole number"
             raise HarnessError(problem, "input", _FIX)
         return whole
 

@@ -158,7 +158,7 @@ FORMATS = ("onnx", "pt2")
 
 
 def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """In the format of the settings."""
+    """Write the model in the format that the settings require."""
     wanted = str(settings.get("format", FORMATS[0]))
     if wanted not in FORMATS:
         problem = f"model.settings.format is {wanted!r}"

@@ -1,7 +1,8 @@
-"""Criteo's day 23 as left on disk by the reference's preparation, rearranged by pairs, so that a sample is contiguous.
+"""Prepare day 23 of Criteo, as written by the reference's preparation: arrange it by pairs, so that a sample is
+contiguous.
 
-The first half of the day is evaluated; calibration takes the first 128,000 rows of the second half, as in calibration/
-CriteoTerabyte of mlcommons/inference.
+The first half of the day is evaluated; calibration uses the first 128,000 rows of the second half, as in
+calibration/CriteoTerabyte of mlcommons/inference.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", 
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
 DTYPES = ("float32", "float16")
-_AT_ONCE = 1 << 12  # rows that a thread copies: 4 MB, still in cache after they were checked
+_AT_ONCE = 1 << 12  # rows per copy of a thread: 4 MB stay in the cache after the check
 ZIP = b"PK\x03\x04"
-_LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
+_LOCAL_HEADER = 30  # size of a zip member's local header, before its name
 _FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`; nothing was prepared"
 
 
 class Rows(Protocol):
-    """Rows on disk, such as an array that is mapped."""
+    """Rows on disk, such as a memory-mapped array."""
 
     def __len__(self) -> int: ...
 
@@ -51,10 +52,10 @@ class Rows(Protocol):
 
 
 class Day(NamedTuple):
-    """Rows on disk: dense [rows, 13], labels [rows], and of each categorical feature [rows, values].
+    """A day on disk: dense [rows, 13], labels [rows], and one array [rows, values] per categorical feature.
 
-    ``values``: how many a pair has of each; ``tables``: how many rows the table of each has; ``files``: where labels,
-    dense features and each categorical one are, for messages.
+    ``values``: values per pair of each feature; ``tables``: rows in each feature's table; ``files``: paths of the
+    labels, the dense features and each categorical feature, for messages.
     """
 
     dense: Rows
@@ -68,8 +69,9 @@ class Day(NamedTuple):
 def prepare_day(
     day: Day, settings: Mapping[str, Any], output: Path, counter: Counter, *, threads: int, whole: bool
 ) -> None:
-    """dense.npy [pairs, 13], sparse.npy int32 [pairs, values], labels.npy float32 [pairs] and bounds.npy, where samples
-    begin; calibration_dense.npy and calibration_sparse.npy. ``whole``: it is the published day, of as many rows."""
+    """Write dense.npy [pairs, 13], sparse.npy int32 [pairs, values], labels.npy float32 [pairs], bounds.npy (the starts
+    of samples), calibration_dense.npy and calibration_sparse.npy. ``whole``: require as many rows as the published day
+    has."""
     dtype = choose_dtype(settings, DTYPES)
     rows = len(day.labels)
     if rows != ROWS and whole:
@@ -95,7 +97,7 @@ def prepare_day(
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    """Load the samples with their labels, which are copied into the answers."""
+    """Load the samples and their labels, which are copied into the answers."""
     bounds = np.load(dataset / "bounds.npy")
     arrays = {name: np.load(dataset / f"{name}.npy", mmap_mode="r") for name in ("dense", "sparse", "labels")}
     return {name: Ragged(Consecutive(array, bounds)) for name, array in arrays.items()}
@@ -111,7 +113,7 @@ def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
 
 
 def read_day(source: Path) -> Day:
-    """Read the day. Raises HarnessError naming the file that is missing, truncated, or invalid."""
+    """Read the day. Raises HarnessError with the name of a missing, truncated or invalid file."""
     rules = [FileRule(name, kind="npy file", start=NPY) for name in (DENSE_FILE, LABELS_FILE)]
     check_files(source, [*rules, FileRule(SPARSE_FILE, kind="npz file", start=ZIP)], fix=_FIX)
     labels = map_npy(source / LABELS_FILE, ["int32"], 1, _FIX)
@@ -128,7 +130,7 @@ def read_day(source: Path) -> Day:
 
 
 def _map_members(path: Path) -> Iterator[np.ndarray]:
-    """Map the arrays of an npz, which stores them uncompressed, without unpacking it."""
+    """Map the arrays of an uncompressed npz without unpacking it."""
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
@@ -161,15 +163,15 @@ def _take_labels(day: Day, count: int) -> np.ndarray:
 
 
 def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counter: Counter) -> None:
-    """Copy rows to new files, a chunk at a time on each thread: both copying and checking release the interpreter lock.
-    Raises HarnessError for the first invalid value. ``taken``: dense and sparse features."""
+    """Copy rows to new files in chunks, on several threads: copying and checking release the interpreter lock. Raises
+    HarnessError for the first invalid value. ``taken``: the new dense and sparse features."""
     dense, sparse = taken
     places = np.cumsum((0, *day.values)).tolist()
 
     def copy(start: int) -> None:
         end = min(start + _AT_ONCE, len(dense))
         rows = slice(first + start, first + end)
-        with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is rejected
+        with np.errstate(over="ignore"):  # a value that is too large becomes infinite and is rejected
             dense[start:end] = day.dense[rows]
         check_dense(day.dense[rows], dense[start:end], rows.start, day.files[1])
         for table, (array, left, right) in enumerate(zip(day.sparse, places, places[1:], strict=False)):
@@ -183,23 +185,23 @@ def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counte
         array.flush()
 
 
-# Groups of user-item pairs that form samples: 100 to 700 consecutive ones, drawn as in the reference.
+# Samples are groups of 100 to 700 consecutive user-item pairs, drawn as in the reference.
 #
-# For the published day 23 this gives dlrm_trace_of_aggregated_samples.txt byte for byte: 330,067 samples.
+# For the published day 23, this reproduces dlrm_trace_of_aggregated_samples.txt byte for byte: 330,067 samples.
 
 SEED = 123
-# tools/dist_quantile.txt of recommendation/dlrm_v2 in mlcommons/inference: each twentieth of all samples.
+# tools/dist_quantile.txt of recommendation/dlrm_v2 in mlcommons/inference: a quantile per twentieth of all samples.
 SIZES = (100, 100, *[200] * 12, 300, 300, 400, 500, 600, 700)
 _DRAWN = 1 << 16
 
 
 def count_evaluated(rows: int) -> int:
-    """Return the number of rows in the first half, which is evaluated; calibration uses the second half."""
+    """Return the number of rows in the first half, which is evaluated; the second half is for calibration."""
     return rows // 2 + rows % 2
 
 
 def group_pairs(pairs: int) -> NDArray[np.int64]:
-    """Find the starts of samples, and the end of the last one, which takes the remaining pairs."""
+    """Return the starts of the samples and the end of the last one, which takes all remaining pairs."""
     random = np.random.RandomState(SEED)
     sizes = np.array(SIZES)
     ends: list[NDArray[np.int64]] = [np.zeros(1, np.int64)]
@@ -211,21 +213,21 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
     return np.append(bounds[:last], pairs)
 
 
-# Checks of day 23's values: labels are 0 or 1, dense features finite, and each multi-hot value a row of its table.
+# Check day 23: labels are 0 or 1, dense features are finite, and each multi-hot value is a row of its table.
 #
-# A part is checked when it is copied, so that no byte is read twice; rows that are not copied are not checked.
+# Parts are checked when they are copied, so that no byte is read twice. Rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
 _ROW_FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`, or fix the row; nothing was prepared"
 
 
 def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
-    """Read the rows of each table: the reference's, or those in ``table_rows.json`` next to the day, where they were
-    cut."""
+    """Read the number of rows of each table: the reference's, or, for a day with smaller tables, those in
+    ``table_rows.json`` next to it."""
     path = source / TABLES
     if not is_there(path):
         return reference
-    fix = f"list the rows of the {len(reference)} tables, or remove it where they are the reference's"
+    fix = f"list the rows of the {len(reference)} tables, or remove it if they are the reference's"
     rows = read_json(path, fix)
     counts: list[int] = rows if isinstance(rows, list) else []
     whole = len(counts) == len(reference)
@@ -235,14 +237,14 @@ def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
 
 
 def check_labels(labels: np.ndarray, first: int, path: str) -> None:
-    """``first``: the row of the day at which they begin."""
+    """Check that labels are 0 or 1. ``first``: their first row of the day."""
     if _as_unsigned(labels).max(initial=0) > 1:
         row = int(np.flatnonzero((labels != 0) & (labels != 1))[0])
         raise HarnessError(f"{path}: row {first + row:,} has the label {labels[row]}, not 0 or 1", "input", _ROW_FIX)
 
 
 def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> None:
-    """``given``: on disk; ``taken``: the same in the type of the samples."""
+    """Check that values are finite. ``given``: on disk; ``taken``: the same values in the type of the samples."""
     if not np.isfinite(taken).all():
         row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
         value = f"{given[row, column]} as dense feature {column}"
@@ -252,8 +254,9 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> 
 
 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: str, table: int) -> None:
-    """``rows``: of the table, which is also the number of the array in the file."""
-    if _as_unsigned(values).max(initial=0) >= rows:  # a value below 0 is a large one here
+    """Check that values are rows of the table. ``rows``: number of rows of the table; ``table``: its number, and that
+    of the array in the file."""
+    if _as_unsigned(values).max(initial=0) >= rows:  # values below 0 become large ones
         row, column = np.argwhere((values < 0) | (values >= rows))[0].tolist()
         problem = f"{path}: row {first + row:,} has the value {values[row, column]:,}"
         raise HarnessError(f"{problem}, and table {table} has rows 0 to {rows - 1:,}", "input", _ROW_FIX)
@@ -263,13 +266,13 @@ def _as_unsigned(values: np.ndarray) -> np.ndarray:
     return values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
 
 
-# What an accuracy log says of the samples.
+# Accuracy from the log of answers.
 
 _AGAIN = "run accuracy again"
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return auc and accuracy in percent, over the pairs of the answered samples: good of total."""
+    """Return AUC and accuracy in percent, over the pairs of the answered samples, with the counts good and total."""
     labels = load_labels(dataset)
     found = [_read(data, labels[int(index)]) for index, data in zip(log.indices, log.data, strict=True)]
     pairs = np.concatenate(found)
@@ -282,7 +285,8 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
-    """[pairs, 2]. The official script takes the labels of the log, so that they must be those of the dataset."""
+    """Read a response as [pairs, 2]. Its labels must be the dataset's, because the official script uses the log's
+    labels."""
     if len(data) != 8 * len(labels):
         problem = f"a response holds {len(data)} bytes, a sample of {len(labels)} pairs makes {8 * len(labels)}"
         raise HarnessError(problem, "input", _AGAIN)
@@ -295,10 +299,11 @@ def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
 
 
 def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Compute how often a clicked pair is predicted higher than one not clicked; equal predictions count half."""
+    """Compute how often a clicked pair is predicted higher than one that was not clicked. Equal predictions count
+    half."""
     order = np.argsort(predictions, kind="stable")
     clicked = labels[order] == 1
-    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each run of equals
+    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each group of equal predictions
     positive = np.diff(np.cumsum(clicked)[last], prepend=0)
     negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
     everything = int(positive.sum()) * int(negative.sum())
@@ -309,7 +314,7 @@ def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 class CriteoBenchmark(LoopBenchmark):
-    """The parts that all versions of DLRM share: samples of several pairs, their answers and the score."""
+    """The common parts of all versions of DLRM: samples of several pairs, their answers and the score."""
 
     outputs = OUTPUTS
     response_dtype = RESPONSE_DTYPE

@@ -1,6 +1,5 @@
-"""The layers of DLRM-DCNv2, by the names of their weights in torchrec's DLRM_DCN, which the checkpoint has too. DLRM of
-earlier rounds has the same layers, without a cross network.
-"""
+"""The layers of DLRM-DCNv2, with the weights' names in torchrec's DLRM_DCN and in the checkpoint. The DLRM of earlier
+rounds has the same layers without a cross network."""
 
 from __future__ import annotations
 
@@ -17,11 +16,12 @@ from harness.errors import HarnessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """``values``: of each categorical feature of a pair; ``width``: of an embedding; ``bottom`` and ``top``: of the
-    layers of both perceptrons; ``crosses``: layers of the cross network, and ``rank`` of their products.
+    """The sizes of the layers. ``values``: values per pair of each categorical feature; ``width``: of an embedding;
+    ``bottom`` and ``top``: layers of the two perceptrons; ``crosses``: layers of the cross network; ``rank``: rank of
+    their products.
 
     Without a cross network, the embeddings of a pair are multiplied with each other (``interactions``). The default is
-    the reference of DLRM-DCNv2.
+    the reference's DLRM-DCNv2.
     """
 
     rows: tuple[int, ...] = TABLE_ROWS
@@ -34,17 +34,17 @@ class Shape:
 
     @property
     def joined(self) -> int:
-        """Width of a pair in the cross network."""
+        """The width of a pair in the cross network."""
         return (len(self.rows) + 1) * self.width
 
     @property
     def interactions(self) -> int:
-        """Number of products of two different embeddings of a pair, among them that of the dense features."""
+        """The number of products of two embeddings of a pair, where the dense features count as one."""
         return len(self.rows) * (len(self.rows) + 1) // 2
 
     @property
     def given(self) -> int:
-        """Width of what the top perceptron takes."""
+        """The input width of the top perceptron."""
         return self.joined if self.crosses else self.width + self.interactions
 
 
@@ -96,7 +96,7 @@ def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def find_shape(shapes: Mapping[str, tuple[int, ...]], reference: Shape | None = None) -> Shape:
-    """As deep as the reference's, as wide as the checkpoint's. Raises HarnessError where weights do not fit."""
+    """Return the reference's shape with the checkpoint's widths. Raises HarnessError if weights do not fit together."""
     reference = reference or Shape()
     layers = len(reference.top)
     shape = replace(

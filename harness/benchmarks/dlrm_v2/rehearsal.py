@@ -53,7 +53,7 @@ def cut_shape(reference: Shape, size: str) -> Shape:
 
 
 def count_pairs(count: int) -> int:
-    """Of a day whose first half has ``count`` samples."""
+    """Return the number of pairs of a day whose first half has ``count`` samples."""
     return 2 * int(group_pairs(count * max(SIZES))[count])
 
 

@@ -159,7 +159,7 @@ def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
                 stated, first = frame.shapes[camera].tolist(), wanted[cameras[0]].tolist()
                 found = read_picture_size(folder / frame.pictures[camera])
                 if not found == stated == first:
-                    sizes = f"is {found}, the list of frames says {stated}, and others of its cameras are {first}"
+                    sizes = f"is {found}, but {stated} in the list of frames, and {first} for other cameras"
                     raise HarnessError(f"{folder / frame.pictures[camera]} {sizes}", "input", FIX)
 
 

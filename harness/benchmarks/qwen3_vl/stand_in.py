@@ -114,7 +114,7 @@ def write_network(folder: Path, name: str, width: int, rng: np.random.Generator)
 
 
 class CatalogueNetwork:
-    """Raises OSError if the folder has no such network."""
+    """The stand-in network in a folder. Raises OSError if there is none."""
 
     def __init__(self, folder: Path) -> None:
         self.name = str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["name"])

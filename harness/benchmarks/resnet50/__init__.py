@@ -144,7 +144,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
     background = scores.shape[1] - CLASSES
     if background not in (0, 1):
         problem = f"the model returns {scores.shape[1]} scores per image, not {CLASSES} or {CLASSES + 1}"
-        raise HarnessError(problem, "input", "use the reference's ResNet-50, or one whose first output is its classes")
+        raise HarnessError(problem, "input", "use the reference's ResNet-50, or one that returns its classes first")
     classes: np.ndarray = scores.argmax(axis=1) - background
     return classes.astype(np.int32)
 

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("accuracy_log", type=Path)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("run_dir", type=Path)
-    parser.add_argument("--show", default="", help="samples of which the round wants to see the videos")
+    parser.add_argument("--show", default="", help="samples whose videos the round requires")
     options = parser.parse_args(words)
     if not command:
         parser.error("the official script is missing: add it after --")

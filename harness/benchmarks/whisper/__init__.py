@@ -68,7 +68,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         sizes = list(pool.map(lambda file: count_samples(file, _FIX), files))
         for file, size, utterance in zip(files, sizes, utterances, strict=True):
             if size != utterance.samples:
-                problem = f"{file} has {size} samples, and {MANIFEST} says {utterance.samples}"
+                problem = f"{file} has {size} samples, but {utterance.samples} in {MANIFEST}"
                 raise HarnessError(problem, "input", _FIX)
         write_waveforms(files, sizes, output, pool, counter, _FIX)
     write_transcripts(output, [utterance.transcript for utterance in utterances])

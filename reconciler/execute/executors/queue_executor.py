@@ -154,7 +154,7 @@ class QueueExecutor(Struct):
         return handle
 
     def _carry(self) -> AttemptTransport:
-        assert self.carrier is not None, "what submits attempts that travel can send them"
+        assert self.carrier is not None, "an executor of remote attempts has a carrier"
         return self.carrier
 
     def _travels(self, handle: Handle) -> bool:
@@ -282,7 +282,7 @@ def _take_place(folder: Path) -> bool:
 
 
 def _describe_lost(title: str) -> Interruption:
-    problem = f"{title} no longer knows its job, and there is no result"
+    problem = f"{title} no longer has the job, and there is no result"
     return Interruption("lost", problem, "pass again")
 
 

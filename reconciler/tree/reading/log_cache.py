@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class RecentFiles(Struct, Generic[T]):
-    """What was read from recent files, by SHA-256; the oldest are dropped first."""
+    """A cache of the contents of recent files, by SHA-256. The oldest entries are dropped first."""
 
     cached_bytes: int = 0
     _found: dict[str, tuple[int, T]] = field(default_factory=dict)

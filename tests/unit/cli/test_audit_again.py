@@ -20,6 +20,7 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.history import rerun
 from reconciler.history.rerun import rescore_runs
+from reconciler.history.runs import ORIGINAL
 from reconciler.history.snapshot import read_snapshot
 from reconciler.observed.state import Obstacle
 from reconciler.plan.plan import Plan, Step
@@ -102,7 +103,7 @@ def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, 
     forged(recorded, tmp_path)
     code, found = claims(reconcile)
     assert (code, found[CELL, "accuracy"][0]) == (2, "attested")
-    assert found[CELL, "Score: as it was recorded"][0] == "contradicted"  # by the commit before
+    assert found[CELL, f"Score: {ORIGINAL}"][0] == "contradicted"  # by the commit before
     code, found = claims(reconcile, "--rescore")
     proof, detail = found[CELL, "accuracy"]
     assert (code, proof) == (2, "contradicted")

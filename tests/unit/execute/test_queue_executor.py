@@ -207,10 +207,7 @@ def test_what_a_queue_did_not_receive_is_submitted_again_when_unknown(tmp_path: 
     lost = executor.poll(handle)  # taken at last, and gone
     assert (lost.state, len(queue.submitted)) == (State.LOST, 3)
     assert lost.why is not None
-    assert (lost.why.problem_class, lost.why.problem) == (
-        "lost",
-        "Slurm no longer knows its job, and there is no result",
-    )
+    assert lost.why.problem_class == "lost"
 
 
 @pytest.mark.parametrize("known", [True, False])

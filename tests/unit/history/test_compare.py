@@ -83,7 +83,7 @@ def test_curves_are_compared_by_the_points_that_none_of_their_own_beats() -> Non
     text = render_comparison_text(found)
     assert "90 → 80 tokens/s" in text
     assert "20 a user, TTFT P90 12.5 ms → 18 a user, TTFT P90 12.5 ms" in text
-    assert "  b beats 1 of the 3 points of a that none of its own beats: 16" in text
+    assert "  b beats 1 of the 3 undominated points of a: 16" in text
 
 
 def test_a_curve_is_no_better_than_itself() -> None:

@@ -150,7 +150,7 @@ def test_a_decision_was_made_after_the_commit_that_it_names_and_before_the_one_t
     assert find(early, made_at, cell=None) == [("submission", what, said)]
     assert find(early, made_at, of="") == []  # it names none
     assert find(early, made_at, of="0" * 40) == []  # that commit is not here
-    brought = f"and a commit of {made_at - 9 * HOUR:%Y-%m-%dT%H:%M:%SZ} brought it"
+    brought = f"commit of {made_at - 9 * HOUR:%Y-%m-%dT%H:%M:%SZ}"
     for made in (made_at, early):  # the second is before both
         ((_, _, detail),) = find(made, made_at - 9 * HOUR)
-        assert detail.endswith(brought)
+        assert brought in detail

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.pull_request import find_forgeries
+from reconciler.history.runs import DISTINCT
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import find_fingerprints, parse_detail
 from reconciler.loadgen.log_files import DETAIL
@@ -75,24 +76,24 @@ def find_contradicted(root: Path) -> dict[str, str]:
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_an_older_log_with_all_of_its_dates_changed_is_named(recorded: Path, mode: str) -> None:
     record_again(recorded, mode, redate)
-    assert f"Run {mode}: a run of its own" in find_contradicted(recorded)
+    assert f"Run {mode}: {DISTINCT}" in find_contradicted(recorded)
 
 
 def test_a_log_that_came_again_in_an_attempt_that_failed_is_not_claimed_by_it(recorded: Path) -> None:
     record_again(recorded, "performance", redate, ended=Ended.FAILED, problem="the disk was full", values={})
-    assert "Run performance: a run of its own" not in find_contradicted(recorded)
+    assert f"Run performance: {DISTINCT}" not in find_contradicted(recorded)
 
 
 def test_a_pull_request_that_brings_such_a_log_is_named(recorded: Path) -> None:
     base = git.resolve(recorded, "HEAD")
     record_again(recorded, "performance", redate)
     found = find_forgeries(recorded, base, read_snapshot(recorded, git.resolve(recorded, "HEAD")))
-    assert any("Run performance: a run of its own: its log has the latencies" in remark.message for remark in found)
+    assert any(f"Run performance: {DISTINCT}" in remark.message for remark in found)
 
 
 def test_a_log_that_only_got_other_line_ends_is_the_same_run(recorded: Path) -> None:
     record_again(recorded, "performance", lambda data: data.replace(b"\n", b"\r\n"))
-    assert "Run performance: a run of its own" not in find_contradicted(recorded)
+    assert f"Run performance: {DISTINCT}" not in find_contradicted(recorded)
 
 
 TWICE = SPEC.replace(
@@ -143,11 +144,11 @@ def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, t
     Repository(root).commit()
 
     at = read_snapshot(root, git.resolve(root, "HEAD"))
-    copies = [c for c in audit(root, at).claims if c.what == f"Run {mode}: a run of its own"]
+    copies = [c for c in audit(root, at).claims if c.what == f"Run {mode}: {DISTINCT}"]
     assert {(c.where, c.proof) for c in copies} == {
         (f"open/box/{name}/Offline", Proof.CONTRADICTED) for name in ("digits", "numerals")
     }
-    assert any("byte for byte" in remark.message for remark in find_forgeries(root, base, at))
+    assert any(DISTINCT in remark.message for remark in find_forgeries(root, base, at))
 
 
 def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, tmp_path: Path) -> None:

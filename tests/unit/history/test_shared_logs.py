@@ -13,7 +13,7 @@ from reconciler.diff.change import Chosen
 from reconciler.diff.claims import Proof
 from reconciler.errors import LogError
 from reconciler.history import runs as history_runs
-from reconciler.history.runs import find_copies
+from reconciler.history.runs import DISTINCT, find_copies
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Recorded, Summary
@@ -71,7 +71,7 @@ def find(
     return [(claim.where, claim.what) for claim in found]
 
 
-OWN = "Run performance: a run of its own"
+OWN = f"Run performance: {DISTINCT}"
 SERVER, STRICT = replace(NET, scenario="Server"), replace(NET, benchmark="resnet-99.9")
 ELSEWHERE, OTHER = replace(NET, system="crate"), replace(NET, benchmark="bert")
 
@@ -113,8 +113,8 @@ def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(
         run("Run/i", NET, "log", "9"),
     ]
     expected = [
-        (str(NET), "Run performance of 2: a run of its own"),
-        (str(NET), "Run performance of 9: a run of its own"),
+        (str(NET), f"Run performance of 2: {DISTINCT}"),
+        (str(NET), f"Run performance of 9: {DISTINCT}"),
     ]
     assert find(monkeypatch, *runs, published={NET: "Run/c"}) == expected
     assert find(monkeypatch, *runs, published={NET: ""}) == []

@@ -143,7 +143,7 @@ def test_a_draft_says_what_it_would_make_stale(checkout: Path) -> None:
     stale = text[text.index("# Stale") : text.index("round: v6.2")].splitlines()[1:]
     named = {line.removeprefix("#").strip().partition(":")[0]: line for line in stale}
     assert "runs (qsl_rng_seed" in named["all benchmarks"]
-    assert "verdicts and checks alone" in named["resnet"]
+    assert "verdicts and checks" in named["resnet"]
     assert "runs" not in named["resnet"]
     assert "picnic-99" not in named, "there is none of the round before"
 

@@ -182,7 +182,7 @@ def test_what_is_longer_than_it_says_is_refused_whatever_its_digest(lab: Lab, tm
     (lab.store / name[:2]).mkdir(parents=True)
     (lab.store / name[:2] / name).write_bytes(LARGE)
     remote = open_remote(f"file://{lab.store}", {})
-    with pytest.raises(DamagedManifestError, match="more bytes than its 5"):
+    with pytest.raises(DamagedManifestError, match="more than 5 bytes"):
         receive(ManifestFile("file", name, 5), remote, tmp_path / "file")
     assert not (tmp_path / "file").exists()
 

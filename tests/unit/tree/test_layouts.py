@@ -126,7 +126,7 @@ def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
         stream.truncate(LARGEST + 1)
     with pytest.raises(ReconcilerError, match="a submission tree allows 50 MB"):
         list_published_files([folder])
-    with pytest.raises(ReconcilerError, match="no such code"):
+    with pytest.raises(ReconcilerError, match="no such folder"):
         list_published_files([tmp_path / "none"])
     with pytest.raises(ReconcilerError, match="is not there"):
         choose_published_file(tmp_path / "none.md", "documents.calibration")

@@ -89,9 +89,8 @@ def test_a_wrong_user_conf_is_explained_by_another_cell(tmp_path: Path) -> None:
     second.mkdir(parents=True)
     (second / DETAIL).write_text(log(*other).replace('"Offline"', '"Server"'))
     found = [item.complaint for item in verify_tree(tmp_path).findings if item.rule.id == "user-conf.contradicts"]
-    assert [(it.cause, it.mechanism) for it in found] == [
-        ("the target that the log of closed/sys2/resnet/Server has", "conf-of-other-cell")
-    ]
+    assert [it.mechanism for it in found] == ["conf-of-other-cell"]
+    assert found[0].cause.endswith("closed/sys2/resnet/Server")
 
 
 @pytest.mark.parametrize("look", [check_tree, verify_tree])

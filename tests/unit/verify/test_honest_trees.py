@@ -99,7 +99,7 @@ def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: P
 @pytest.mark.parametrize(
     ("seeds", "cause"),
     [
-        (dict.fromkeys(ROUND_OF_SEEDS, 0), "no seeds were given to LoadGen"),
+        (dict.fromkeys(ROUND_OF_SEEDS, 0), "LoadGen used its default seeds, 0"),
         (ROUND_OF_SEEDS, "the seeds of v4.1"),
         (dict.fromkeys(ROUND_OF_SEEDS, 7), "seeds of no known round"),
     ],

@@ -81,7 +81,7 @@ def ask(*builds: LoadGenBuild) -> list[tuple[str, str, str, str]]:
 def test_the_few_are_asked_about_and_compared_with_the_many() -> None:
     usual, later = [build("a", one="1", two="2"), build("b", one="1", two="2")], build("e", "6.1", one="9", two="9")
     assert ask(*usual) == ask(*usual, later) == []
-    wanted = "the sources of 2 other results of this commit"
+    wanted = "the same sources as 2 other results of this commit"
     other = build("c", one="1", two="3")
     assert ask(other, *usual, later) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]
     assert ask(build("c", one="1"), *usual) == [("c", "LoadGen 6.0 with another two.cc", wanted, "a.txt")]

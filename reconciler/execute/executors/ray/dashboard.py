@@ -95,7 +95,7 @@ def _authorise() -> dict[str, str]:
     except ValueError:
         more = None
     if not isinstance(more, dict):
-        raise ReconcilerError("RAY_JOB_HEADERS is no object of JSON", fix='write {"name": "value"}')
+        raise ReconcilerError("RAY_JOB_HEADERS is not a JSON object", fix='write {"name": "value"}')
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return headers | {str(name): str(value) for name, value in more.items()}
 

@@ -42,12 +42,12 @@ _ENDS: Mapping[str, tuple[str, str, str]] = {
     "JOB_SUPERVISOR_ACTOR_START_TIMEOUT": (
         "requeued",
         "found no place within Ray's limit",
-        "see `ray status` for what its nodes offer; RAY_JOB_START_TIMEOUT_SECONDS on the head is the limit",
+        "see `ray status` for the nodes' resources; RAY_JOB_START_TIMEOUT_SECONDS on the head is the limit",
     ),
     "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE": (
         "input",
         "fits no node",
-        "let executor.ray of the system ask for what `ray status` shows",
+        "set the system's executor.ray to resources that `ray status` lists",
     ),
     "JOB_SUPERVISOR_ACTOR_START_FAILURE": ("input", "could not be started", "see executor.ray of the system"),
     "JOB_SUPERVISOR_ACTOR_DIED": (
@@ -174,7 +174,7 @@ def choose_resources(settings: CellSettings) -> dict[str, object]:
     hardware = settings.hardware
     gpus = settings.get_number(f"{RAY}.gpus", hardware.count or 1 if hardware.accelerator else 0)
     if not gpus and select_slices(settings):
-        fix = "leave it out: a job then holds the GPUs whose slices it computes on"
+        fix = "remove it: the job then reserves the GPUs of its slices"
         raise ReconcilerError("executor.ray.gpus is 0: Ray hides every GPU from its jobs, and every slice", fix=fix)
     resources = settings.get_below(f"{RAY}.resources.") or {settings.system: 1}
     chosen: dict[str, object] = {

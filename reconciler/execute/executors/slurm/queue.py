@@ -240,7 +240,7 @@ _RUNNING = frozenset({"RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "STAGE_OU
 
 # Final state → its class, the message, and the fix.
 _ENDS: Mapping[str, tuple[str, str, str]] = {
-    "PREEMPTED": ("preempted", "was preempted", "it is queued again as often as executor.slurm.retries says"),
+    "PREEMPTED": ("preempted", "was preempted", "it is queued again up to executor.slurm.retries times"),
     "NODE_FAIL": ("node-failure", "lost its node", "see `scontrol show node`; it is queued again automatically"),
     "BOOT_FAIL": ("node-failure", "got a node that did not boot", "see `scontrol show node`"),
     "TIMEOUT": ("time-limit", "reached its time limit", "raise executor.slurm.time of the system"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import FileRule
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -22,7 +24,7 @@ from harness.run.tokens import SOUND_RATE
 
 RATE = SOUND_RATE
 _MOST_SAMPLES = 3600 * RATE
-_SAMPLES, _BOUNDS = "samples.npy", "bounds.npy"
+_SAMPLES, _BOUNDS, _TRANSCRIPTS = "samples.npy", "bounds.npy", "transcripts.json"
 _FLAC, _WAV = b"fLaC", b"RIFF"
 
 
@@ -116,6 +118,42 @@ def load_waveforms(dataset: Path) -> Ragged:
     """Load the waveforms, as views of a memory map."""
     whole = np.load(dataset / _SAMPLES, mmap_mode="r")
     return Ragged(Consecutive(whole, np.load(dataset / _BOUNDS)))
+
+
+def write_transcripts(output: Path, transcripts: Sequence[str]) -> None:
+    (output / _TRANSCRIPTS).write_text(json.dumps(transcripts), encoding="ascii")
+
+
+def load_transcripts(dataset: Path) -> Sequence[str]:
+    found: list[str] = json.loads((dataset / _TRANSCRIPTS).read_text(encoding="ascii"))
+    return found
+
+
+def read_letters(data: bytes, letters: str) -> str:
+    """Read the text of a response: the numbers of its letters, int64 each."""
+    numbers = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
+    if numbers is None or (numbers < 0).any() or (numbers >= len(letters)).any():
+        raise HarnessError("a response does not contain numbers of letters, int64 each", "input", "run accuracy again")
+    return "".join(letters[number] for number in numbers.tolist())
+
+
+def score_words(
+    log: AnswerLog,
+    dataset: Path,
+    output: Path,
+    letters: str,
+    normalize: Callable[[str], str] = str,
+    count: Callable[[Sequence[str], Sequence[str]], int] | None = None,
+) -> dict[str, float]:
+    """Return wer and accuracy, in percent, over the answered utterances. ``count``: counts the wrong words of an
+    answer; default: ``count_edits``."""
+    transcripts = load_transcripts(dataset)
+    wrong = said = 0
+    for index, data in zip(log.indices, log.data, strict=True):
+        words = normalize(transcripts[int(index)]).split()
+        wrong += (count or count_edits)(normalize(read_letters(data, letters)).split(), words)
+        said += len(words)
+    return write_word_error_rate(wrong, said, output)
 
 
 def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, float]:

@@ -74,9 +74,7 @@ def check_samples(view: CellView) -> Complaints:
     """The run answers every sample of the validation set once. In open, checkers up to v5.1 accept fewer. LoadGen
     before 6 logs only the size of the QSL."""
     run = view.accuracy
-    wanted = (
-        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
-    )
+    wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
     if run is None or wanted is None:
         return
     key = count_key(run)

@@ -10,8 +10,14 @@ from typing import Any
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import busy_option, complete_refs, json_option, reporting_options, takes
+from reconciler.cli.shared.options import (
+    ExistingPath,
+    busy_option,
+    complete_refs,
+    json_option,
+    reporting_options,
+    takes,
+)
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.claims import AuditReport, Claim, Proof

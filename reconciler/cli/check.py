@@ -9,8 +9,7 @@ import click
 
 from reconciler.check.engine import check_tree
 from reconciler.check.official import run_official
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import json_option, spec_option, takes
+from reconciler.cli.shared.options import ExistingPath, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import (

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import complete_rounds, takes
+from reconciler.cli.shared.options import ExistingPath, complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC
 from reconciler.reconcile.new_repository import NewRepository, SubmissionRequest, make_repository

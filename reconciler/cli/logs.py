@@ -13,15 +13,13 @@ from msgspec import Struct
 
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
-from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.cli.show import describe_file
-from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.execute.log_follower import LogFollower, Printed
 from reconciler.execute.queue_status import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.plan.select import find_cell
-from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_readable
 from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
@@ -32,8 +30,7 @@ from reconciler.render.table import render_table
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
 from reconciler.resource.resources import Resource
-from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths
 from reconciler.tune.records import list_summaries
 
 # `reconcile logs CELL --follow`: print the output of a cell's runs as they proceed.
@@ -130,17 +127,14 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
     """
     if follow_runs and (name is not None or as_json):
         raise click.UsageError("--follow writes what is printed now; omit --print and --json")
-    paths, options = find_asked_cells(specs)
-    seen = compute_plan(paths, options)
-    by_cell = trace_lineages(seen.desired)
-    chosen = find_cell(cell, by_cell)
+    paths, _, seen, chosen, lineage = find_asked_cell(cell, specs)
     if follow_runs:
         follow(paths, chosen, trials=trials)
         return IN_SYNC
     if trials:
         logs, paths = list_trial_logs(paths, chosen), TrialPaths(paths.root, paths.apart)
     else:
-        logs = [log for resource in by_cell[chosen] for log in list_logs(seen, resource)]
+        logs = [log for resource in lineage for log in list_logs(seen, resource)]
     if name is not None:
         _print(paths, find_log(name, logs))
     elif as_json:

@@ -17,8 +17,8 @@ import click
 
 from reconciler import __version__
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
-from reconciler.cli.shared.existing_path import ExistingPath
 from reconciler.cli.shared.options import (
+    ExistingPath,
     complete_quick,
     no_colour_option,
     quiet_option,

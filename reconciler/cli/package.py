@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import complete_refs, json_option, spec_option, takes
+from reconciler.cli.shared.options import ExistingPath, complete_refs, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError

@@ -21,12 +21,18 @@ from reconciler.cli.shared.plan_options import (
     list_early_remarks,
 )
 from reconciler.observed.pass_in_progress import find_pass_in_progress
-from reconciler.plan.deadline import schedule
-from reconciler.plan.plan import MachineSchedule, Step
+from reconciler.plan.plan import MachineSchedule, Step, schedule
 from reconciler.reconcile.line_commits import find_line_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, choose_quick, list_cells
-from reconciler.render.plan import LIMIT, collect_shown_origins, render_plan_text, render_scratch_sources
+from reconciler.render.plan import (
+    LIMIT,
+    collect_shown_origins,
+    render_deadline_part,
+    render_deadline_text,
+    render_plan_text,
+    render_scratch_sources,
+)
 from reconciler.storage.event_log import add_context, facts, open_log
 
 if TYPE_CHECKING:
@@ -98,8 +104,6 @@ def command(
     if as_json:
         document = report_plan(seen, list_cells(seen, options))
         if by is not None:
-            from reconciler.render.deadline import render_deadline_part
-
             document["deadline"] = render_deadline_part(_schedule(seen, now, by), now, by)
         say_json(document)
         return choose_exit_code(seen.plan)
@@ -112,8 +116,6 @@ def command(
     if running := find_pass_in_progress(paths):
         say(f"{running} This plan still contains its steps.")
     if by is not None:
-        from reconciler.render.deadline import render_deadline_text
-
         say(render_deadline_text(_schedule(seen, now, by), now, by))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")

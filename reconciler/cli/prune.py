@@ -21,9 +21,8 @@ from reconciler.render.documents import render_document
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.storage import git
-from reconciler.storage.files import Lock
+from reconciler.storage.files import Lock, TrialPaths
 from reconciler.storage.leftovers import sweep_repository
-from reconciler.storage.trial_paths import TrialPaths
 
 _SHARE = 0.25
 _OPTIONS: list[click.Parameter] = [

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import complete_rounds, json_option, takes
+from reconciler.cli.shared.options import ExistingPath, complete_rounds, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for

@@ -10,15 +10,13 @@ import click
 
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
-from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.diff.conditions import trace_lineages
+from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.execute.run_code import list_declared_code
 from reconciler.history.why import build_why_chain, explain
-from reconciler.plan.select import find_cell
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.line_commits import find_commits, show_line_commit
-from reconciler.reconcile.planning import PlanResult, compute_plan
+from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_readable
 from reconciler.render.cell import (
     Showing,
@@ -58,11 +56,8 @@ def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    paths, options = find_asked_cells(specs)
-    seen = compute_plan(paths, options)
-    by_cell = trace_lineages(seen.desired)
-    chosen = find_cell(cell, by_cell)
-    explanation, links = explain(seen, chosen, by_cell[chosen]), build_why_chain(seen, chosen)
+    paths, _, seen, chosen, lineage = find_asked_cell(cell, specs)
+    explanation, links = explain(seen, chosen, lineage), build_why_chain(seen, chosen)
     commits = {
         origin: show_line_commit(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()
     }
@@ -93,10 +88,7 @@ def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
-    paths, options = find_asked_cells(specs)
-    seen = compute_plan(paths, options)
-    by_cell = trace_lineages(seen.desired)
-    chosen = find_cell(cell, by_cell)
+    paths, options, seen, chosen, lineage = find_asked_cell(cell, specs)
     if code:
         parts = list_code(paths, seen, chosen)
         if as_json:
@@ -105,7 +97,7 @@ def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -
             say(render_code_text(chosen, parts, choose_paint()))
         return IN_SYNC
     declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
-    showing = show_cell(paths, seen, declared, chosen, by_cell[chosen])
+    showing = show_cell(paths, seen, declared, chosen, lineage)
     if as_json:
         say_json(render_document("show", **render_showing_part(showing)))
     else:

@@ -23,7 +23,7 @@ from reconciler.render.documents import render_document
 from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
 from reconciler.spec.cell_edit import edit_cell, render_patch
-from reconciler.spec.files import Source, read_sources
+from reconciler.spec.files import read_readable_sources
 from reconciler.spec.quantities import UnfitError, parse_duration
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
@@ -74,7 +74,7 @@ def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tupl
 def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
     """Return the edit of the specs that declares these settings; "" if they are declared already."""
     assert trial.cell is not None
-    sources = read_spec_sources(paths, options)
+    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
     return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
 
 
@@ -84,14 +84,6 @@ def write_patch(patch: str, output: Path | None) -> str:
         return ""
     write_output(output.absolute(), patch.encode())
     return f"Written to {output}; apply it with: git apply {output}"
-
-
-def read_spec_sources(paths: RepositoryPaths, options: Options) -> list[Source]:
-    """Read the specs. Raises ReconcilerError if a file cannot be read."""
-    sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
-    if problems:
-        raise ReconcilerError(str(problems[0]))
-    return sources
 
 
 _SETTINGS = click.Argument(["settings"], nargs=-1, metavar="[SETTING=VALUE]...")

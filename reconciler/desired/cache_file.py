@@ -17,9 +17,8 @@ from msgspec import Struct, field
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.resource.codec import CodecError, decode_json, encode_json
-from reconciler.resource.inputs import Input
+from reconciler.resource.inputs import Input, Pin
 from reconciler.resource.kinds import Address, Cell
-from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.storage.escaping import expand_variables, hide_location, hide_value

@@ -6,8 +6,7 @@ They contain no path of a single run and no secret: a variable taken from the en
 from __future__ import annotations
 
 from reconciler.desired.inputs import SettingsReader, collect_engine_inputs, collect_launcher_inputs
-from reconciler.resource.inputs import Input, Value
-from reconciler.resource.pins import CODE, Pin, make_source_pin
+from reconciler.resource.inputs import CODE, Input, Pin, Value, make_source_pin
 from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, RESULTS, SCORE_COMMAND, SERVICE, USUAL
 from reconciler.rules.results.table import find_declared_format
 

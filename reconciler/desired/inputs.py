@@ -16,9 +16,8 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, read_slices
 from reconciler.desired.state import Pins
 from reconciler.loadgen import keys
-from reconciler.resource.inputs import DEFAULT, Input, Origin, Value
+from reconciler.resource.inputs import DEFAULT, Input, Origin, Pin, PinKind, Value, make_source_pin
 from reconciler.resource.kinds import PERFORMANCE, Address
-from reconciler.resource.pins import Pin, PinKind, make_source_pin
 from reconciler.resource.records import TRIAL
 from reconciler.resource.settings import (
     ACCURACY_FROM,

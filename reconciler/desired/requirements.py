@@ -9,9 +9,8 @@ from reconciler.desired.cell_settings import CellReaders, strip_origins
 from reconciler.desired.commands import list_command_pins, list_part_pins
 from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own_dataset
 from reconciler.desired.state import Pins
-from reconciler.resource.inputs import Input, Value
+from reconciler.resource.inputs import Input, Pin, Value, make_source_pin
 from reconciler.resource.kinds import Cell
-from reconciler.resource.pins import Pin, make_source_pin
 from reconciler.resource.settings import (
     BUILD,
     NAMEPLATE,

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from reconciler.errors import Problem
-from reconciler.resource.inputs import Input, Origin
+from reconciler.resource.inputs import Input, Origin, Pin
 from reconciler.resource.kinds import Address
-from reconciler.resource.pins import Pin
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 

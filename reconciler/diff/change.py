@@ -9,9 +9,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from reconciler.resource.canonical import canonicalise
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
-from reconciler.resource.inputs import Origin
-from reconciler.resource.kinds import ACCURACY, Address, Cell, Kind
+from reconciler.resource.inputs import DEFAULT, Input, Origin
+from reconciler.resource.kinds import ACCURACY, Address, Cell, Kind, find_upstream
+from reconciler.resource.records import RecordedInput
 
 
 class Action(StrEnum):
@@ -190,3 +192,23 @@ class Difference(Struct, frozen=True):
     def accepted(self) -> dict[Cell, Acceptance]:
         """Cells whose results are accepted although their inputs differ."""
         return {item.cell: item for _, item, status in self.acceptances if status is AcceptanceStatus.IN_FORCE}
+
+
+def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedInput]) -> tuple[InputChange, ...]:
+    """List the differing inputs: own inputs first, then upstream keys, each group sorted by name."""
+    now = {item.name: item for item in inputs if item.value is not None}
+    found = []
+    for name in sorted(set(now) | set(before)):
+        old: Any = before[name].value if name in before else None
+        new = canonicalise(now[name].value) if name in now else None
+        if old != new:
+            then = before[name].origin if name in before else ""
+            origin = now[name].origin if name in now else _gone(inputs)
+            upstream = now[name].upstream if name in now else find_upstream(then)
+            found.append(InputChange(name, old, new, origin, then, upstream))
+    return tuple(sorted(found, key=lambda change: (change.upstream is not None, change.name)))
+
+
+def _gone(inputs: tuple[Input, ...]) -> Origin:
+    first = inputs[0].origin if inputs else DEFAULT
+    return next((i.origin for i in inputs if i.origin.line), first)

@@ -10,14 +10,15 @@ import click
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.cli.trials import patch_option, read_spec_sources, write_patch
+from reconciler.cli.trials import patch_option, write_patch
 from reconciler.endpoints.views.standing import CurveStatus, list_curves, render_denser_text
 from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
+from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import compute_plan
 from reconciler.render.documents import render_document
 from reconciler.spec.cell_edit import edit_source, has_path, render_patch
 from reconciler.spec.edit import EditError, append_values
-from reconciler.spec.files import Source
+from reconciler.spec.files import Source, read_readable_sources
 
 _CURVE = click.Argument(["curve"], required=False, metavar="[CURVE]")
 _COUNT = click.Option(
@@ -35,7 +36,7 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     """
     paths, options = find_asked_cells(specs)
     found = _find_curve(list_curves(compute_plan(paths, options), count), curve)
-    sources = read_spec_sources(paths, options)
+    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
     patch = render_patch(sources, add_points(sources, found.curve, found.denser)) if found.denser else ""
     written = write_patch(patch, output)
     if as_json:

@@ -36,10 +36,9 @@ from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
 from reconciler.resource.quantities import show_size
 from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary, find_written
 from reconciler.resource.settings import COMMAND
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import read_entries
 from reconciler.rules.compliance.judging import collect_verdict_inputs, find_test
-from reconciler.rules.compliance.verdict import AuditVerdict, Part
 from reconciler.rules.results.format import KeptFile
 from reconciler.rules.results.table import find_format
 from reconciler.storage.event_log import facts

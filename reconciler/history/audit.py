@@ -53,10 +53,9 @@ from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cel
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
 from reconciler.resource.settings import COUNTED
 from reconciler.resource.wording import show_acceptance
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import FAIL, PASS, AuditVerdict, MissingLogError, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import collect_verdict_inputs, find_test, judge
 from reconciler.rules.compliance.published import Published, is_passed, judge_files
-from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT
-from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
+from reconciler.diff.change import Change, Difference, InputChange, Reason, Work, list_input_changes
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
-from reconciler.diff.explain import list_input_changes
 from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.history.commit_records import RECORDS, name_record

@@ -121,9 +121,9 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return self.lines[key]
 
 
-def read_record_history(root: Path, tip: str, specs: tuple[str, ...] = ("specs",)) -> RecordHistory:
+def read_record_history(root: Path, tip: str) -> RecordHistory:
     """Read with one call of git for the log and one for all records. Files that are no longer records are left out."""
-    added = find_appearances(root, tip, [RECORDS, *specs])
+    added = find_appearances(root, tip, [RECORDS, "specs"])
     named = {at: commit for at, commit in added.items() if at[0].startswith(f"{RECORDS}/")}
     contents = git.read_blobs(root, [blob for _, blob in named])
     records, brought = {}, {}

@@ -21,9 +21,8 @@ from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, Logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise, is_digest
-from reconciler.resource.inputs import Role, digest_inputs
+from reconciler.resource.inputs import CODE, Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
-from reconciler.resource.pins import CODE
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
 from reconciler.resource.settings import BACKGROUND, COMMAND
 from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code

@@ -22,8 +22,7 @@ from reconciler.history.dates import verify_order
 from reconciler.history.logs import FOLDER, Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen import keys
-from reconciler.loadgen.fingerprint import find_fingerprints
-from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log import find_fingerprints, parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile.worker import TOOL
 from reconciler.record.codec import decode, summarize

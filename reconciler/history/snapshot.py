@@ -26,7 +26,7 @@ from reconciler.observed.state import Observed
 from reconciler.reconcile.desired_cache import DesiredCache, load_committed
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.decisions import NONE, Decisions
-from reconciler.resource.pins import Pin, PinKind
+from reconciler.resource.inputs import Pin, PinKind
 from reconciler.resource.records import Record, Recorded
 from reconciler.resource.resources import Resource
 from reconciler.spec.files import LARGEST_FILE, Source, decode, refuse_link

@@ -3,7 +3,8 @@ statement of how it ran in a tree of ours, power measurements, and the capacity 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -14,10 +15,10 @@ from harness.benchmark_catalog import BENCHMARKS
 from reconciler.importing.adopted_spec import name_power_folder
 from reconciler.importing.read_tree import TakenTree
 from reconciler.importing.run_reader import TakenCell
-from reconciler.importing.submitted_files import find_publishable, is_readable
 from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy
+from reconciler.storage.untrusted_files import walk_files
 from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.reading.files import decode_text, read_file
 from reconciler.tree.render import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
@@ -26,6 +27,26 @@ _DOCUMENT, _CHECKER_LOG = "documentation/calibration.md", f"documentation/{CHECK
 _GROUPS = ("model", "dataset", "engine", "harness", "run")
 _SOURCES = {"model": "Model: source", "dataset": "Dataset: source"}
 _LOCATIONS = ("code", "cwd", "logs", "user_conf_at")
+
+
+def is_readable(path: Path, unreadable: Collection[Path]) -> bool:
+    """Return True if neither a path nor any of its parents is ``unreadable``."""
+    return not any(path.is_relative_to(entry) for entry in unreadable)
+
+
+def walk_sent(folder: Path) -> Iterator[Path]:
+    """Yield its files, up to the depth of any valid tree."""
+    with contextlib.suppress(OSError):
+        yield from walk_files(folder)
+
+
+def find_publishable(folder: Path, shown: str, unreadable: Collection[Path]) -> Iterator[tuple[str, Path]]:
+    """Yield the files of a folder that a tree may contain, with their places below ``shown``. ``unreadable``: paths
+    that are not read."""
+    for path in sorted(walk_sent(folder)) if is_readable(folder, unreadable) and folder.is_dir() else ():
+        names = path.relative_to(folder).parts
+        if is_readable(path, unreadable) and path.is_file() and all(map(is_portable, names)):
+            yield "/".join((shown, *names)), path
 
 
 class AdoptedDocuments(Struct, frozen=True):

@@ -12,16 +12,21 @@ from msgspec.structs import replace
 from reconciler.desired.checks import check
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError, RepositoryError, SpecError
-from reconciler.importing.adopted_documents import AdoptedDocuments, find_documents, refuse_odd_power, restore_settings
+from reconciler.importing.adopted_documents import (
+    AdoptedDocuments,
+    find_documents,
+    is_readable,
+    refuse_odd_power,
+    restore_settings,
+    walk_sent,
+)
 from reconciler.importing.adopted_records import ImportRecorder, TakenRecord
 from reconciler.importing.adopted_spec import render_spec
 from reconciler.importing.log_folder import refuse_special, refuse_vanished
 from reconciler.importing.log_tree import ImportedTree, LogTree
-from reconciler.importing.read_tree import TakenTree, read_tree
-from reconciler.importing.readers import find_runs
+from reconciler.importing.read_tree import TakenTree, find_runs, read_tree
 from reconciler.importing.run_import import ImportContext
 from reconciler.importing.run_reader import TakenCell
-from reconciler.importing.submitted_files import is_readable, walk_sent
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.select import find_cell
 from reconciler.publish.rendered_tree import assemble_content, find_log

@@ -4,18 +4,16 @@ once, as the only sample of a query that LoadGen issued."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from mmap import mmap
-from sys import getsizeof
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import read_integer
 from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import ACCURACY_LOG
-from reconciler.loadgen.log_line import LogLine
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.resource.quantities import show_count
 
@@ -144,13 +142,10 @@ def _read_count(log: DetailLog, key: str) -> int:
     return int(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) and value > 0 else 0
 
 
-# Loaded samples of a run, as listed in its log: megabytes for some benchmarks, and usually identical to other runs'
-# lists, since the round's seeds choose them.
+# Loaded samples of a run, as listed in its log: megabytes for some benchmarks.
 
 _GROUP = 8  # samples per MultiStream query if the log states no number, as since release 2
 _SHORT = 1 << 16  # bytes of a list that is read; longer lists are only counted
-_BEGINNING = 64  # bytes of a list that distinguish it from most others
-_CACHE_LIMIT = 8 << 20  # bytes of lists whose summaries are kept: those of a round
 
 
 class LoadedSamples(Struct, frozen=True):
@@ -164,15 +159,11 @@ class LoadedSamples(Struct, frozen=True):
 
 def summarize_loaded(log: DetailLog) -> LoadedSamples:
     """Summarise all lines of ``keys.LOADED_QSL_SET``."""
-    lists = log.index.find_lists(keys.LOADED_QSL_SET)
-    if not lists:
-        return _summarize(log.list_entries(keys.LOADED_QSL_SET))
-    if (known := _KNOWN.find(lists)) is None:
-        texts = tuple([raw[begin:end] for raw, begin, end in lists])
-        # Results depend only on the texts, not on other lines, so logs with the same texts share one result.
-        known = _summarize([LogLine("", None, 0, raw=b'{"value": %b}' % text) for text in texts])
-        _KNOWN.keep(texts, known)
-    return known
+    entries = log.list_entries(keys.LOADED_QSL_SET)
+    indices = set[int]().union(*(entry.read_integers() for entry in entries if len(entry.raw) <= _SHORT))
+    others = sum(entry.raw.count(b",") + 1 for entry in entries if len(entry.raw) > _SHORT)
+    negative = max((index for index in indices if index < 0), default=None) if min(indices, default=0) < 0 else None
+    return LoadedSamples(len(indices) + others, max(indices, default=None), negative)
 
 
 def count_padding(log: DetailLog) -> int:
@@ -187,55 +178,3 @@ def count_padding(log: DetailLog) -> int:
     group = next((number for number in stated if number is not None and number > 0), _GROUP)
     sets = max(len(log.list_entries(keys.LOADED_QSL_SET)), len(log.list_entries(keys.GENERATED_QUERY_COUNT)), 1)
     return sets * (group - 1)
-
-
-def _summarize(entries: Sequence[LogLine]) -> LoadedSamples:
-    indices = set[int]().union(*(entry.read_integers() for entry in entries if len(entry.raw) <= _SHORT))
-    long = (entry.raw for entry in entries if len(entry.raw) > _SHORT)
-    others = sum(raw.count(b",", raw.find(b"["), raw.find(b"]")) + 1 for raw in long)
-    negative = max((index for index in indices if index < 0), default=None)
-    return LoadedSamples(len(indices) + others, max(indices, default=None), negative)
-
-
-_Texts = tuple[bytes, ...]
-_Kind = tuple[tuple[int, bytes], ...]
-
-
-class _Known(Struct):
-    """Summaries by list text, oldest first. Lists are compared within their lines, because copying and hashing them
-    takes several times as long. ``alike``: lists with the same lengths and beginnings."""
-
-    cached_bytes: int = 0
-    found: dict[_Texts, LoadedSamples] = field(default_factory=dict)
-    alike: dict[_Kind, list[_Texts]] = field(default_factory=dict)
-
-    def find(self, lists: Sequence[tuple[bytes, int, int]]) -> LoadedSamples | None:
-        kind = tuple([(end - begin, raw[begin : min(begin + _BEGINNING, end)]) for raw, begin, end in lists])
-        for texts in self.alike.get(kind, ()):
-            if all(raw.startswith(text, begin) for text, (raw, begin, _) in zip(texts, lists, strict=True)):
-                return self.found[texts]
-        return None
-
-    def keep(self, texts: _Texts, loaded: LoadedSamples) -> None:
-        self.found[texts] = loaded
-        self.alike.setdefault(_find_kind(texts), []).append(texts)
-        self.cached_bytes += _count_bytes(texts)
-        while self.cached_bytes > _CACHE_LIMIT:
-            oldest = next(iter(self.found))
-            self.cached_bytes -= _count_bytes(oldest)
-            del self.found[oldest]
-            alike = self.alike[kind := _find_kind(oldest)]
-            alike.remove(oldest)
-            if not alike:
-                del self.alike[kind]
-
-
-def _find_kind(texts: _Texts) -> _Kind:
-    return tuple([(len(text), text[:_BEGINNING]) for text in texts])
-
-
-def _count_bytes(texts: tuple[bytes, ...]) -> int:
-    return sum(map(getsizeof, (texts, *texts)))
-
-
-_KNOWN = _Known()

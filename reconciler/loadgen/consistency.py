@@ -53,7 +53,6 @@ from reconciler.resource.rules import Rule, rule
 # All lines of a log come from one process, and LoadGen's logger takes the time of its results once, after the run. So
 # an invented line, or one copied from another log, is detected even if its value fits.
 
-_RESULT = re.compile(r"result_.*", re.DOTALL)
 _STAMP = re.compile(
     rb'(?P<stamp>, "time_ms": (?P<time>[\d.]+), "namespace": "(?P<namespace>[^"\\]*+)",).*?'
     rb'(?P<source>"file": "(?P<file>[^"\\]*+)",)'
@@ -65,28 +64,27 @@ _WORDS = {"time": "ms of LoadGen's logger", "namespace": "as namespace", "file":
 def find_foreign_lines(log: DetailLog) -> Iterator[Inconsistency]:
     """``RunPerformanceMode`` (loadgen.cc:928 at v5.1.1) logs all results in one entry, and ``LogDetail`` stamps the
     entry once with a time. ``TlsLogger`` (logging.cc:1131) reads the process number once."""
-    if not log.index.one_process:
-        yield from _find_other_process(log)
+    yield from _find_other_process(log)
     first, stamps = None, (b"", b"")
-    for key, line, text in log.index.list_texts(_RESULT):
-        if first is None or stamps[0] not in text or stamps[1] not in text:
-            found = _STAMP.search(text)
+    for entry in log.index.values():
+        if entry.key.startswith("result_") and (
+            first is None or stamps[0] not in entry.text or stamps[1] not in entry.text
+        ):
+            found = _STAMP.search(entry.text)
             if found is not None and first is None:
-                first, stamps = (found, line), (found["stamp"], found["source"])
+                first, stamps = (found, entry.line), (found["stamp"], found["source"])
             elif found is not None and first is not None:
-                yield from _compare(key, line, found, *first)
+                yield from _compare(entry.key, entry.line, found, *first)
 
 
 def _find_other_process(log: DetailLog) -> Iterator[Inconsistency]:
-    texts = log.index.list_texts()
-    writer = _read_process(texts[0][2])
-    for key, line, text in texts:
-        if (process := _read_process(text)) != writer:
-            yield Inconsistency(key, f"written by process {process}", f"process {writer} wrote the log", line)
-
-
-def _read_process(text: bytes) -> str:
-    return text.partition(b'"pid": ')[2].partition(b",")[0][:20].decode(errors="replace")
+    writers = [entry.process for entry in log.lines if entry.process]
+    if len(set(writers)) <= 1:
+        return
+    for entry in log.index.values():
+        if entry.process and entry.process != writers[0]:
+            stated = f"written by process {entry.process[:20]}"
+            yield Inconsistency(entry.key, stated, f"process {writers[0][:20]} wrote the log", entry.line)
 
 
 def _compare(
@@ -112,8 +110,9 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail`` (results.cc) log these keys unconditionally, for the scenarios listed here."""
     yield from _find_missing_version(log)
     if log.release in _KNOWN:
-        for key in log.index.list_absent(_list_keys(log)):
-            yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
+        for key in _list_keys(log):
+            if key not in log.index:
+                yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
 
 def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
@@ -179,23 +178,23 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     (test_settings_internal.cc), ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), or
     ``PerformanceSummary::LogDetail`` (results.cc). Readers use the first line, although LoadGen wrote the second."""
     once = _ONCE + (_ONCE_TIMED if log.mode == LOADGEN_MODE[PERFORMANCE] else ())
-    for entry in log.index.list_repeated(once):
-        first = log.index[entry.key]
-        yield Inconsistency(
-            entry.key, show_value(first), f"a second line says {show_value(entry)}", first.line, entry.line
-        )
+    for entry in log.index.repeated:
+        if entry.key.startswith(once):
+            first, second = log.index[entry.key], f"a second line says {show_value(entry)}"
+            yield Inconsistency(entry.key, show_value(first), second, first.line, entry.line)
 
 
 @rule("log.requested-settings", "settings as they were requested", sources=LOADGEN)
 def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses settings as requested, except the derived ones (the initialisers of ``TestSettingsInternal``,
     test_settings_internal.cc:27)."""
-    for key, requested in log.index.list_pairs("effective_", "requested_"):
-        if key.removeprefix("effective_") in _DERIVED:
+    for key, entry in log.index.items():
+        name = key.removeprefix("effective_")
+        asked = log.find_line(f"requested_{name}")
+        if name == key or name in _DERIVED or asked is None:
             continue
-        asked, entry = log.index[requested], log.index[key]
         if asked.value != entry.value:
-            yield contradict(log, key, show_value(entry), f"{show_value(asked)} was requested", requested)
+            yield contradict(log, key, show_value(entry), f"{show_value(asked)} was requested", asked.key)
 
 
 @rule("log.dates", "dates in the order of the run", sources=LOADGEN)

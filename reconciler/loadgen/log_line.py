@@ -1,9 +1,7 @@
-"""One line of ``mlperf_log_detail.txt``: a JSON object after ``:::MLLOG``. Nearly all have a plain value and are
-matched as text. The others are read as JSON; lists of samples (megabytes for some benchmarks) are parsed on request."""
+"""One line of ``mlperf_log_detail.txt``: a JSON object after ``:::MLLOG``."""
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from decimal import Decimal
@@ -14,69 +12,8 @@ import msgspec
 from reconciler.errors import LogError
 
 MARKER = b":::MLLOG"
-# A line with a plain value in LoadGen's own notation, which needs no JSON reader. Lists, escaped text and numbers of
-# hundreds of digits do need one. Only a line that is neither error nor warning has the process matched.
-_TEXT, _KEY, _COUNT = rb'"[^"\\\n]*+"', rb'"([^"\\\n]++)"', rb"(?:0|[1-9][0-9]*+)"
-_STAMP = (
-    rb', "time_ms": '
-    + _COUNT
-    + rb'\.[0-9]++, "namespace": '
-    + _TEXT
-    + rb', "event_type": '
-    + _TEXT
-    + rb', "metadata": \{'
-)
-_SOURCE = rb'"file": ' + _TEXT + rb', "line_no": ' + _COUNT + rb', "pid": '
-_LINE = (
-    rb':::MLLOG[^\S\n]*+\{"key": '
-    + _KEY
-    + rb', "value": (?:(true|false)|(-?+(?:0|[1-9][0-9]{0,99}+)(?![.eE0-9]))|'
-    + rb'(-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+(?![0-9]))|"([^"\\\n]*+)")'
-    + _STAMP
-    + rb'(?:"is_error": false, "is_warning": false, '
-    + _SOURCE
-    + rb"("
-    + _COUNT
-    + rb")|"
-    rb'"is_error": (?:false|(true)), "is_warning": (?:false|(true)), '
-    + _SOURCE
-    + _COUNT
-    + rb'), "tid": '
-    + _COUNT
-    + rb"\}\}[^\S\n]*+(?:\n|\Z)"
-)
-_PLAIN = re.compile(_LINE)
-# The same, except that keys and texts that are never read may contain a backslash or a line end. These are searched for
-# afterwards. This takes two thirds of the time.
-_NEARLY = re.compile(_LINE.replace(_TEXT, b'"[^"]*+"').replace(_KEY, b'"([^"]++)"'))
-VALUES = FLAG, INTEGER, DECIMAL, TEXT = 2, 3, 4, 5  # the groups of a value
-WRITER = 6  # and of the process; the groups after it match in an error or a warning
-# Pattern of a list of loaded samples: each set has one, of many kilobytes.
-_LIST = re.compile(rb'\s*+(\{"key": "([^"\\]++)", "value": \[)')
-_ANY, _BEFORE_STAMP = re.compile(rb'\{"key": "([^"\\]++)", "value": '), b', "time_ms": '
-_LIST_END = re.compile(
-    _STAMP + rb'"is_error": false, "is_warning": false, ' + _SOURCE + _COUNT + rb', "tid": ' + _COUNT + rb"\}\}"
-)
-# The text after a list of samples, and a line of a key, in LoadGen's notation, neither error nor warning. The first
-# contains the text that the others repeat, since comparing is faster than matching. The process has no more digits than
-# a system allows. A line's source file is filled in: as a new group, or as a reference to an earlier one.
-_REPEATED = rb', "namespace": %b, "event_type": %b, "metadata": \{"is_error": false, "is_warning": false, "file": ' % (
-    _TEXT,
-    _TEXT,
-)
-_BEHIND = rb', "time_ms": %b\.[0-9]++%%b, "line_no": %b, "pid": %%b, "tid": (?:0|[1-9][0-9]{0,19}+)\}\}\n' % (
-    _COUNT,
-    _COUNT,
-)
-FILE_OF_LINE, ANY_FILE = re.compile(rb'"file": (%b)' % _TEXT), rb"(%b)" % _TEXT
-BEHIND_LIST = _BEHIND % (b"(" + _REPEATED + b")" + ANY_FILE, b"(0|[1-9][0-9]{0,9}+)")
-FILE_OF_BATCH, WRITER_OF_BATCH = 2, 3
-LINE_OF_KEY = (
-    rb':::MLLOG \{"key": "%%b", "value": (?:true|false|%b|'
-    rb"-?+(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+)%b"
-    % (_TEXT, _BEHIND % (rb"\1%b", rb"\3"))
-)
-_LARGEST_EXPONENT = 400  # beyond the range of LoadGen's doubles; an integer of a million digits would take minutes
+STRING, _COUNT = rb'"[^"\\\n]*+"', rb"(?:0|[1-9][0-9]*+)"
+_LARGEST_EXPONENT = 400  # beyond the range of LoadGen's doubles
 
 
 def _parse_double(text: str) -> Decimal:
@@ -90,12 +27,10 @@ def _parse_double(text: str) -> Decimal:
     return value
 
 
-# strict=False: a git log message that LoadGen records may contain control characters.
-_DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
-
-
-class LogLine(msgspec.Struct, frozen=True):
-    """One entry. ``line`` is 1-based. ``raw`` contains the JSON of a list, whose ``value`` is then None."""
+class LogLine(msgspec.Struct, frozen=True, gc=False):
+    """One entry. ``line`` is 1-based. ``raw``: the JSON of a list of samples, whose ``value`` is then None, since such
+    lists take megabytes and are rarely needed. ``process``: the process that wrote the line, empty if it names none.
+    ``text``: the whole line, unless it contains a list."""
 
     key: str
     value: Any
@@ -103,15 +38,17 @@ class LogLine(msgspec.Struct, frozen=True):
     error: bool = False
     warning: bool = False
     raw: bytes = b""
+    process: str = ""
+    text: bytes = b""
 
     def read(self) -> Any:
-        """Return the value, decoded now if that was deferred, with decimals as Decimal; None if a long line contains no
-        JSON."""
+        """Return the value, decoded now if that was deferred, with decimals as Decimal; None if a number in a list is
+        out of range."""
         if not self.raw:
             return self.value
         try:
-            return _decode(self.raw)["value"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            return _decode(self.raw)
+        except (ValueError, RecursionError):
             return None
 
     def read_integers(self) -> list[int]:
@@ -119,139 +56,71 @@ class LogLine(msgspec.Struct, frozen=True):
         ``read``."""
         if self.raw:
             try:
-                return _INTEGERS.decode(self.raw).value
+                return _INTEGERS.decode(self.raw)
             except (msgspec.MsgspecError, RecursionError):
                 pass
         value = self.read()
         return [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
 
 
-class ListLine(msgspec.Struct, frozen=True):
-    """A line with a list in LoadGen's notation, matched to its end, because JSON readers use the last of two equal
-    keys. ``begin``, ``end``: of its object in ``data``; ``place``: position of the list, which alone determines its
-    value.
-    """
+class _Metadata(msgspec.Struct, gc=False):
+    is_error: bool = False
+    is_warning: bool = False
+    pid: int | None = None
 
+
+class _Entry(msgspec.Struct, gc=False):
     key: str
-    data: bytes
-    begin: int
-    end: int
-    place: tuple[int, int]
-
-    def make_line(self, number: int) -> LogLine:
-        return LogLine(self.key, None, number, raw=self.data[self.begin : self.end])
+    value: Any
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
-def find_list(data: bytes, begin: int, end: int) -> ListLine | None:
-    """Find a list that fills the text between ``begin`` and ``end``, except for blanks."""
-    found = _LIST.match(data, begin, end)
-    if found is None:
-        return None
-    close = data.find(b"]", found.end(), end) + 1
-    behind = _LIST_END.match(data, close, end) if close else None
-    if behind is None or data[behind.end() : end].strip():
-        return None
-    name = found[2].decode("utf-8", "replace")
-    return ListLine(name, data, found.start(1), behind.end(), (found.end() - 1, close))
+class _ListEntry(_Entry):
+    value: msgspec.Raw
 
 
-class _IntegerList(msgspec.Struct):
-    value: list[int]
-
-
-_INTEGERS = msgspec.json.Decoder(_IntegerList)
-
-
-class _Names(dict[bytes, str]):
-    """Keys as text: a round's logs have the same few hundred."""
-
-    def __missing__(self, key: bytes) -> str:
-        if len(self) >= _MOST_NAMES:
-            self.clear()
-        name = self[key] = key.decode("utf-8", "replace")
-        return name
-
-
-_MOST_NAMES = 4096
-NAMES = _Names()
-
-
-def match_lines(data: bytes, begin: int, *, exactly: bool) -> tuple[list[re.Match[bytes]], bool]:
-    """Match as many plain lines as possible from ``begin`` on, and return whether later ones must be matched
-    ``exactly``. That is so once a text of the log is not in LoadGen's notation; so lines are matched twice at most."""
-    found = _match_each(_PLAIN if exactly else _NEARLY, data, begin)
-    if exactly or not found:
-        return found, exactly
-    end = found[-1].end()
-    ends = data.count(b"\n", begin, end) + (end == len(data) and not data.endswith(b"\n"))
-    if ends == len(found) and data.find(b"\\", begin, end) < 0:
-        return found, False
-    return _match_each(_PLAIN, data, begin), True
-
-
-def _match_each(shape: re.Pattern[bytes], data: bytes, begin: int) -> list[re.Match[bytes]]:
-    """Match lines with a scanner, which copies none and takes two thirds of the time of splitting them first."""
-    return list(iter(shape.scanner(data, begin).match, None))  # type: ignore[attr-defined]
-
-
-def parse_line(raw: bytes, file: str, number: int) -> LogLine:
-    """Parse the rest of a line after the marker. The line is not a list in LoadGen's notation."""
-    raw = raw.strip()
-    try:
-        if (known := _read_recent(raw)) is not None:
-            return LogLine(*known, number)
-        entry = _decode(raw)
-        metadata = entry.get("metadata", {})
-        return LogLine(
-            str(entry["key"]),
-            entry["value"],
-            number,
-            error=bool(metadata.get("is_error")),
-            warning=bool(metadata.get("is_warning")),
-        )
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        fix = "the file was cut or edited; import the original log, or repeat the run"
-        raise LogError(f"{file}:{number}: broken log entry: {error}", fix=fix) from error
-
-
-def read_line(text: bytes, number: int) -> LogLine:
-    """Read a complete line that is known to be LoadGen's: a plain one, or one with a list."""
-    listed = find_list(text, len(MARKER), len(text))
-    if listed is not None:
-        return listed.make_line(number)
-    plain = _PLAIN.match(text)
-    assert plain is not None
-    return read_plain(plain, number)
-
-
-def read_plain(plain: re.Match[bytes], number: int) -> LogLine:
-    key, flag, integer, decimal, text, _, error, warning = plain.groups()
-    value: Any = text.decode("utf-8", "replace") if text is not None else None
-    if integer is not None:
-        value = int(integer)
-    elif decimal is not None:
-        value = Decimal(decimal.decode())
-    elif flag is not None:
-        value = flag == b"true"
-    return LogLine(NAMES[key], value, number, error is not None, warning is not None)
-
-
-def _read_recent(raw: bytes) -> tuple[str, Any] | None:
-    """Return the key and value of a line in LoadGen's notation, cached across logs; None for another line."""
-    found, end = _ANY.match(raw), raw.rfind(_BEFORE_STAMP)
-    if found is None or end < found.end() or _LIST_END.fullmatch(raw, end) is None:
-        return None
-    try:
-        return found[1].decode("utf-8", "replace"), _decode_recent(raw[found.end() : end])
-    except ValueError:
-        return None
-
-
-@functools.lru_cache(maxsize=32)
-def _decode_recent(text: bytes) -> Any:
-    """LoadGen's line about its own sources takes kilobytes and is the same in all logs of a release."""
-    return _decode(text)
+_ENTRY = msgspec.json.Decoder(_Entry, float_hook=_parse_double)
+_LIST_ENTRY, _INTEGERS = msgspec.json.Decoder(_ListEntry), msgspec.json.Decoder(list[int])
+_LIST, _LONGEST_KEY = b'"value": [', 100  # as LoadGen writes it
+# strict=False: a git log message that LoadGen records may contain control characters.
+_DECODER = json.JSONDecoder(parse_float=_parse_double, strict=False)
 
 
 def _decode(raw: bytes) -> Any:
     return _DECODER.decode(raw.decode("utf-8", "replace"))
+
+
+def compile_line(value: bytes) -> re.Pattern[bytes]:
+    """Compile the pattern of a whole line in LoadGen's notation with such a value. Group 1 is its ``time_ms``."""
+    line = (
+        rb':::MLLOG[^\S\n]*+\{"key": %(string)b, "value": %(value)b, "time_ms": (%(count)b\.[0-9]++), '
+        rb'"namespace": %(string)b, "event_type": %(string)b, "metadata": \{"is_error": (?:true|false), '
+        rb'"is_warning": (?:true|false), "file": %(string)b, "line_no": %(count)b, "pid": %(count)b, '
+        rb'"tid": %(count)b\}\}\s*+'
+    )
+    return re.compile(line % {b"string": STRING, b"count": _COUNT, b"value": value})
+
+
+def read_line(text: bytes, file: str, number: int) -> LogLine:
+    """Read a line that begins with the marker. Raises LogError if it contains no entry."""
+    listed = text.find(_LIST, 0, _LONGEST_KEY) >= 0
+    try:
+        entry = (_LIST_ENTRY if listed else _ENTRY).decode(memoryview(text)[len(MARKER) :])
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        return _read_other(text, file, number)
+    stated = entry.metadata
+    value, raw, text = (None, bytes(entry.value), b"") if listed else (entry.value, b"", text)
+    process = "" if stated.pid is None else str(stated.pid)
+    return LogLine(entry.key, value, number, stated.is_error, stated.is_warning, raw, process, text)
+
+
+def _read_other(text: bytes, file: str, number: int) -> LogLine:
+    """Read a line with control characters, undecodable bytes or unexpected types."""
+    try:
+        entry = _decode(text[len(MARKER) :].strip())
+        metadata = entry.get("metadata", {})
+        flags = bool(metadata.get("is_error")), bool(metadata.get("is_warning"))
+        return LogLine(str(entry["key"]), entry["value"], number, *flags, b"", str(metadata.get("pid", "")), text)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        fix = "the file was cut or edited; import the original log, or repeat the run"
+        raise LogError(f"{file}:{number}: broken log entry: {error}", fix=fix) from error

@@ -45,36 +45,18 @@ def is_text_log(data: bytes) -> bool:
     return data.startswith(TEXT_MARKER)
 
 
-class _TextIndex(LogIndex):
-    """``length``: lines of the detail log. Later lines came from the summary and have no line number there."""
-
-    structured = False
-
-    def __init__(self, rows: list[Any], length: int) -> None:
-        flagged = [at for at, row in enumerate(rows) if row is not None and (row.error or row.warning)]
-        super().__init__(rows, flagged=flagged)
-        self._length = length
-
-    def find_line_number(self, key: str) -> int:
-        line = super().find_line_number(key)
-        return line if line <= self._length else 0
-
-
 def parse_text_log(data: bytes, summary: SummaryLog | None, file: str = DETAIL) -> DetailLog:
     """Parse a text log. ``summary``: of the same run, None if unreadable; that of an accuracy run has no values."""
     section = ""
-    rows: list[LogLine | None] = []
-    more: list[LogLine] = []
+    lines: list[LogLine] = []
+    number = 0
     for number, raw in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
         found = _LINE.match(raw, 0, _LONGEST)
         text = found["text"].strip() if found else ""
         section = _SECTIONS.get(text, section if text else "")
-        entries = list(_read_entries(text, section, number))
-        rows.append(entries[0] if entries else None)
-        more += entries[1:]
-    length = len(rows)
-    results = _read_results(summary) if summary else ()
-    return DetailLog(file, _TextIndex([*rows, *more, *results], length), length)
+        lines += _read_entries(text, section, number)
+    lines += _read_results(summary) if summary else ()
+    return DetailLog(file, LogIndex(lines, structured=False), number)
 
 
 def _read_entries(text: str, section: str, line: int) -> Iterator[LogLine]:

@@ -4,8 +4,9 @@ setting in quotes or an invalid time.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -16,21 +17,22 @@ from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import CLOCK_KEPT, LOADGEN, Inconsistency, show_value
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.log_line import DECIMAL, FLAG, INTEGER, TEXT
+from reconciler.loadgen.log_line import STRING, LogLine, compile_line
 from reconciler.resource.quantities import is_whole
 from reconciler.resource.rules import rule
 
 
 class _Kind(Struct, frozen=True):
-    """``groups``: groups of a plain line's pattern, one of which matches the value."""
+    """``form``: how LoadGen writes a value of this kind."""
 
     words: str
-    groups: tuple[int, ...]
+    form: re.Pattern[bytes]
 
 
-_FLAG, _TEXT = _Kind("true or false", (FLAG,)), _Kind("a text", (TEXT,))
-_NUMBER = _Kind("a number of at least 0", (INTEGER, DECIMAL))
-_WHOLE = _Kind("a whole number of at least 0", (INTEGER,))
+_INTEGER = rb"(?:0|[1-9][0-9]{0,99}+)"
+_FLAG, _TEXT = _Kind("true or false", compile_line(rb"(?:true|false)")), _Kind("a text", compile_line(STRING))
+_NUMBER = _Kind("a number of at least 0", compile_line(_INTEGER + rb"(?:\.[0-9]{1,99}+)?+(?:[eE][+-]?+[0-9]{1,2}+)?+"))
+_WHOLE = _Kind("a whole number of at least 0", compile_line(_INTEGER))
 _EITHER = r"(?:effective|requested)_"
 # The first pattern that matches a key applies; other keys may have any value.
 _KINDS = (
@@ -56,13 +58,14 @@ _CLOCKS = (keys.POWER_BEGIN, keys.POWER_END)
 _LEAST = frozenset({keys.RESULT_MIN_QUERY_LATENCY_NS, keys.RESULT_MIN_LATENCY_NS})
 
 
+@functools.lru_cache(maxsize=4096)
 def _find_kind(key: str) -> _Kind | None:
     return next((kind for kind, shape in _SHAPES if shape.fullmatch(key)), None)
 
 
-def _find_groups(key: str) -> tuple[int, ...]:
-    kind = _find_kind(key)
-    return kind.groups if kind else ()
+def _is_written_otherwise(line: LogLine) -> bool:
+    kind = _find_kind(line.key)
+    return kind is not None and kind.form.fullmatch(line.text) is None
 
 
 @rule("log.notation", "values in LoadGen's notation", sources=LOADGEN)
@@ -70,9 +73,9 @@ def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
     """The types are those of ``TestSettings`` (test_settings.h) and ``PerformanceSummary`` (results.h), written by
     ``ArgValueTransform`` (logging.cc:96 at v5.1.1). A latency below 0 is a doubt."""
     judged = _judge if log.release >= keys.FIRST_KNOWN_RELEASE else _judge_older
-    unlike = log.index.list_unlike(_find_groups)
-    for key in unlike:
-        kind, entry = _find_kind(key), log.index[key]
+    unlike = {line.key: line for line in log.index.values() if _is_written_otherwise(line)}
+    for key, entry in unlike.items():
+        kind = _find_kind(key)
         words = judged(log, key, kind, entry.value) if kind else ""
         if words:
             item = Inconsistency(key, show_value(entry), f"LoadGen writes {words}", entry.line)
@@ -107,7 +110,7 @@ def _fits(kind: _Kind, value: Any) -> bool:
     return (is_whole(value) or (kind is _NUMBER and isinstance(value, Decimal))) and value >= 0
 
 
-def _find_wrong_times(log: DetailLog, unlike: list[str]) -> Iterator[Inconsistency]:
+def _find_wrong_times(log: DetailLog, unlike: Container[str]) -> Iterator[Inconsistency]:
     for key, counted in zip(_CLOCKS, (log.index.began_at, log.index.ended_at), strict=True):
         entry = log.find_line(key)
         if entry is None or not isinstance(entry.value, str):

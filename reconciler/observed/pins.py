@@ -11,8 +11,8 @@ from pathlib import Path
 from reconciler.desired.state import Pins
 from reconciler.observed.digest_cache import DigestCache, is_of_system, seal
 from reconciler.observed.installed_backends import find_backend_version
+from reconciler.resource.inputs import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.pins import MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import ACCURACY_DATASET, BUILD, HARNESS, SERVICE
 from reconciler.storage.code_files import list_code_names, select_kept_names

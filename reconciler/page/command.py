@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import complete_refs, spec_option, takes
+from reconciler.cli.shared.options import ExistingPath, complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.tree_options import show_progress

@@ -19,7 +19,7 @@ from reconciler.resource.programs import find_program_of_division
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.cell_edit import edit_source, get_path
 from reconciler.spec.edit import EditError, move
-from reconciler.spec.files import Source, read_sources
+from reconciler.spec.files import Source, read_readable_sources
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.leftovers import sweep_siblings
 
@@ -44,9 +44,7 @@ def move_cell(paths: RepositoryPaths, options: Options, cell: str, division: str
     source = find_cell(cell, trace_lineages(seen.desired))
     target = Cell(division, source.system, source.benchmark, source.scenario)
     _refuse(seen, source, target)
-    sources, problems = read_sources(list_spec_paths(paths, options.specs), paths.root)
-    if problems:
-        raise ReconcilerError(str(problems[0]))
+    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
     changed, text = _edit(sources, source, target)
     edited = [edit_source(item, text) if item is changed else item for item in sources]
     stamps = DigestCache(paths)

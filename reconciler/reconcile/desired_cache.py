@@ -24,7 +24,7 @@ from reconciler.observed.observe import find_unlike_systems, list_installed_for
 from reconciler.observed.pins import observe_pins
 from reconciler.observed.probed_nodes import read_probed_nodes
 from reconciler.resource.canonical import digest
-from reconciler.resource.pins import Pin
+from reconciler.resource.inputs import Pin
 from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import SystemSettings, Trial

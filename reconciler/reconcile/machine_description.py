@@ -20,7 +20,7 @@ from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.spec.edit import EditError
-from reconciler.spec.files import read_sources
+from reconciler.spec.files import read_readable_sources
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.system_proposal import Described, describe, list_systems
 from reconciler.storage.files import RepositoryPaths, replace
@@ -203,9 +203,7 @@ def _find_spec(
     first file that declares any."""
     if paths is None or not (specs or (paths.root / "specs").is_dir()):
         return None, "", system or _name_machine(), False
-    sources, problems = read_sources(list_spec_paths(paths, list(specs)), paths.root)
-    if problems:
-        raise ReconcilerError(str(problems[0]), fix="reconcile validate")
+    sources = read_readable_sources(list_spec_paths(paths, list(specs)), paths.root)
     declared = {name: source for source in sources for name in list_systems(source.text)}
     is_assumed = system is None and len(declared) > 1
     if is_assumed:

@@ -11,8 +11,8 @@ from reconciler.diff.change import MovedSource
 from reconciler.errors import RecordError
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.index import load_record
+from reconciler.resource.inputs import MADE_OF_SOURCES
 from reconciler.resource.kinds import Address
-from reconciler.resource.pins import MADE_OF_SOURCES
 from reconciler.resource.records import Ended
 from reconciler.storage.escaping import escape_hidden
 

@@ -16,10 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired, Pins
-from reconciler.diff.change import Change, Difference, Finding, InputChange, Work
+from reconciler.diff.change import Change, Difference, Finding, InputChange, Work, list_input_changes
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
-from reconciler.diff.explain import list_input_changes
 from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed_backends import list_installed
@@ -44,15 +43,14 @@ from reconciler.record.index import Damaged, Index, load, load_record
 from reconciler.record.judgements import judge_records
 from reconciler.record.store import find_readable
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
+from reconciler.resource.inputs import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.resource.pins import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import CellSettings, Trial
 from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.files import RepositoryPaths, hash_bytes, ignore_work
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths, hash_bytes, ignore_work
 
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus

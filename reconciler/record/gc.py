@@ -14,9 +14,8 @@ from reconciler.errors import RecordError
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Kind
 from reconciler.resource.records import Record
-from reconciler.storage.files import RepositoryPaths, remove
+from reconciler.storage.files import RepositoryPaths, TrialPaths, remove
 from reconciler.storage.json_files import parse_json
-from reconciler.storage.trial_paths import TrialPaths
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 

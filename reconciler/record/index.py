@@ -18,9 +18,16 @@ from reconciler.record.codec import compose_record_id, decode, summarize
 from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
-from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, read_version, stamp_sources, write_cache
+from reconciler.storage.files import (
+    RepositoryPaths,
+    TrialPaths,
+    hash_bytes,
+    read_checked,
+    read_version,
+    stamp_sources,
+    write_cache,
+)
 from reconciler.storage.storage_errors import refuse_storage_error
-from reconciler.storage.trial_paths import TrialPaths
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]

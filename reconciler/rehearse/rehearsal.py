@@ -31,6 +31,7 @@ from reconciler.rehearse.rehearsal_spec import (
     find_rehearsed,
     generate,
     has_earlier,
+    list_scenarios,
     render_rehearsal_spec,
 )
 from reconciler.resource.quantities import join_listing
@@ -163,8 +164,14 @@ def prepare_rehearsal(
     root: Path, chosen: Sequence[Rehearsed], asked: RehearsalRequest, moved: Moved, change: Callable[[str], str] = str
 ) -> Rehearsal:
     """Generate the data and create the repository, committing its spec. Existing files are kept. ``change``: edits the
-    spec's text."""
-    round_name = load_ruleset(asked.round_name or choose_round(chosen)).round  # before anything is generated
+    spec's text. Raises ReconcilerError, before anything is generated, if the round has no such benchmark."""
+    ruleset = load_ruleset(asked.round_name or choose_round(chosen))
+    round_name = ruleset.round
+    if without := [item.official for item in chosen if not list_scenarios(ruleset, item.official)]:
+        raise ReconcilerError(
+            f"round {round_name} accepts no results of {join_listing(without)}",
+            fix=f"rehearse them in a round that has them: --round {choose_round(chosen)}",
+        )
     with explain_unwritable(root, "reconcile rehearse --output DIR"):
         root.mkdir(parents=True, exist_ok=True)
         generated = {

@@ -279,7 +279,7 @@ def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, sample
         folder.parent.mkdir(parents=True, exist_ok=True)
         _run(request, folder, facts, moved)
     place = f"{FOLDER}/{facts.code}"
-    model = f"{place}/models/{facts.model.file}"
+    model = f"{place}/models/{facts.rehearsal.model or facts.model.file}"
     return Generated(code=facts.code, data=f"{place}/data", model=model, samples=count, made=not found)
 
 

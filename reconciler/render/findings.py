@@ -148,13 +148,11 @@ def render_findings_text(
     *,
     by: str = "submitter",
     limit: int | None = LIMIT,
-    notes: bool = True,
     paint: Paint = show_plain,
 ) -> str:
     """Render a heading per group, each finding with its place, and the counts. ``limit``: findings shown per group."""
-    shown = [f for f in sort_findings(report.findings, by) if notes or f.severity is not Severity.NOTE]
     lines: list[str] = []
-    for heading, group in _groups(shown, by):
+    for heading, group in _groups(sort_findings(report.findings, by), by):
         lines.append(paint(f"{heading}: {_counts(group)}", Tone.HEADING))
         for finding in group[:limit]:
             lines += _finding(finding, paint)

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from reconciler.check.causes import CauseGroup, group_by_cause
-from reconciler.render.findings import SEVERITIES, sort_findings
+from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
 from reconciler.render.html import make_environment, read_static
 from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
 from reconciler.resource.quantities import show_count
@@ -19,11 +19,12 @@ from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
 _MOST = 40  # bars per plot
 _AGREE = 0.002
+_ORDER = "severity"  # of findings
 _RATES = ("Server", "Interactive", "Offline")  # the scenarios whose target is a rate
 _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5, 2.0)
 
 
-def render_findings_page(report: TreeReport, title: str, by: str = "severity") -> str:
+def render_findings_page(report: TreeReport, title: str) -> str:
     """Render a complete page in UTF-8. All text from a tree is escaped."""
     style = (read_static("page.css") + read_static("report.css")).decode()
     groups = group_by_cause(report.findings, report.facts)
@@ -37,8 +38,8 @@ def render_findings_page(report: TreeReport, title: str, by: str = "severity") -
             style=Markup(style),  # noqa: S704 (our own file)
             tiles=_tiles(report),
             severities=[severity.value for severity in SEVERITIES],
-            groups=[_group(group, by) for group in groups],
-            submitters=list(_submitters(report, by)),
+            groups=[_group(group) for group in groups],
+            submitters=list(_submitters(report)),
             gaps=Counter(gap.reason for gap in report.gaps).most_common(),
             plots=[(name, Markup(plot)) for name, plot in _plots(report) if plot],  # noqa: S704 (escapes by itself)
         )
@@ -46,7 +47,7 @@ def render_findings_page(report: TreeReport, title: str, by: str = "severity") -
     return escape_hidden(page)
 
 
-def _group(group: CauseGroup, by: str) -> dict[str, Any]:
+def _group(group: CauseGroup) -> dict[str, Any]:
     return {
         "title": group.cause.title,
         "severity": group.severity.value,
@@ -55,30 +56,20 @@ def _group(group: CauseGroup, by: str) -> dict[str, Any]:
         "cells": [cell.shown or "the tree" for cell in group.cells],
         "rule": group.cause.rule,
         "settled_by": group.cause.settled_by,
-        "findings": [_row(finding) for finding in sort_findings(group.findings, by)],
+        "findings": [_row(finding) for finding in sort_findings(group.findings, _ORDER)],
     }
 
 
-def _submitters(report: TreeReport, by: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    groups: dict[str, list[dict[str, str]]] = {}
-    for finding in sort_findings(report.findings, by):
+def _submitters(report: TreeReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for finding in sort_findings(report.findings, _ORDER):
         groups.setdefault(finding.submitter or "the tree", []).append(_row(finding))
     for name in sorted(groups, key=str.lower):
         yield name, groups[name]
 
 
-def _row(finding: TreeFinding) -> dict[str, str]:
-    complaint = finding.complaint
-    return {
-        "cell": finding.cell,
-        "severity": finding.severity.value,
-        "rule": finding.rule.id,
-        "found": complaint.found,
-        "place": str(complaint.place),
-        "wanted": complaint.wanted,
-        "other": str(complaint.other) if complaint.other else "",
-        "cause": complaint.cause,
-    }
+def _row(finding: TreeFinding) -> dict[str, Any]:
+    return {**render_finding_part(finding), "place": str(finding.complaint.place)}
 
 
 def _tiles(report: TreeReport) -> list[tuple[str, str]]:

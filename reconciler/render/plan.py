@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
-from reconciler.plan.plan import Plan, Step
+from reconciler.plan.plan import DeadlineEntry, MachineSchedule, Plan, Step
 from reconciler.render.causes import (
     choose_action_word,
     describe_cause,
@@ -18,7 +19,7 @@ from reconciler.render.causes import (
     label,
 )
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.table import lay_out
+from reconciler.render.table import lay_out, render_table
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Kind
@@ -276,3 +277,53 @@ def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
             named = join_listing([f"{number} x {kind}" for kind, number in kinds.items()])
             noun = {DIFFERS: "facts", FAILED: "repeats", INVALID: "repeats"}.get(presence, "artifacts")
             yield f"{len(found)} {noun} {presence} ({named}); {repair}"
+
+
+# The plan up to a deadline, machine by machine.
+
+_SHOWN = "%Y-%m-%d %H:%M"
+
+
+def render_deadline_text(schedules: Sequence[MachineSchedule], now: datetime, by: datetime) -> str:
+    left = show_duration((by - now).total_seconds())
+    lines = [f"Until {by:{_SHOWN}}: {left}."]
+    for found in schedules:
+        lines += _machine(found, now)
+    if not schedules:
+        lines.append("Nothing to run.")
+    return "\n".join(lines)
+
+
+def _machine(found: MachineSchedule, now: datetime) -> Iterator[str]:
+    total = len(found.fits) + len(found.drops)
+    blocked = f" From here it is blocked: {found.blocked}." if found.blocked else ""
+    yield f"{found.machine}: {len(found.fits)} of {show_count(total, 'result')} fit.{blocked}"
+    rows = [(entry.name, _cost(entry), f"done {now + timedelta(seconds=entry.ends):{_SHOWN}}") for entry in found.fits]
+    words = ["drop first", *["drop next"] * len(found.drops)]
+    rows += [(entry.name, _cost(entry), word) for entry, word in zip(found.drops, words, strict=False)]
+    yield from render_table(rows, 2)
+
+
+def _cost(entry: DeadlineEntry) -> str:
+    return show_least_time(entry.seconds, entry.unknown) if entry.unknown else show_duration(entry.seconds)
+
+
+def render_deadline_part(schedules: Sequence[MachineSchedule], now: datetime, by: datetime) -> dict[str, Any]:
+    return {
+        "by": by.isoformat(),
+        "seconds": round((by - now).total_seconds()),
+        "machines": [
+            {
+                "machine": found.machine,
+                "blocked": found.blocked or None,
+                "fits": [_entry(entry) for entry in found.fits],
+                "drops": [_entry(entry) for entry in found.drops],
+            }
+            for found in schedules
+        ],
+    }
+
+
+def _entry(entry: DeadlineEntry) -> dict[str, Any]:
+    cells = [str(cell) for cell in entry.cells]
+    return {"name": entry.name, "cells": cells, "seconds": entry.seconds, "unknown": entry.unknown, "ends": entry.ends}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -63,3 +63,29 @@ def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None
     program."""
     made = REVISIONS[kind] if revision is None else revision
     return digest({"kind": str(kind), "revision": made, "inputs": values})
+
+
+CODE = "harness.code.sha256"  # of a harness command's code
+MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
+"""The kind of the resource made from the source that a pin of this name locates; it is named after the pin's owner."""
+
+
+class PinKind(StrEnum):
+    """Names under which pins enter a key: the digest of a file or folder, or an installed version."""
+
+    SOURCE = "source"
+    VERSION = "version"
+
+
+class Pin(NamedTuple):
+    """``name``: what is pinned: "model", "harness.code.sha256", a backend. ``owner``: the benchmark, cell, test or
+    document that uses it; for a version, the system. ``location``: the source's path here, not part of the identity."""
+
+    kind: PinKind
+    name: str
+    owner: str
+    location: str = ""
+
+
+def make_source_pin(name: str, owner: str, location: str) -> Pin:
+    return Pin(PinKind.SOURCE, name, owner, location)

@@ -29,16 +29,16 @@ def show_duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return _two(whole, 60, "min", 1, "s")
+        return _two(whole, 60, "min", "s")
     minutes = round(seconds / 60)
     if minutes < 1440:
-        return _two(minutes, 60, "h", 1, "min")
-    return _two(round(seconds / 3600), 24, "d", 1, "h")
+        return _two(minutes, 60, "h", "min")
+    return _two(round(seconds / 3600), 24, "d", "h")
 
 
-def _two(total: int, large: int, large_name: str, small: int, small_name: str) -> str:
+def _two(total: int, large: int, large_name: str, small_name: str) -> str:
     first, rest = divmod(total, large)
-    return f"{first} {large_name}" + (f" {rest // small} {small_name}" if rest else "")
+    return f"{first} {large_name}" + (f" {rest} {small_name}" if rest else "")
 
 
 def show_age(seconds: float) -> str:

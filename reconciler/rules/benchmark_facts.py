@@ -50,12 +50,14 @@ class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RehearsalFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a rehearsal. ``samples``: number to generate; the spec's settings for the benchmark and each scenario
-    that make a pass take minutes. "{data}" means the generated data, "{python}" this project's interpreter.
+    """Settings of a rehearsal. ``samples``: number to generate; ``model``: the generated file, if it has another name
+    than the published one; the spec's settings for the benchmark and each scenario that make a pass take minutes.
+    "{data}" means the generated data, "{python}" this project's interpreter.
     ``tests``: settings for the compliance tests that generated answers can pass; if some cannot pass, the benchmark is
     rehearsed in the open division with these. Empty: all can pass."""
 
     samples: int
+    model: str = ""
     tests: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     benchmark: Mapping[str, Any] = field(default_factory=dict)
     scenarios: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

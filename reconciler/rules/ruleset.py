@@ -171,10 +171,6 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
             limits=self._values(limits, scenario, f"{prefix}.limits."),
         )
 
-    def list_tests(self, scenario: str = "") -> tuple[TestRules, ...]:
-        """List the compliance tests that a closed or network result needs."""
-        return tuple(self.find_test(name, scenario) for name in self.compliance_tests)
-
     def find_presence(self, category: str, scenario: str) -> Presence:
         """Return whether a scenario is required, optional or forbidden. ``category``: the system's: datacenter, edge,
         or both joined by a comma (a separate table)."""

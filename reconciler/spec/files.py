@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reconciler.errors import Problem
+from reconciler.errors import Problem, ReconcilerError
 from reconciler.spec.names import find_nearest
 from reconciler.storage.untrusted_files import SpecialFileError, read_regular, walk_files
 
@@ -33,6 +33,14 @@ class Source(Struct, frozen=True):
     text: str
     blob: str
     named: bool = True
+
+
+def read_readable_sources(paths: Sequence[Path], root: Path) -> list[Source]:
+    """Read specs for an edit. Raises ReconcilerError if a file cannot be read."""
+    sources, problems = read_sources(paths, root)
+    if problems:
+        raise ReconcilerError(str(problems[0]), fix="reconcile validate")
+    return sources
 
 
 def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[Problem]]:

@@ -195,11 +195,6 @@ def parse_power(value: Any) -> int:
     return _whole(value, POWER, "mW", zero=False)
 
 
-def parse_size(value: Any) -> int:
-    """Parse a size to bytes."""
-    return _whole(value, SIZE, "B", zero=True)
-
-
 def parse_rate(value: Any) -> str:
     """Parse a rate above 0 (queries or samples per second) to decimal text. A plain number is per second. A rate per
     accelerator keeps the suffix ``PER_ACCELERATOR``."""

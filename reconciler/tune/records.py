@@ -16,8 +16,7 @@ from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, RunAddress
 from reconciler.resource.records import TRIAL, Ended, Record, Summary
-from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths
 from reconciler.tune.search import RateTrial
 
 RATE = keys.TARGET_QPS

@@ -22,8 +22,7 @@ from reconciler.record.codec import summarize
 from reconciler.resource.canonical import canonicalise, show_decimal
 from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
-from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths
 from reconciler.tune.candidate_search import Ask, BestMetric, BestRate, decide_metrics, decide_rates
 from reconciler.tune.records import RATE, TrialRun, list_trials, read_rate_trial
 from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude

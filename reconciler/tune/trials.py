@@ -15,8 +15,7 @@ from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.record.index import load
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.settings import Trial
-from reconciler.storage.files import RepositoryPaths, copy
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths, copy
 from reconciler.tune.records import TrialRun
 
 _UPSTREAM = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)

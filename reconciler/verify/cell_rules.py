@@ -17,8 +17,8 @@ from reconciler.loadgen.summary import SummaryLog, find_differing
 from reconciler.loadgen.text_log import PASSED_OVER
 from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.rules import Premise, Severity, applies, rule
+from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.test09 import OUTPUT_LENGTH
-from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
@@ -320,16 +320,15 @@ def verify_traces(view: CellView) -> Complaints:
 
 
 def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
-    texts = run.log.index.list_texts()  # empty if LoadGen did not write the log
-    line, first = texts[0][1:] if texts else (0, b"")
-    own, traced = (found[1].decode() if (found := _PROCESS.search(text)) else "" for text in (first, data))
-    if own and traced and own != traced:
+    first = next((line for line in run.log.lines if line.process), None)
+    traced = found[1].decode() if (found := _PROCESS.search(data)) else ""
+    if first is not None and traced and first.process != traced:
         yield Complaint(
             place,
             f"written by process {traced}",
-            f"process {own}, which wrote the log",
+            f"process {first.process}, which wrote the log",
             cause="the trace of another run",
-            other=Place(run.log.file, line),
+            other=Place(run.log.file, first.line),
         )
         return
     latencies = [int(text) for text in _LATENCY.findall(data)] if _WHOLE in data else []

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from reconciler.check.demands import OURS
 from reconciler.check.engine import check_tree
-from reconciler.cli.shared.existing_path import ExistingPath
-from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.options import ExistingPath, json_option, takes
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.tree_options import (
     all_option,

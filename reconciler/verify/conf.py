@@ -50,7 +50,7 @@ def _read_conf(view: CellView) -> ConfReading | None:
     conf, run = view.files.user_conf.value, view.performance
     if conf is None or run is None or conf.rejected or not run.log.scenario:
         return None
-    right = view.rules.get_value("model_key", view.cell.scenario) if view.rules else None
+    right = view.find_rule("model_key")
     benchmark = view.cell.benchmark
     keys = list_model_keys(conf, str(right or view.official or benchmark), benchmark, is_known=view.rules is not None)
     readings = [_read_for_run(conf, key, run) for key in keys]
@@ -176,12 +176,7 @@ def verify_unexplained(view: CellView) -> Complaints:
 
 def _count_once(view: CellView, name: str) -> Decimal | None:
     """A benchmark's code may require each sample of its dataset at least once, without a conf."""
-    found = (
-        view.rules.get_value("dataset_size", view.cell.scenario)
-        if name == keys.MIN_QUERY_COUNT and view.rules
-        else None
-    )
-    return parse_number(found)
+    return parse_number(view.find_rule("dataset_size")) if name == keys.MIN_QUERY_COUNT else None
 
 
 def _default(view: CellView, name: str, scenario: str) -> Any:

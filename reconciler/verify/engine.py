@@ -16,7 +16,7 @@ from reconciler.check.demands import OURS
 from reconciler.check.engine import LevelRules, TreeWalk
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
-from reconciler.loadgen.fingerprint import find_fingerprints
+from reconciler.loadgen.log import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Premise, Rule, Severity, question, rule

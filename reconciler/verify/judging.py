@@ -15,11 +15,10 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_PER
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.rules import Severity, rule
 from reconciler.rules.accuracy import parse_accuracy
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs
+from reconciler.rules.compliance.definition import FAIL, PASS, MissingLogError, RunLogs
 from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.judging import SAME, UNIQUE
 from reconciler.rules.compliance.published import Judged, Published, judge_files
-from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder, RunFolder
 from reconciler.tree.reading.files import Read

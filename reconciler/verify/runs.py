@@ -279,7 +279,7 @@ def verify_datasets(view: CellView) -> Complaints:
     if ours is None or theirs is None or ours == theirs:
         return
     covered = number(accuracy.log, count_key(accuracy))
-    wanted = view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario) if view.rules else None
+    wanted = view.find_rule("exact_accuracy_sample_count")
     if covered is not None and covered == wanted:
         return
     yield Complaint(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import Setting, Unit, find_settings
-from reconciler.loadgen.user_conf import ConfValue, UserConf
+from reconciler.loadgen.user_conf import ConfValue, UserConf, read_conf_value
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
@@ -58,7 +58,7 @@ def _read_settings(conf: UserConf, model: str, scenario: str, *, fractions: bool
         line = conf.get_effective(model, scenario, key.conf_key)
         if line is not None:
             try:
-                found[key.name] = ConfSetting(_value(key, line), line)
+                found[key.name] = ConfSetting(_read_value(key, line), line)
             except (ArithmeticError, ValueError):
                 continue
     return ConfReading(model, found)
@@ -80,14 +80,6 @@ def list_model_keys(conf: UserConf, right: str, folder: str = "", *, is_known: b
     return (right, others[0]) if len(others) == 1 and right not in named else (right,)
 
 
-def _value(key: Setting, line: ConfValue) -> Any:
-    match key.unit:
-        case Unit.RATE | Unit.PERCENT:
-            return show_decimal(line.decimal)
-        case Unit.MS:
-            return show_decimal(line.decimal * _MILLISECOND)
-        case Unit.WHOLE_MS:
-            return line.integer * _MILLISECOND
-        case Unit.FLAG:
-            return bool(line.integer)
-    return line.integer
+def _read_value(key: Setting, line: ConfValue) -> Any:
+    """Read a line's value; a latency keeps its fraction of a nanosecond."""
+    return show_decimal(line.decimal * _MILLISECOND) if key.unit is Unit.MS else read_conf_value(key, line)

@@ -18,10 +18,9 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_ACC
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.rules import Premise, Severity, rule
-from reconciler.rules.accuracy import METRIC_LINES, find_impossible, hash_results, parse_accuracy
-from reconciler.rules.accuracy_lines import find_lines
+from reconciler.rules.accuracy import METRIC_LINES, find_impossible, find_lines, hash_results, parse_accuracy
+from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.scores import find_score_key
-from reconciler.rules.compliance.verdict import FAIL, PASS
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import LOG_LIMIT, Read

@@ -93,7 +93,7 @@ def dataset(reference: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_samples_are_those_of_the_reference(reference: Any, dataset: Path) -> None:
-    samples = dlrm.load_samples(dataset)
+    samples = dlrm.BENCHMARK.load_samples(dataset)
     count = reference.get_item_count()
     assert len(samples["dense"]) == count > 5
     reference.load_query_samples(list(range(count)))
@@ -123,7 +123,7 @@ def test_the_network_answers_as_the_reference_does(
     )
     torch.save({"state_dict": network.state_dict()}, tmp_path / "tb00_40M.pt")
     dlrm.build_model(tmp_path / "tb00_40M.pt", {"format": form}, {}, tmp_path, Counter(tmp_path / "counter"))
-    samples, log = dlrm.load_samples(dataset), []
+    samples, log = dlrm.BENCHMARK.load_samples(dataset), []
     for number in range(len(samples["dense"])):
         reference.load_query_samples([number])
         dense, offsets, sparse, labels, _ = reference.get_samples([number])

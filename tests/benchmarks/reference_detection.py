@@ -28,7 +28,7 @@ from harness.benchmarks.detection.answers import FOUND, make_response
 from harness.benchmarks.detection.coco import CocoLayout
 from harness.benchmarks.retinanet import heads, openimages
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.ssd_resnet34.rehearsal import DETECTOR
+from harness.benchmarks.ssd_resnet34 import DETECTOR
 from harness.contract import Counter
 
 _VISION = "vision/classification_and_detection"

@@ -24,8 +24,7 @@ import soundfile
 from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.rnnt import transcribing
-from harness.benchmarks.rnnt.checkpoint import read_weights
-from harness.benchmarks.rnnt.network import write_parts
+from harness.benchmarks.rnnt.network import read_weights, write_parts
 from harness.benchmarks.rnnt.rehearsal import _SIZES, load_parts, make_weights, transcribe
 from harness.benchmarks.rnnt.transcribing import BLANK, LETTERS
 from harness.benchmarks.sources import REHEARSAL

@@ -1,7 +1,7 @@
 """Language models through vLLM: ``python -m tests.gpu.language [--shape S] [--only PART,…] [--json FILE]``.
 
-Shapes of Llama 3.1 8B, Llama 2 70B and Mixtral 8x7B with random weights; prompts and answers as long as the published
-ones are on average.
+Shapes of Llama 3.1 8B, Llama 2 70B, Mixtral 8x7B and gpt-oss-120b with random weights; prompts and answers are as long
+as the published ones on average.
 
 - offline: LoadGen's Offline samples/s through the ``vllm`` backend, over ``LLM.generate`` of the same prompts in a
   process before it and one behind it.
@@ -118,6 +118,49 @@ _MIXTRAL = {
     "rope_theta": 1000000.0,
     "torch_dtype": "bfloat16",
 }
+_GPT_OSS: Figures = {
+    "architectures": ["GptOssForCausalLM"],
+    "model_type": "gpt_oss",
+    "hidden_act": "silu",
+    "hidden_size": 2880,
+    "intermediate_size": 2880,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "attention_bias": True,
+    "num_local_experts": 128,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "layer_types": ["sliding_attention", "full_attention"] * 18,
+    "swiglu_limit": 7.0,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 150000,
+    "rope_scaling": {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "original_max_position_embeddings": 4096,
+        "truncate": False,
+    },
+    "initial_context_length": 4096,
+    "max_position_embeddings": 131072,
+    "vocab_size": 201088,
+    "tie_word_embeddings": False,
+    "eos_token_id": 200002,
+    "pad_token_id": 199999,
+    "torch_dtype": "bfloat16",
+    "quantization_config": {
+        "quant_method": "mxfp4",
+        "modules_to_not_convert": [
+            "model.layers.*.self_attn",
+            "model.layers.*.mlp.router",
+            "model.embed_tokens",
+            "lm_head",
+        ],
+    },
+}
 _SMALL = {
     **_LLAMA,
     "hidden_size": 256,
@@ -163,11 +206,26 @@ SHAPES = {
         2048,
         145,
     ),
+    "gpt-oss-120b": LanguageShape(
+        _GPT_OSS,
+        {
+            **_ON_GPU,
+            "context": 14336,
+            "sequences": 512,
+            "batched_tokens": 8192,
+            "extra": '{"enable_flashinfer_autotune": false}',
+        },
+        {"precision": "fp4"},
+        512,
+        4000,  # articles of PubMed; their mean is not published, the longest has 15,330 tokens
+        12288,
+        1379,  # the mean of Red Hat's published result of v6.0 on H200
+    ),
     "small": LanguageShape(
         _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128
     ),
 }
-_DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16"}
+_DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfloat16"}
 
 
 class LanguageCase:
@@ -216,6 +274,7 @@ class LanguageCase:
             "dtype": _DTYPES[declared["precision"]],
             "load_format": "dummy",
             **{name: value for name, value in named.items() if value},
+            **json.loads(engine.get("extra", "{}")),
         }
 
     def bare(self) -> list[float]:
@@ -274,7 +333,8 @@ class LanguageCase:
         said = {"model": self.model, "host": "127.0.0.1", "port": port, "served-model-name": "served"}
         options = {**said, **{name.replace("_", "-"): value for name, value in self.arguments.items()}}
         command = [sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server"]
-        command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
+        for name, value in options.items():
+            command += [f"--no-{name}"] if value is False else [f"--{name}", str(value)]
         command += ["--skip-tokenizer-init", "--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
         command += [] if self.shape.engine["graphs"] else ["--enforce-eager"]
         quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}

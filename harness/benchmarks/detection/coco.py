@@ -40,6 +40,10 @@ DTYPES = ("float32", "float16")
 ANNOTATIONS = "annotations.json"  # of a prepared dataset's own images
 
 
+_UNUSED = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # ids to which COCO assigns no category
+CATEGORIES = tuple(number for number in range(1, 91) if number not in _UNUSED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoLayout:
     """Layout of a published dataset below its folder. ``images`` and ``calibration`` are folders, the latter "" if no

@@ -7,18 +7,19 @@ on disk and the accuracy log goes wrong.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.detection.answers import THRESHOLD, make_response
+from harness.benchmarks.detection.answers import THRESHOLD, Rows, make_response
 from harness.benchmarks.detection.coco import CocoLayout
+from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.images import Preprocess, draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
+from harness.benchmarks.sources import read_list
 from harness.contract import Counter
 
 _SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
@@ -28,74 +29,75 @@ _CHANNELS = 16
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride of the first block
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detector:
-    """A published network's signature. ``boxes``: the name of that output; ``scale``: the end coordinate of a box of
-    the entire image; ``batched``: outputs have a batch axis, of size 1; ``categories``: their ids, in label order from
-    ``first_label`` on."""
-
-    file: str
-    input: str
-    boxes: str
-    side: int
-    scale: int
-    batched: bool
-    first_label: int
-    categories: Sequence[int]
-
-
 def write_detection_rehearsal(
     detector: Detector,
     layout: CocoLayout,
     preprocess: Preprocess,
-    names: Sequence[str],
-    calibration: Sequence[str],
-    *,
     data: Path,
     models: Path,
+    *,
+    count: int,
     seed: int,
-    full: bool,
+    size: str,
     counter: Counter,
 ) -> None:
-    """Write the rehearsal. ``names``: of the image files; ``calibration``: of the few images in the official list."""
     rng = np.random.default_rng(seed)
-    folder = data / layout.images
-    folder.mkdir(parents=True)
-    for number, name in enumerate(names):
-        (folder / name).write_bytes(encode_image(draw_image(rng, *_SIZES[number % len(_SIZES)])))
-    few = [preprocess(folder / name)[None] for name in names[:FEW]]
-    write_network(models / detector.file, detector, rng, few, full=full)
+    names = [detector.image_name.format(number) for number in range(1, count + 1)]
+    paths = write_images(rng, data / layout.images, names)
+    write_network(
+        models / detector.file, detector, rng, [preprocess(path)[None] for path in paths[:FEW]], full=size == "full"
+    )
     session = NetworkSession(models / detector.file)
+
+    def find(number: int, *_: int) -> Iterable[tuple[int, Rows]]:
+        boxes, labels, scores = session.compute({detector.input: preprocess(paths[number])[None]})
+        rows = [boxes.reshape(-1, 4), scores.reshape(-1, 1), labels.reshape(-1, 1).astype(np.float32)]
+        for row in make_response(number, np.hstack(rows), detector.scale):
+            yield detector.categories[int(row[6]) - detector.first_label], row
+
+    write_annotations(data / layout.annotations, names, detector.categories, find, counter)
+    for number, name in enumerate(read_list(detector.benchmark, "calibration.txt")[:FEW]):
+        (data / layout.calibration).mkdir(parents=True, exist_ok=True)
+        (data / layout.calibration / name).write_bytes(encode_image(draw_image(rng, *_choose_size(number))))
+
+
+def _choose_size(number: int) -> tuple[int, int]:
+    """Choose height and width of an image."""
+    return _SIZES[number % len(_SIZES)]
+
+
+def write_images(rng: np.random.Generator, folder: Path, names: Sequence[str]) -> list[Path]:
+    folder.mkdir(parents=True)
+    paths = [folder / name for name in names]
+    for number, path in enumerate(paths):
+        path.write_bytes(encode_image(draw_image(rng, *_choose_size(number))))
+    return paths
+
+
+def write_annotations(
+    path: Path,
+    names: Sequence[str],
+    categories: Sequence[int],
+    find: Callable[[int, int, int], Iterable[tuple[int, Rows]]],
+    counter: Counter,
+) -> None:
+    """Write annotations. ``find``: maps an image's number, height and width to the category and the response's row of
+    each object."""
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for number, name in enumerate(names):
-        height, width = _SIZES[number % len(_SIZES)]
+        height, width = _choose_size(number)
         images.append({"id": number + 1, "file_name": name, "height": height, "width": width, "coco_url": ""})
-        for category, box in _find(session, detector, preprocess(folder / name), height, width):
+        for category, row in find(number, height, width):
+            _, ymin, xmin, ymax, xmax, _, _ = row.tolist()
+            box = [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
             item = {"id": len(annotations) + 1, "image_id": number + 1, "category_id": category, "iscrowd": 0}
             annotations.append({**item, "bbox": box, "area": box[2] * box[3]})
         counter.bump(1)
-    for number, name in enumerate(calibration):
-        (data / layout.calibration).mkdir(parents=True, exist_ok=True)
-        (data / layout.calibration / name).write_bytes(encode_image(draw_image(rng, *_SIZES[number % len(_SIZES)])))
-    categories = [{"id": identity, "name": f"class {identity}"} for identity in detector.categories]
-    whole = {"info": {}, "licenses": [], "categories": categories, "images": images, "annotations": annotations}
-    path = data / layout.annotations
+    named = [{"id": identity, "name": f"class {identity}"} for identity in categories]
+    whole = {"info": {}, "licenses": [], "categories": named, "images": images, "annotations": annotations}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(whole), encoding="utf-8")
-
-
-def _find(
-    session: NetworkSession, detector: Detector, image: NDArray[np.float32], height: int, width: int
-) -> list[tuple[int, list[float]]]:
-    """Find objects: the category of each, and its xmin, ymin, width and height in pixels."""
-    boxes, labels, scores = session.compute({detector.input: image[None]})
-    rows = [boxes.reshape(-1, 4), scores.reshape(-1, 1), labels.reshape(-1, 1).astype(np.float32)]
-    found = []
-    for _, ymin, xmin, ymax, xmax, _, label in make_response(0, np.hstack(rows), detector.scale).tolist():
-        box = [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
-        found.append((detector.categories[int(label) - detector.first_label], box))
-    return found
 
 
 def write_network(

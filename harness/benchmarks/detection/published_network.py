@@ -8,7 +8,8 @@ since it expects channels last.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,24 @@ from harness.errors import HarnessError
 
 OUTPUT = "detections"
 _BOXES = ("boxes", "bboxes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detector:
+    """A published network's signature, and its benchmark. ``image_name``: with a place for the image's number;
+    ``boxes``: the name of that output; ``scale``: the end coordinate of a box of the entire image; ``batched``: outputs
+    have a batch axis, of size 1; ``categories``: their ids, in label order from ``first_label`` on."""
+
+    benchmark: str
+    image_name: str
+    file: str
+    input: str
+    boxes: str
+    side: int
+    scale: int
+    batched: bool
+    first_label: int
+    categories: Sequence[int]
 
 
 def build_model(

@@ -5,7 +5,8 @@ wrong (numbers of GSM8K, needles of long texts, questions with several right ans
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,45 @@ from harness.benchmarks.language.texts import load_decoder, load_sentence_splitt
 from harness.errors import HarnessError
 
 _DTYPE = "int32"
+_KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 _NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 _BEFORE_NUMBER = "The answer is"
 _NEEDLE = re.compile(r"\w{8}-\w{4}-\w{4}-\w{4}-\w{12}")
 _BEFORE_ANSWER = "Answer: "
 
 
+def score_texts(
+    answers: Sequence[str], wanted: Sequence[str], split: Callable[[str], str] = lambda text: text
+) -> dict[str, float]:
+    """Return metric -> mean percentage of ROUGE; gen_len: characters of all answers, gen_num: number of answers.
+
+    Computed like ``evaluate``, with the same library: words are stemmed, each answer counts equally, percentages have
+    four decimals. ROUGE-Lsum treats a line as a sentence; ``split`` puts each sentence on its own line.
+    """
+    scorer = _make_scorer(_KINDS)
+    cleaned = [split(answer.strip()) for answer in answers]
+    pairs = zip(cleaned, wanted, strict=True)
+    found = [scorer.score(split(target.strip()), answer) for answer, target in pairs]
+    means = {kind: round(float(np.mean([item[kind].fmeasure for item in found])) * 100, 4) for kind in _KINDS}
+    return {**means, "gen_len": sum(map(len, cleaned)), "gen_num": len(cleaned)}
+
+
+def score_longest(answer: str, wanted: str) -> float:
+    """Return the ROUGE-L of one answer, in percent."""
+    return 100 * float(_make_scorer(("rougeL",)).score(wanted, answer)["rougeL"].fmeasure)
+
+
+@cache
+def _make_scorer(kinds: Sequence[str]) -> Any:
+    from rouge_score.rouge_scorer import RougeScorer  # of some benchmarks only
+
+    return RougeScorer(kinds, use_stemmer=True)
+
+
 def score_summaries(
     log: AnswerLog, dataset: Path, output: Path, *, cleans: bool, quoted: bool = False
 ) -> Mapping[str, Any]:
     """Score summaries. ``quoted``: the script prints its scores as text; the other scripts also count tokens."""
-    from harness.benchmarks.language.rouge import score_texts
-
     texts = read_texts(log, dataset, cleans=cleans)
     wanted = load_references(dataset)["output"]
     scores = score_texts(texts, [wanted[index] for index in log.indices.tolist()], load_sentence_splitter(dataset))
@@ -41,8 +69,6 @@ def score_summaries(
 def score_mixed(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Score as evaluate-accuracy.py of language/mixtral-8x7b does, for sets without programs, which would have to run
     in a sandbox: ROUGE of OpenOrca's answers, right numbers of GSM8K's, and counts of all."""
-    from harness.benchmarks.language.rouge import score_texts
-
     references = load_references(dataset)
     indices = log.indices.tolist()
     kinds = [references["dataset"][index] for index in indices]
@@ -69,8 +95,6 @@ _PRINTED = {"rouge": "rougeL", "niah_em": "exact_match", "qa_em": "exact_match"}
 
 def score_long_texts(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Score as evaluate-accuracy.py of language/llama3.1-405b does."""
-    from harness.benchmarks.language.rouge import score_longest
-
     references = load_references(dataset)
     split = load_sentence_splitter(dataset)
     answers = [split(text.strip()) for text in read_texts(log, dataset, cleans=True)]

@@ -1,7 +1,7 @@
 """PointPainting on Waymo: cars, cyclists and people in point clouds painted from five cameras, by mAP.
 
-The first network segments the pictures, ``painting`` transfers its classes to the points, ``pillars`` puts points into
-columns, and ``boxes`` finds objects in the second network's output; ``detecting`` defines the order of these steps.
+The first network segments the pictures, ``points`` transfers its classes to the points and puts them into columns, and
+``boxes`` finds objects in the second network's output; ``detecting`` defines the order of these steps.
 """
 
 from __future__ import annotations

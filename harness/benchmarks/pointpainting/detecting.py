@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, find_objects, make_rows
-from harness.benchmarks.pointpainting.painting import SEEN, paint_points
-from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, Pillars, group_points
+from harness.benchmarks.pointpainting.points import MOST_PILLARS, SEEN, Pillars, group_points, paint_points
 from harness.run.qsl import Arrays
 from harness.run.row_batches import Steps
 

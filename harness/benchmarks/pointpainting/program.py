@@ -16,8 +16,17 @@ from torch.nn import functional
 
 from harness.benchmarks.pointpainting.boxes import FOUND
 from harness.benchmarks.pointpainting.infos import CLASSES
-from harness.benchmarks.pointpainting.painting import DEVIATION, MEAN, PAINTED
-from harness.benchmarks.pointpainting.pillars import CELLS, HIGHEST, LOWEST, MOST_PILLARS, MOST_POINTS, SIZE
+from harness.benchmarks.pointpainting.points import (
+    CELLS,
+    DEVIATION,
+    HIGHEST,
+    LOWEST,
+    MEAN,
+    MOST_PILLARS,
+    MOST_POINTS,
+    PAINTED,
+    SIZE,
+)
 from harness.benchmarks.saved_tensors import load_saved
 from harness.errors import HarnessError
 

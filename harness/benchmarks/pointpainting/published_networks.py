@@ -16,8 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND
-from harness.benchmarks.pointpainting.painting import DEVIATION, MEAN, PAINTED, SEEN
-from harness.benchmarks.pointpainting.pillars import MOST_PILLARS, MOST_POINTS
+from harness.benchmarks.pointpainting.points import DEVIATION, MEAN, MOST_PILLARS, MOST_POINTS, PAINTED, SEEN
 from harness.errors import HarnessError
 from harness.quantization import onnx_files
 

@@ -22,8 +22,7 @@ from harness.benchmarks.pointpainting import DETECTION_ONNX, SEGMENTATION_ONNX, 
 from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, ROW, THRESHOLD
 from harness.benchmarks.pointpainting.detecting import DETECTION, PARTS, loop
 from harness.benchmarks.pointpainting.infos import CLASSES, MATRICES
-from harness.benchmarks.pointpainting.painting import PAINTED, SEEN
-from harness.benchmarks.pointpainting.pillars import LOWEST, MOST_POINTS, SIZE
+from harness.benchmarks.pointpainting.points import LOWEST, MOST_POINTS, PAINTED, SEEN, SIZE
 from harness.benchmarks.pointpainting.published_networks import MODEL
 from harness.benchmarks.pointpainting.waymo import INFOS, LISTED, STORED, build_dataset, load_samples
 from harness.benchmarks.sources import REHEARSAL

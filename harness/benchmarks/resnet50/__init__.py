@@ -31,6 +31,7 @@ from harness.errors import HarnessError
 #
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_vgg) of mlcommons/inference
 # bit for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224, subtract the channel means.
+# Calibration images are those of its calibration/ImageNet/cal_image_list_option_1.txt.
 
 SIDE = 224
 SHORT_SIDE = 256  # 224 is 87.5 % of it
@@ -82,13 +83,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if calibration:
         prepare([source / name for name in calibration], output / "calibration.npy", counter=counter)
     np.save(output / "labels.npy", np.array([item.label for item in chosen], np.int64))
-
-
-def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load the images of the official list (calibration/ImageNet/cal_image_list_option_1.txt of mlcommons/inference);
-    nothing if none of them is on disk."""
-    path = dataset / "calibration.npy"
-    return {"samples": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
 
 def read_map(path: Path) -> list[Labelled]:
@@ -159,7 +153,6 @@ class Resnet50(TensorBenchmark):
     outputs = OUTPUTS
     response_dtype = RESPONSE_DTYPE
     build_dataset = staticmethod(build_dataset)
-    load_calibration = staticmethod(load_calibration)
     postprocess = staticmethod(postprocess)
 
 

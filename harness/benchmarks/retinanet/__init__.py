@@ -8,24 +8,49 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_response, make_responses
+from harness.benchmarks.detection import coco
+from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_response, make_responses, score_boxes
+from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
-from harness.benchmarks.detection.scoring import score_boxes
 from harness.benchmarks.retinanet.heads import (
     ANCHORS_OF_LEVELS,
     BEST,
     CLASSES,
     MOST,
+    SIDE,
     find_objects,
     find_ranked_objects,
     rank_heads,
 )
-from harness.benchmarks.retinanet.openimages import SIDE, build_dataset
 from harness.contract import Counter
 from harness.errors import HarnessError
+
+# Open Images in the layout of the reference's download script, and its images as the network expects them.
+#
+# Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_openimages_retinanet) of
+# mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
+
+LAYOUT = coco.CocoLayout(
+    annotations="annotations/openimages-mlperf.json",
+    images="validation/data",
+    calibration="calibration/train/data",
+    count=24_781,
+    again="run `reconcile fetch retinanet` again",
+)
+
+
+def preprocess(path: Path) -> NDArray[np.float32]:
+    """Convert an image file to float32 [3, 800, 800]. Raises HarnessError."""
+    scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
+    scaled /= 255.0
+    return scaled.transpose(2, 0, 1)
+
+
+build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "retinanet")
 
 OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
@@ -58,6 +83,20 @@ def build_model(
         join_outputs(source, settings, inputs, output, counter, most=MOST)
 
 
+DETECTOR = Detector(
+    benchmark="retinanet",
+    image_name="{:016x}.jpg",
+    file="resnext50_32x4d_fpn.onnx",
+    input="images",
+    boxes="boxes",
+    side=SIDE,
+    scale=SIDE,
+    batched=False,
+    first_label=0,
+    categories=range(CLASSES),
+)
+
+
 class RetinaNet(TensorBenchmark):
     outputs = OUTPUTS
     response_dtype = RESPONSE_DTYPE
@@ -66,6 +105,11 @@ class RetinaNet(TensorBenchmark):
     build_model = staticmethod(build_model)
     respond = staticmethod(respond)
     score = staticmethod(partial(score_boxes, numbered=False))
+
+    def write_rehearsal(self, data: Path, models: Path, /, **wanted: Any) -> None:
+        from harness.benchmarks.detection.generated_detector import write_detection_rehearsal
+
+        write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, data, models, **wanted)
 
 
 BENCHMARK = RetinaNet()

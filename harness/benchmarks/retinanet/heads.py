@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.benchmarks.detection.answers import THRESHOLD, Boxes, suppress
-from harness.benchmarks.retinanet.openimages import SIDE
 
+SIDE = 800  # of the network's input
 CLASSES = 264
 MOST = 300  # per image
 BEST = 1000  # scores per level

@@ -7,16 +7,13 @@ each with its own engine.
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from harness.benchmarks import LoopBenchmark
-from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, RESPONSE_DTYPE, loop
 from harness.benchmarks.sources import (
     FileRule,
@@ -30,14 +27,14 @@ from harness.benchmarks.sources import (
 )
 from harness.benchmarks.speech import (
     RATE,
-    count_edits,
     count_samples,
     find_pattern,
     load_waveforms,
     make_rule,
     open_threads,
+    score_words,
+    write_transcripts,
     write_waveforms,
-    write_word_error_rate,
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -77,17 +74,11 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         write_waveforms(
             [files[number] for number in kept], [sizes[number] for number in kept], output, pool, counter, _DATASET_FIX
         )
-    transcripts = [utterances[number].transcript for number in kept]
-    (output / "transcripts.json").write_text(json.dumps(transcripts), encoding="ascii")
+    write_transcripts(output, [utterances[number].transcript for number in kept])
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
     return {"samples": load_waveforms(dataset)}
-
-
-def load_transcripts(dataset: Path) -> Sequence[str]:
-    found: list[str] = json.loads((dataset / "transcripts.json").read_text(encoding="ascii"))
-    return found
 
 
 def _find_folder(source: Path) -> Path:
@@ -142,25 +133,6 @@ def _check_transcript(text: str, place: str) -> str:
     return found
 
 
-def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return wer and accuracy, in percent, over the answered utterances."""
-    transcripts = load_transcripts(dataset)
-    wrong = said = 0
-    for index, data in zip(log.indices, log.data, strict=True):
-        words = transcripts[int(index)].split()
-        wrong += count_edits(read_text(data).split(), words)
-        said += len(words)
-    return write_word_error_rate(wrong, said, output)
-
-
-def read_text(data: bytes) -> str:
-    """Read the letters of a response, int64 each."""
-    letters = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
-    if letters is None or (letters < 0).any() or (letters >= len(LETTERS)).any():
-        raise HarnessError("a response does not contain numbers of letters, int64 each", "input", "run accuracy again")
-    return "".join(LETTERS[letter] for letter in letters.tolist())
-
-
 MODEL = "model.onnx"
 _FIX = "set model.path to the reference's checkpoint (.pt), or to a folder generated from it"
 
@@ -179,8 +151,7 @@ def build_model(
             (output / part).mkdir()
             shutil.copyfile(source / part / MODEL, output / part / MODEL)
         return
-    from harness.benchmarks.rnnt.checkpoint import read_weights
-    from harness.benchmarks.rnnt.network import write_parts
+    from harness.benchmarks.rnnt.network import read_weights, write_parts
 
     weights = read_weights(source)
     try:
@@ -197,7 +168,7 @@ class Rnnt(LoopBenchmark):
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)
     loop = staticmethod(loop)
-    score = staticmethod(score)
+    score = staticmethod(partial(score_words, letters=LETTERS))
 
 
 BENCHMARK = Rnnt()

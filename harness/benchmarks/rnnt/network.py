@@ -27,9 +27,21 @@ from harness.benchmarks.rnnt.transcribing import (
 )
 
 MODEL = "model.onnx"
+_UNUSED = "audio_preprocessor."  # parts of a checkpoint that compute features
+_FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 PRE, POST = 2, 3  # layers of the encoder before and after frames are stacked
 Weights = Mapping[str, NDArray[np.float32]]
 """By the names in the reference's checkpoint, except that ``joint_net`` is ``joint.net``."""
+
+
+def read_weights(path: Path) -> Weights:
+    """Read the reference's checkpoint, saved by PyTorch. Raises HarnessError that says whether the file is cut off, not
+    PyTorch's, or holds something else."""
+    from harness.benchmarks.saved_tensors import load_state
+
+    state = load_state(path, "RNN-T", _FIX)
+    found = {name: tensor.float().numpy() for name, tensor in state.items() if not name.startswith(_UNUSED)}
+    return {name.replace("joint_net", "joint.net"): np.ascontiguousarray(array) for name, array in found.items()}
 
 
 def write_parts(weights: Weights, output: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,9 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses
+from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses, score_boxes
+from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
-from harness.benchmarks.detection.scoring import score_boxes
 
 # COCO 2017 in its usual layout on disk, and its images as the network expects them.
 #
@@ -45,8 +46,21 @@ def preprocess(path: Path) -> NDArray[np.float32]:
 
 build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "ssd_resnet34")
 
-
 MOST = 200  # per image
+
+
+DETECTOR = Detector(
+    benchmark="ssd_resnet34",
+    image_name="{:012d}.jpg",
+    file="resnet34-ssd1200.onnx",
+    input="image",
+    boxes="bboxes",
+    side=SIDE,
+    scale=1,
+    batched=True,
+    first_label=1,
+    categories=coco.CATEGORIES,
+)
 
 
 class SsdResnet34(TensorBenchmark):
@@ -60,6 +74,11 @@ class SsdResnet34(TensorBenchmark):
     def respond(self, outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
         """Convert [n, 200, 6], with boxes in fractions of the image, to responses."""
         return make_responses(outputs[0], indices, side=1)
+
+    def write_rehearsal(self, data: Path, models: Path, /, **wanted: Any) -> None:
+        from harness.benchmarks.detection.generated_detector import write_detection_rehearsal
+
+        write_detection_rehearsal(DETECTOR, LAYOUT, preprocess, data, models, **wanted)
 
 
 BENCHMARK = SsdResnet34()

@@ -6,7 +6,6 @@ Volumes get one spacing, one range of intensities, and sides that suit a sliding
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,17 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.sources import (
-    FileRule,
-    check_files,
     choose_count,
     choose_dtype,
-    describe_problems,
     is_rehearsal,
     read_list,
     require_source,
 )
 from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, STRIDE, list_windows
-from harness.benchmarks.unet3d.volumes import LARGEST, is_whole, open_volume
+from harness.benchmarks.unet3d.volumes import LARGEST, check_volumes, open_volume
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Ragged
@@ -42,7 +38,6 @@ CASES = "cases.json"
 _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
 _THREADS = 4  # preparing a case takes about two gigabytes
 _OF_EACH = 4  # windows per case of the calibration list
-_GZIP = b"\x1f\x8b"
 _FIX = "download the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
 
 
@@ -115,15 +110,9 @@ def _find_folder(source: Path, name: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
-    gzip."""
     folders = dict.fromkeys(_find_folder(source, name) for name in names)
     paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
-    volumes = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
-    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
-    cut = [path for path in paths if not is_whole(source / path)]
-    if cut:
-        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", _FIX)
+    check_volumes(source, folders, paths, _FIX)
 
 
 def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:

@@ -85,13 +85,30 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
     about the same number of positions of ``window``."""
     net = NetworkBuilder(rng)
     top = write_unet(net, widths, 1, CLASSES) if widths else _write_blocks(net)
-    shape: list[int | str] = ["N", CLASSES, SIDE, SIDE, SIDE]
-    net.save(path, "features", _WINDOW, {top: ("float32", shape)})
-    (found,) = NetworkSession(path).compute({"input": window})
-    centred = net.node("Sub", [top, net.constant(found.mean(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1))])
-    spread = net.constant(found.std(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1) + 1e-3)
-    net.node("Div", [centred, spread], "output")
-    net.save(path, "unet3d_rehearsal", _WINDOW, {"output": ("float32", shape)})
+    scores: Tensors = {"output": ("float32", ["N", CLASSES, SIDE, SIDE, SIDE])}
+    save_balanced(net, path, "unet3d_rehearsal", top, _WINDOW, scores, window)
+
+
+def save_balanced(
+    net: NetworkBuilder,
+    path: Path,
+    name: str,
+    top: str,
+    inputs: Tensors,
+    outputs: Tensors,
+    sample: NDArray[np.float32],
+) -> None:
+    """Save a network whose classes are each the likeliest at about the same number of positions of ``sample``.
+    ``top``: the name of their scores."""
+    ((output, (dtype, shape)),) = outputs.items()
+    net.save(path, "features", inputs, {top: (dtype, shape)})
+    (found,) = NetworkSession(path).compute({"input": sample})
+    mean, spread = (
+        part.reshape(1, -1, 1, 1, 1) for part in (found.mean(axis=(0, 2, 3, 4)), found.std(axis=(0, 2, 3, 4)))
+    )
+    centred = net.node("Sub", [top, net.constant(mean)])
+    net.node("Div", [centred, net.constant(spread + 1e-3)], output)
+    net.save(path, name, inputs, outputs)
 
 
 def _write_blocks(net: NetworkBuilder) -> str:

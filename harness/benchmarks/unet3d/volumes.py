@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import glob
 import gzip
 import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.benchmarks.sources import FileRule, check_files, describe_problems
 from harness.errors import HarnessError
 
+_GZIP = b"\x1f\x8b"
 LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
 
 
@@ -38,6 +41,16 @@ def open_volume(path: Path, fix: str) -> Iterator[Any]:
                 pass
     except Exception as error:  # the library raises nothing more specific
         raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+
+
+def check_volumes(source: Path, folders: Iterable[str], paths: Sequence[str], fix: str) -> None:
+    """Check compressed volumes below ``source``. Raises HarnessError naming the first few files that are missing,
+    empty, truncated, not gzip, or not of the benchmark in ``folders``."""
+    only = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=only, fix=fix)
+    cut = [path for path in paths if not is_whole(source / path)]
+    if cut:
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", fix)
 
 
 def read_sides(path: Path) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ brain, and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/p
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -21,16 +20,13 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from harness.benchmarks.sources import (
-    FileRule,
-    check_files,
     choose_count,
     choose_dtype,
-    describe_problems,
     is_rehearsal,
     read_list,
     require_source,
 )
-from harness.benchmarks.unet3d.volumes import is_whole, open_volume, read_sides
+from harness.benchmarks.unet3d.volumes import check_volumes, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -43,7 +39,6 @@ DTYPES = ("float32", "float16")
 CASES = "cases.json"
 _FOLDER = "unet3d_brats"
 _THREADS = 4  # preparing a case takes about a gigabyte
-_GZIP = b"\x1f\x8b"
 _FIX = "unpack MICCAI_BraTS_2019_Data_Training again; nothing was prepared"
 
 
@@ -145,14 +140,8 @@ def find_file(name: str, part: str) -> str:
 
 
 def check_cases(source: Path, names: Sequence[str]) -> None:
-    """Check the cases' files. Raises HarnessError naming the first few files that are missing, empty, truncated or not
-    gzip."""
     paths = [find_file(name, part) for name in dict.fromkeys(names) for part in (*IMAGES, LABELS)]
-    volumes = [f"{glob.escape(find_folder(name))}/*.nii.gz" for name in dict.fromkeys(names)]
-    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=volumes, fix=_FIX)
-    cut = [path for path in paths if not is_whole(source / path)]
-    if cut:
-        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", _FIX)
+    check_volumes(source, map(find_folder, names), paths, _FIX)
     for name in dict.fromkeys(names):
         _check_sides(source, name)
 

@@ -14,7 +14,7 @@ from scipy.ndimage import zoom
 
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
-from harness.benchmarks.unet3d.rehearsal import write_unet
+from harness.benchmarks.unet3d.rehearsal import save_balanced, write_unet
 from harness.benchmarks.unet3d_brats import BENCHMARK, OUTPUT, choose_classes
 from harness.benchmarks.unet3d_brats.brats19 import (
     CLASSES,
@@ -88,12 +88,7 @@ def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float
     the same number of positions of ``volume``."""
     net = NetworkBuilder(rng)
     top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else _write_blocks(net)
-    net.save(path, "features", _VOLUME, {top: ("float32", _SCORES)})
-    (found,) = NetworkSession(path).compute({"input": volume})
-    centred = net.node("Sub", [top, net.constant(found.mean(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1))])
-    spread = net.constant(found.std(axis=(0, 2, 3, 4)).reshape(1, CLASSES, 1, 1, 1) + 1e-3)
-    net.node("Div", [centred, spread], OUTPUT)
-    net.save(path, "unet3d_brats_rehearsal", _VOLUME, {OUTPUT: ("float32", _SCORES)})
+    save_balanced(net, path, "unet3d_brats_rehearsal", top, _VOLUME, {OUTPUT: ("float32", _SCORES)}, volume)
 
 
 def _write_blocks(net: NetworkBuilder) -> str:

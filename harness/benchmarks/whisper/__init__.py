@@ -6,7 +6,6 @@ Any backend that transcribes returns the text, which is logged letter by letter 
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +25,9 @@ from harness.benchmarks.speech import (
     load_waveforms,
     make_rule,
     open_threads,
+    score_words,
+    write_transcripts,
     write_waveforms,
-    write_word_error_rate,
 )
 from harness.contract import Counter, installing
 from harness.errors import HarnessError
@@ -39,7 +39,6 @@ from harness.run.tokens import SOUNDS
 MANIFEST, FOLDER = "dev-all-repack.json", "dev-all-repack"
 UTTERANCES = 1633
 LONGEST = 30.0  # seconds
-_TRANSCRIPTS = "transcripts.json"
 _FIX = "`reconcile fetch whisper` shows its source and location; nothing was prepared"
 
 
@@ -72,17 +71,11 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
                 problem = f"{file} has {size} samples, and {MANIFEST} says {utterance.samples}"
                 raise HarnessError(problem, "input", _FIX)
         write_waveforms(files, sizes, output, pool, counter, _FIX)
-    transcripts = [utterance.transcript for utterance in utterances]
-    (output / _TRANSCRIPTS).write_text(json.dumps(transcripts), encoding="ascii")
+    write_transcripts(output, [utterance.transcript for utterance in utterances])
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
     return {SOUNDS: load_waveforms(dataset)}
-
-
-def load_transcripts(dataset: Path) -> Sequence[str]:
-    found: list[str] = json.loads((dataset / _TRANSCRIPTS).read_text(encoding="ascii"))
-    return found
 
 
 def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
@@ -121,14 +114,6 @@ def keep_letters(text: str) -> str:
     return "".join(letter for letter in text if letter in _NUMBERS)
 
 
-def read_text(data: bytes) -> str:
-    """Read the text of a response."""
-    numbers = np.frombuffer(data, np.int64) if len(data) % 8 == 0 else None
-    if numbers is None or (numbers < 0).any() or (numbers >= len(LETTERS)).any():
-        raise HarnessError("a response does not contain numbers of letters, int64 each", "input", "run accuracy again")
-    return "".join(LETTERS[number] for number in numbers.tolist())
-
-
 # The word error rate, in the format of the official script.
 #
 # Both texts are first normalised by the code that the script imports, openai-whisper's. Nothing else of that package is
@@ -140,14 +125,7 @@ _ALIAS = "openai_whisper_normalizers"
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Return wer and accuracy, in percent, over the answered utterances."""
-    normalize = load_normalizer()
-    transcripts = load_transcripts(dataset)
-    wrong = said = 0
-    for index, data in zip(log.indices, log.data, strict=True):
-        words = normalize(transcripts[int(index)]).split()
-        wrong += count_wrong(normalize(read_text(data)).split(), words)
-        said += len(words)
-    return write_word_error_rate(wrong, said, output)
+    return score_words(log, dataset, output, LETTERS, load_normalizer(), count_wrong)
 
 
 def load_normalizer() -> Callable[[str], str]:

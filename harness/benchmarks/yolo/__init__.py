@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, WIDTH, Boxes, Rows, suppress
-from harness.benchmarks.detection.scoring import score_boxes
+from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, WIDTH, Boxes, Rows, score_boxes, suppress
 from harness.benchmarks.images import decode_image
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
@@ -32,8 +31,7 @@ OUTPUTS = {"output0": ((4 + CLASSES, PLACES), "float32")}
 THRESHOLD = np.float32(0.001)
 _OVERLAP = np.float32(0.7)
 _CONSIDERED = 30_000  # boxes
-_UNUSED = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)
-CATEGORIES = np.array([number for number in range(1, 91) if number not in _UNUSED], np.float32)  # COCO's own ids
+CATEGORIES = np.array(coco.CATEGORIES, np.float32)
 
 
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, Rows]:

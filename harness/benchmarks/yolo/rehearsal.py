@@ -6,17 +6,17 @@ position reads one pixel. The annotations are its own results in fp32.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.images import draw_image, encode_image
+from harness.benchmarks.detection import coco
+from harness.benchmarks.detection.answers import Rows
+from harness.benchmarks.detection.generated_detector import write_annotations, write_images
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.yolo import (
-    CATEGORIES,
     CLASSES,
     LAYOUT,
     PLACES,
@@ -29,7 +29,6 @@ from harness.benchmarks.yolo import (
 from harness.contract import Counter
 
 MODEL = "yolo11l.onnx"
-_SIZES = ((375, 500), (500, 375), (480, 640), (427, 640))  # height, width
 _STRIDES = (8, 16, 32)
 _OBJECTS = 10  # approximate number per image
 _FEW = 4  # images used to balance the network
@@ -39,30 +38,16 @@ _HIDDEN = {"small": 32, "full": 2048}
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
     """Write the rehearsal. A network of any ``size`` has one layer, which is wider for "full"."""
     rng = np.random.default_rng(seed)
-    folder = data / LAYOUT.images
-    folder.mkdir(parents=True)
     names = [f"{number:012d}.jpg" for number in range(1, count + 1)]
-    sizes = [_SIZES[number % len(_SIZES)] for number in range(count)]
-    for name, (height, width) in zip(names, sizes, strict=True):
-        (folder / name).write_bytes(encode_image(draw_image(rng, height, width)))
-    few = [preprocess(folder / name)[None] for name in names[:_FEW]]
-    write_network(models / MODEL, rng, few, _HIDDEN[size])
+    paths = write_images(rng, data / LAYOUT.images, names)
+    write_network(models / MODEL, rng, [preprocess(path)[None] for path in paths[:_FEW]], _HIDDEN[size])
     session = NetworkSession(models / MODEL)
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
-    for number, (name, (height, width)) in enumerate(zip(names, sizes, strict=True)):
-        images.append({"id": number + 1, "file_name": name, "height": height, "width": width, "coco_url": ""})
-        (found,) = session.compute({"images": preprocess(folder / name)[None]})
-        for _, ymin, xmin, ymax, xmax, _, label in make_rows(number, height, width, find_objects(found[0])).tolist():
-            box = [xmin * width, ymin * height, (xmax - xmin) * width, (ymax - ymin) * height]
-            item = {"id": len(annotations) + 1, "image_id": number + 1, "category_id": int(label), "iscrowd": 0}
-            annotations.append({**item, "bbox": box, "area": box[2] * box[3]})
-        counter.bump(1)
-    categories = [{"id": int(identity), "name": f"class {int(identity)}"} for identity in CATEGORIES]
-    whole = {"info": {}, "licenses": [], "categories": categories, "images": images, "annotations": annotations}
-    path = data / LAYOUT.annotations
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(whole), encoding="utf-8")
+
+    def find(number: int, height: int, width: int) -> Iterable[tuple[int, Rows]]:
+        (found,) = session.compute({"images": preprocess(paths[number])[None]})
+        return ((int(row[6]), row) for row in make_rows(number, height, width, find_objects(found[0])))
+
+    write_annotations(data / LAYOUT.annotations, names, coco.CATEGORIES, find, counter)
 
 
 def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.float32]], width: int) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
+from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ReconcilerError
 from reconciler.observed.loadgen_library import read_conf_here
 from reconciler.observed.observe import find_wrong_loadgen
 from reconciler.plan.plan import Plan
-from reconciler.plan.select import parse, parse_repeated, resolve_words
+from reconciler.plan.select import find_cell, parse, parse_repeated, resolve_words
 from reconciler.reconcile.planning import (
     Options,
     PlanCache,
@@ -22,6 +24,7 @@ from reconciler.reconcile.planning import (
 )
 from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.quantities import join_listing, show_count
+from reconciler.resource.resources import Resource
 from reconciler.storage.files import RepositoryPaths
 
 
@@ -56,6 +59,24 @@ def find_asked_cells(
         wait=wait,
     )
     return paths, options
+
+
+class AskedCell(NamedTuple):
+    """A cell that a command explains, the plan, and the cell's resources."""
+
+    paths: RepositoryPaths
+    options: Options
+    seen: PlanResult
+    cell: Cell
+    lineage: tuple[Resource, ...]
+
+
+def find_asked_cell(text: str, specs: Sequence[str]) -> AskedCell:
+    paths, options = find_asked_cells(specs)
+    seen = compute_plan(paths, options)
+    by_cell = trace_lineages(seen.desired)
+    cell = find_cell(text, by_cell)
+    return AskedCell(paths, options, seen, cell, by_cell[cell])
 
 
 def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.existing_path import ExistingPath
+from reconciler.cli.shared.options import ExistingPath
 from reconciler.cli.shared.output import is_quiet, use_colour
 from reconciler.render.findings import ORDERS
 from reconciler.storage.files import hash_file

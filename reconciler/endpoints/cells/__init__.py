@@ -1,1 +1,1 @@
-"""Results of the client in a scenario folder of MLPerf Inference: rendering, rules, contradictions."""
+"""Results of the Endpoints client in MLPerf Inference submissions: rendering, rules and contradictions."""

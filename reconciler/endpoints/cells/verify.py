@@ -1,4 +1,4 @@
-"""Check the endpoints harness's output for contradictions between its configuration, its run and its scores."""
+"""Find contradictions between the endpoints harness's configuration, results and scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, CellRules, Complaints, ask_repeated, find_gap
-from reconciler.endpoints.cells import check as endpoints
+from reconciler.endpoints.cells import cell_format as endpoints
 from reconciler.endpoints.results.accuracy import read_sample_count
 from reconciler.endpoints.results.measurements import compute_rate
 from reconciler.loadgen import keys
@@ -22,7 +22,7 @@ _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 _MILLISECOND = 1_000_000
 
 
-_ONE_RUN = Premise("One run of the harness wrote the files: both are of one performance run, in one folder.")
+_ONE_RUN = Premise("One run of the harness wrote both files: they are in the same performance run's folder.")
 
 
 @rule(
@@ -33,7 +33,7 @@ _ONE_RUN = Premise("One run of the harness wrote the files: both are of one perf
     premises=(_ONE_RUN,),
 )
 def verify_samples(view: CellView) -> Complaints:
-    """Issued is not completed and failed together, all of which the harness counts, or fewer than it was asked for."""
+    """The issued samples are not the sum of the completed and failed ones, or fewer than configured."""
     summary, config = view.files.result_summary, view.files.config
     issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
     failed = _number(summary, "n_samples_failed") or Decimal(0)
@@ -51,23 +51,23 @@ def verify_samples(view: CellView) -> Complaints:
         )
 
 
-@rule("endpoints.rate", "a rate that its counts deny", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+@rule("endpoints.rate", "a rate that contradicts its counts", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_rates(view: CellView) -> Complaints:
-    """A rate that is more than 2 % off the harness's own count and duration."""
+    """A rate differs by more than 2 % from the harness's own count divided by its duration."""
     summary = view.files.result_summary
     for name in ("qps", "tps"):
         said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
         if said is not None and made is not None and abs(said - made) > made * _NEAR:
             took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
-            wanted = f"{made:.6g}, of what it counted in {took / 10**9:.6g} s"
+            wanted = f"{made:.6g}, computed from its counts in {took / 10**9:.6g} s"
             yield Complaint(
                 _place(summary, name), f"{name} {said:f}", wanted, other=_place(summary, "n_samples_completed")
             )
 
 
-@rule("endpoints.duration", "shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+@rule("endpoints.duration", "a run shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_duration(view: CellView) -> Complaints:
-    """Shorter than the minimum that the same folder configures."""
+    """The run is shorter than the minimum duration configured in the same folder."""
     summary, config = view.files.result_summary, view.files.config
     least, took = _setting(config, "settings", "runtime", "min_duration_ms"), _number(summary, "duration_ns")
     if least is not None and took is not None and took < least * _MILLISECOND:
@@ -80,9 +80,9 @@ def verify_duration(view: CellView) -> Complaints:
         )
 
 
-@rule("endpoints.target", "more completed than asked for", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+@rule("endpoints.target", "more queries completed than sent", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_target(view: CellView) -> Complaints:
-    """A server cannot complete more than it is asked for."""
+    """The server completed more queries per second than the harness was configured to send."""
     summary, config = view.files.result_summary, view.files.config
     asked, said = _setting(config, "settings", "load_pattern", keys.TARGET_QPS), _number(summary, "qps")
     if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
@@ -90,25 +90,23 @@ def verify_target(view: CellView) -> Complaints:
             _place(config, keys.TARGET_QPS),
             f"target_qps {asked:f}",
             f"{said:f} queries per second completed",
-            cause="config.yaml is not that of the run",
+            cause="config.yaml is from another run",
             other=_place(summary, "qps"),
         )
 
 
 @rule(
     "endpoints.scored",
-    "a score over other samples",
+    "a score over another number of samples",
     sources=(OURS,),
     cause="endpoints",
     severity=Severity.WARNING,
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_scored(view: CellView) -> Complaints:
-    """Scored samples are not the round's."""
+    """The number of scored samples differs from the round's."""
     results = view.files.accuracy_results
-    wanted = (
-        parse_number(view.rules.get_value("exact_accuracy_sample_count", view.cell.scenario)) if view.rules else None
-    )
+    wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
     counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
         yield Complaint(_place(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
@@ -122,13 +120,13 @@ def verify_stated_once(view: CellView) -> Complaints:
 
 @rule(
     "placement.endpoints",
-    "a run that belongs elsewhere",
+    "a run of another scenario",
     sources=(OURS,),
     cause="other-scenario",
     premises=(BENCHMARK_IS_KNOWN,),
 )
 def verify_placement(view: CellView) -> Complaints:
-    """The harness wrote another scenario into its configuration."""
+    """The harness's configuration states another scenario than the folder."""
     yield from endpoints.check_scenario(view)
 
 
@@ -156,7 +154,7 @@ ENDPOINTS_CONTRADICTIONS = (
 
 
 def find_result_gaps(view: CellView) -> Iterator[Gap]:
-    """Yield a gap for each file that a comparison needs and that is unusable."""
+    """Yield a gap for each unusable file that a comparison needs."""
     for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
         yield from find_gap(view, read, name, blind=True)
 

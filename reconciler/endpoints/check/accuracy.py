@@ -1,4 +1,4 @@
-"""Accuracy: which points need a result, and whether it meets the benchmark's bars."""
+"""Check that the required points have accuracy results, and that these reach the benchmark's limits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, matc
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.endpoints.tree.layout import ACCURACY
 from reconciler.endpoints.tree.reading import PointFolder
+from reconciler.resource.quantities import show_count
 from reconciler.tree.findings import Complaint
 
 _HUNDRED = Decimal(100)
@@ -20,7 +21,7 @@ _SWE_BENCH = "swe_bench"
 
 
 def check_coverage(view: CurveView) -> Iterator[Complaint]:
-    """Require one accuracy result in each mandatory band and at the Offline point, and no other."""
+    """Require one accuracy result in each mandatory band and at the Offline point, and no others."""
     regions = derive_curve_regions(view.folder, view.rules)[0]
     if regions is None:
         return
@@ -28,17 +29,23 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
     owner = match_bands([(point.concurrency, bands) for point, bands in candidates])
     missing = [BAND_TITLES[band] for band in BANDS if band not in owner]
     if missing:
-        yield complain(view.folder.shown, f"no accuracy in {', '.join(missing)}", "one accuracy run in each")
+        yield complain(
+            view.folder.shown, f"no accuracy run in {', '.join(missing)}", "one accuracy run in each mandatory region"
+        )
     filled = set(owner.values())
     extra = [
         point.name for point, _ in candidates if point.concurrency not in filled and point.state("offline") != ELECTED
     ]
     if extra:
         count = view.rules.count_accuracy_points(agentic=is_agentic(view.folder, view.rules))
-        yield complain(view.folder.shown, f"accuracy at {', '.join(extra)}", f"{count} accuracy results and no more")
+        yield complain(
+            view.folder.shown,
+            f"accuracy results at {', '.join(extra)}, too",
+            f"only the {count} required accuracy results",
+        )
     for point in list_offline(view.folder):
         if not _runs(point):
-            yield complain(f"{point.shown}/{ACCURACY}", "no accuracy at the Offline point", "an accuracy run there")
+            yield complain(f"{point.shown}/{ACCURACY}", "no accuracy run at the Offline point", "an accuracy run")
 
 
 def _runs(point: PointFolder) -> tuple[AccuracyScore, ...]:
@@ -55,16 +62,19 @@ def _candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tu
 
 def check_present(view: CurveView) -> Iterator[Complaint]:
     if view.folder.points and not any(point.accuracy.value is not None for point in view.folder.points):
-        yield complain(view.folder.shown, "no point has an accuracy result", f"{ACCURACY} at the mandatory points")
+        yield complain(view.folder.shown, "no point has an accuracy result", f"{ACCURACY} at each mandatory point")
 
 
 def check_bars(view: CurveView) -> Iterator[Complaint]:
-    """Check the bars of single-turn benchmarks at every point that has results."""
+    """Check the accuracy limits of single-turn benchmarks at every point that has results."""
     benchmark = _find_benchmark(view)
     if benchmark is None:
         if any(point.scores for point in view.folder.points):
             yield complain(
-                view.folder.shown, f"unknown accuracy bar of {view.folder.model}", "a model of the round", warning=True
+                view.folder.shown,
+                f"no accuracy limit is known for {view.folder.model}",
+                "a benchmark of the round",
+                warning=True,
             )
         return
     for point in view.folder.points if not benchmark.agentic else ():
@@ -111,7 +121,7 @@ def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
 
 
 def check_inline(view: CurveView) -> Iterator[Complaint]:
-    """Check agentic benchmarks: every point needs a score from the performance run itself."""
+    """Require that each point of an agentic benchmark has a score from the performance run itself."""
     benchmark = _agentic(view)
     if benchmark is None or benchmark.inline is None:
         return
@@ -119,9 +129,9 @@ def check_inline(view: CurveView) -> Iterator[Complaint]:
         inline = next((score for score in point.scores if score.inline), None)
         found = _share(inline)
         if inline is None or not inline.scores:
-            yield complain(f"{point.shown}/{ACCURACY}", "no score of the performance run", "one at every point")
+            yield complain(f"{point.shown}/{ACCURACY}", "no score from the performance run", "a score at every point")
         elif found is None:
-            yield complain(f"{point.shown}/{ACCURACY}", "the inline score is not a share from 0 to 1", "a share")
+            yield complain(f"{point.shown}/{ACCURACY}", "the inline score is out of range", "a number from 0 to 1")
         elif found < benchmark.inline:
             yield complain(f"{point.shown}/{ACCURACY}", f"inline accuracy {found:.2f}", f"at least {benchmark.inline}")
 
@@ -141,18 +151,22 @@ def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
             found.append(share)
         elif score is not None and score.scores:
             malformed = True
-            wrong = f"the {_SWE_BENCH} score is not a share from 0 to 1"
-            yield complain(f"{point.shown}/{ACCURACY}", wrong, "a share")
+            wrong = f"the {_SWE_BENCH} score is out of range"
+            yield complain(f"{point.shown}/{ACCURACY}", wrong, "a number from 0 to 1")
     if not found:
         if not malformed:
-            yield complain(view.folder.shown, f"no {_SWE_BENCH} result", "one in each mandatory region", warning=True)
+            yield complain(
+                view.folder.shown, f"no {_SWE_BENCH} result", "a result in each mandatory region", warning=True
+            )
         return
     mean = sum(found, Decimal(0)) / len(found)
     if mean < benchmark.swe_bench:
-        yield complain(view.folder.shown, f"{_SWE_BENCH} mean {mean:.2f}", f"at least {benchmark.swe_bench}")
+        yield complain(view.folder.shown, f"the {_SWE_BENCH} mean is {mean:.2f}", f"at least {benchmark.swe_bench}")
     elif len(found) < len(BANDS):
-        wanted = f"the mean of {len(BANDS)} regions"
-        yield complain(view.folder.shown, f"{_SWE_BENCH} mean of {len(found)} results", wanted, warning=True)
+        wanted = f"results of {len(BANDS)} regions"
+        yield complain(
+            view.folder.shown, f"the {_SWE_BENCH} mean covers {show_count(len(found), 'result')}", wanted, warning=True
+        )
 
 
 def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
@@ -166,10 +180,13 @@ def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
         mean = point.measured.turn_tokens
         if mean is None:
             yield complain(
-                point.summary.file, "no output_sequence_lengths_full_run", "tokens of all turns", warning=True
+                point.summary.file,
+                "no output_sequence_lengths_full_run",
+                "the output tokens of all turns",
+                warning=True,
             )
         elif not least <= mean <= most:
-            yield complain(point.summary.file, f"{mean:.1f} output tokens a turn", f"between {least} and {most}")
+            yield complain(point.summary.file, f"{mean:.1f} output tokens per turn", f"between {least} and {most}")
 
 
 def _agentic(view: CurveView) -> RuledBenchmark | None:
@@ -178,7 +195,7 @@ def _agentic(view: CurveView) -> RuledBenchmark | None:
 
 
 def _share(score: AccuracyScore | None) -> Decimal | None:
-    """Convert a share from 0 to 1 to percent."""
+    """Return a score between 0 and 1 in percent, None for any other."""
     if score is None or not score.scores:
         return None
     value = score.scores.get("score", next(iter(score.scores.values())))
@@ -186,11 +203,14 @@ def _share(score: AccuracyScore | None) -> Decimal | None:
 
 
 ACCURACY_RULES = (
-    (make_rule("accuracy-coverage", "accuracy at the mandatory points, and at no other"), check_coverage),
-    (make_rule("accuracy-present", "accuracy results"), check_present),
-    (make_rule("accuracy-gate", "the benchmark's accuracy bars", CHECKER), check_bars),
-    (make_rule("accuracy-sample-count", "the complete accuracy dataset", CHECKER), check_sample_count),
-    (make_rule("agentic-accuracy-inline", "accuracy of the performance run"), check_inline),
-    (make_rule("agentic-accuracy-swebench", "the mean over the regions"), check_swe_bench),
-    (make_rule("agentic-osl-range", "output tokens of a turn", CHECKER), check_turn_tokens),
+    (make_rule("accuracy-coverage", "accuracy is measured at the required points only"), check_coverage),
+    (make_rule("accuracy-present", "a curve has accuracy results"), check_present),
+    (make_rule("accuracy-gate", "accuracy reaches the benchmark's limits", CHECKER), check_bars),
+    (make_rule("accuracy-sample-count", "the complete accuracy dataset is scored", CHECKER), check_sample_count),
+    (make_rule("agentic-accuracy-inline", "the performance run's own accuracy reaches its limit"), check_inline),
+    (
+        make_rule("agentic-accuracy-swebench", "the mean SWE-bench score of the regions reaches its limit"),
+        check_swe_bench,
+    ),
+    (make_rule("agentic-osl-range", "the output tokens per turn are in range", CHECKER), check_turn_tokens),
 )

@@ -1,4 +1,4 @@
-"""Rules for the points of one curve together: their positions, their number, and one system, model and seed set."""
+"""Check the points of a curve together: positions, number, and one system, model and seed set for all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.endpoints.tree.layout import POINT, canonicalise_model
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, resolve_shared
 from reconciler.errors import ReconcilerError
-from reconciler.resource.quantities import is_whole
+from reconciler.resource.quantities import is_whole, show_count
 from reconciler.tree.findings import Complaint
 
 C_MIN = "c_min_override"
@@ -43,7 +43,7 @@ def find_c_max(curve: CurveFolder) -> int | None:
 
 
 def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | None, tuple[Complaint, ...]]:
-    """Return c_min_override: either every point of the curve declares the same value, or none declares it."""
+    """Return c_min_override and its problems: the same value at every point of the curve, or at none."""
     stated = {point: _read_minimum(point) for point in curve.points}
     if all(value is _NOTHING for value in stated.values()):
         return None, ()
@@ -51,14 +51,16 @@ def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | 
     for point, value in stated.items():
         place = point.description.file
         if value is _NOTHING:
-            problems.append(complain(place, f"no {C_MIN}, which other points have", "the same at every point, or none"))
+            problems.append(
+                complain(place, f"no {C_MIN}, unlike other points", "the same value at every point, or none")
+            )
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
             problems.append(complain(place, f"{C_MIN} {value!r}", f"a whole number from 1 to {limit}"))
         else:
             found.add(value)
     if len(found) > 1:
         listed = ", ".join(map(str, sorted(found)))
-        problems.append(complain(curve.shown, f"{C_MIN} {listed}", "the same at every point"))
+        problems.append(complain(curve.shown, f"{C_MIN} {listed}", "the same value at every point"))
     return (None if problems else next(iter(found))), tuple(problems)
 
 
@@ -71,7 +73,7 @@ def _read_minimum(point: PointFolder) -> Any:
 
 
 def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions | None, tuple[Complaint, ...]]:
-    """Return the regions, or None with the complaint that says why they cannot be computed."""
+    """Return the regions, or None and the reason why they cannot be computed."""
     declared, problems = find_declared_minimum(curve, rules)
     c_max = find_c_max(curve)
     if problems or c_max is None or not curve.points:
@@ -82,10 +84,12 @@ def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions
         if declared is None:
             return compute_regions(c_max, min(min(point.concurrency for point in curve.points), limit), rules), ()
         if declared not in fixed:
-            return None, (complain(curve.shown, f"{C_MIN} {declared} and no point there", f"a point at {declared}"),)
+            return None, (
+                complain(curve.shown, f"{C_MIN} {declared}, but no point at {declared}", f"a point at {declared}"),
+            )
         return compute_regions(c_max, declared, rules, declared=True), ()
     except ReconcilerError as error:
-        return None, (complain(curve.shown, str(error), error.fix or "a maximum that has three regions below it"),)
+        return None, (complain(curve.shown, str(error), error.fix or "a maximum with room for three regions below it"),)
 
 
 def check_minimum(view: CurveView) -> Iterator[Complaint]:
@@ -101,7 +105,7 @@ def check_regions(view: CurveView) -> Iterator[Complaint]:
 
 def check_basis(view: CurveView) -> Iterator[Complaint]:
     if view.folder.points and find_c_max(view.folder) is None:
-        wanted = "max_supported_concurrency, without which no region is known"
+        wanted = "max_supported_concurrency, from which the regions follow"
         yield complain(view.folder.shown, "no maximum concurrency", wanted, warning=True)
 
 
@@ -124,7 +128,9 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         stated, found = point.state("region"), regions.find(point.concurrency)
         if stated not in (None, CHOICE) and found and stated != found:
-            yield complain(point.point.file, f"region {stated!r}", f"{found}, where concurrency {point.concurrency} is")
+            yield complain(
+                point.point.file, f"region {stated!r}", f"{found}, the region of concurrency {point.concurrency}"
+            )
 
 
 def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
@@ -135,10 +141,10 @@ def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
         if band == ULTRA_LOW:
             last = regions.ultra_low.last if regions is not None else limit
             if view.folder.points and not any(1 <= concurrency <= last for concurrency in present):
-                yield complain(view.folder.shown, "no point of ultra low concurrency", f"a point from 1 to {last}")
+                yield complain(view.folder.shown, "no point at ultra-low concurrency", f"a point between 1 and {last}")
         elif regions is not None and not any(band in regions.list_bands(c, view.rules) for c in present):
             title = BAND_TITLES[band]
-            yield complain(view.folder.shown, f"no point in {title}", f"a point from {regions.get(band)}")
+            yield complain(view.folder.shown, f"no point in {title}", f"a point within {regions.get(band)}")
 
     return check
 
@@ -162,7 +168,7 @@ def check_type(view: CurveView) -> Iterator[Complaint]:
     patterns = _patterns(view.folder)
     if len(patterns) > 1:
         listed = ", ".join(sorted(map(str, patterns)))
-        yield complain(view.folder.shown, f"load patterns {listed}", "one kind of benchmark in a curve")
+        yield complain(view.folder.shown, f"load patterns {listed}", "all points agentic, or none")
 
 
 def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
@@ -175,15 +181,21 @@ def check_offline_point(view: CurveView) -> Iterator[Complaint]:
     if is_agentic(view.folder, view.rules):
         if declared:
             yield complain(
-                view.folder.shown, f"{listed} is declared as Offline", "none: agentic benchmarks have no Offline point"
+                view.folder.shown, f"{listed} declared as Offline", "none: agentic benchmarks have no Offline point"
             )
     elif len(declared) != 1:
         found = f"{len(declared)} Offline points{f' ({listed})' if listed else ''}"
-        yield complain(view.folder.shown, found, "one, a dedicated run or the point at the maximum, elected")
+        yield complain(
+            view.folder.shown, found, "exactly one: a dedicated run, or the point at the maximum concurrency"
+        )
     elif declared[0].state("offline") == ELECTED:
         c_max = find_c_max(view.folder)
         if c_max is not None and declared[0].concurrency != c_max:
-            yield complain(declared[0].point.file, f"{listed} is elected", f"the point at the maximum, r{c_max}")
+            yield complain(
+                declared[0].point.file,
+                f"{listed} is elected as Offline",
+                f"the point at the maximum concurrency, r{c_max}",
+            )
 
 
 def check_offline_order(view: CurveView) -> Iterator[Complaint]:
@@ -194,7 +206,9 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
     offline = dedicated[0]
     if offline.concurrency < c_max:
         yield complain(
-            offline.point.file, f"Offline concurrency {offline.concurrency}", f"at least {c_max}, the maximum"
+            offline.point.file,
+            f"Offline concurrency {offline.concurrency}",
+            f"at least the maximum concurrency, {c_max}",
         )
     top = next((point.measured for point in view.folder.stated if point.concurrency == c_max and point.measured), None)
     if top is None or offline.measured is None:
@@ -202,7 +216,9 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
     least = view.rules.values.least_offline_share * top.system_tps
     if offline.measured.system_tps < least:
         found = f"Offline {offline.measured.system_tps:.2f} tokens/s"
-        yield complain(offline.summary.file, found, f"at least {least:.2f}, 0.98 of the point at the maximum")
+        yield complain(
+            offline.summary.file, found, f"at least {least:.2f}, 98 % of the point at the maximum concurrency"
+        )
 
 
 def check_model(view: CurveView) -> Iterator[Complaint]:
@@ -217,30 +233,30 @@ def check_model(view: CurveView) -> Iterator[Complaint]:
 def check_model_folder(view: CurveView) -> Iterator[Complaint]:
     stated = next(iter(_first_by(view.folder, "model_name")), "")
     if view.folder.stated and not stated:
-        yield complain(view.folder.shown, "no point names its model", view.folder.model, warning=True)
+        yield complain(view.folder.shown, "no point states model_name", view.folder.model, warning=True)
     elif stated and stated != view.folder.model:
-        yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "one name in both")
+        yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "the same name")
 
 
 def check_one_model(view: CurveView) -> Iterator[Complaint]:
     names = _first_by(view.folder, "model_name")
     if len(names) > 1:
-        yield complain(view.folder.shown, f"models {', '.join(sorted(names))}", "one model in a curve")
+        yield complain(view.folder.shown, f"models {', '.join(sorted(names))}", "one model per curve")
 
 
 def check_one_dataset(view: CurveView) -> Iterator[Complaint]:
-    """Compare, like the official checker, the points whose result can be read."""
+    """Compare only points with a readable result, like the official checker."""
     read = [point for point in view.folder.stated if point.summary.value is not None]
     names = {str(point.state("dataset") or "") for point in read}
     if len(names) > 1:
-        yield complain(view.folder.shown, f"datasets {', '.join(sorted(names))}", "one dataset in a curve")
+        yield complain(view.folder.shown, f"datasets {', '.join(sorted(names))}", "one dataset per curve")
 
 
 def check_shared(view: CurveView) -> Iterator[Complaint]:
     for field in ("shared_src", "shared_docs"):
         for value, point in _first_by(view.folder, field).items():
             if resolve_shared(view.folder.root, value) is None:
-                wanted = "a folder of this submission, named from its root"
+                wanted = "a path from the submission's root to an existing folder"
                 yield complain(point.point.file, f"{field} {value!r}", wanted)
 
 
@@ -256,7 +272,7 @@ def _first_by(curve: CurveFolder, field: str) -> Mapping[str, PointFolder]:
 def check_one_seed_set(view: CurveView) -> Iterator[Complaint]:
     names = {str(point.state("seed_set")) for point in view.folder.stated if point.state("seed_set") is not None}
     if len(names) > 1:
-        yield complain(view.folder.shown, f"seed sets {', '.join(sorted(names))}", "one seed set in a submission")
+        yield complain(view.folder.shown, f"seed sets {', '.join(sorted(names))}", "one seed set per submission")
 
 
 def check_seed_set(view: CurveView) -> Iterator[Complaint]:
@@ -264,7 +280,7 @@ def check_seed_set(view: CurveView) -> Iterator[Complaint]:
         name = point.state("seed_set")
         if name is not None and name not in view.rules.seed_sets:
             known = ", ".join(sorted(view.rules.seed_sets))
-            yield complain(point.point.file, f"seed_set {name!r}", f"a published one: {known}")
+            yield complain(point.point.file, f"seed_set {name!r}", f"a published seed set: {known}")
 
 
 def check_seeds(view: CurveView) -> Iterator[Complaint]:
@@ -275,25 +291,25 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
             continue
         for name, seed in seeds.seeds.items():
             if runtime.get(name) != seed:
-                yield complain(point.point.file, f"{name} {runtime.get(name)}", f"{seed}, of seed set {seeds.id}")
+                yield complain(point.point.file, f"{name} {runtime.get(name)}", f"{seed}, from seed set {seeds.id}")
 
 
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
-    """Nothing is checked if no list says for which cohort the seed set was published."""
+    """Check nothing unless a published list states the cohorts of seed sets."""
     for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
         seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
         if seeds is None or target is None:
             continue
         allowed = [str(cohort) for cohort in seeds.cohorts]
         if target not in allowed:
-            wanted = f"one of {', '.join(allowed) or 'none'}, in which seed set {seeds.id} may be adopted"
+            wanted = f"{' or '.join(allowed) or 'no cohort'}, for which seed set {seeds.id} was published"
             yield complain(point.point.file, f"target_cohort {target!r}", wanted)
 
 
 def check_drafter(view: CurveView) -> Iterator[Complaint]:
     for point, block, approved in _drafted(view):
         if not any(drafter.matches(block) for drafter in approved):
-            wanted = "a drafter that is approved for the benchmark, known by the checksum of its weights"
+            wanted = "a drafter approved for the benchmark, with the approved checksum"
             named = block.get("model_id")
             yield complain(
                 point.point.file, "a drafter without a model_id" if named is None else f"drafter {named!r}", wanted
@@ -312,10 +328,10 @@ def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
         except ReconcilerError:
             target = None
         if target is None or drafter.approved is None:
-            found = f"{named}, approved in {drafter.approved or 'no stated cohort'}, in cohort {stated}"
-            yield complain(point.point.file, found, f"both cohorts, {lead} apart", warning=True)
+            found = f"{named}, approved in {drafter.approved or 'an unknown cohort'}, used in cohort {stated}"
+            yield complain(point.point.file, found, f"approval {show_count(lead, 'cohort')} before use", warning=True)
         elif target < drafter.approved.add(lead):
-            found = f"{named}, approved in {drafter.approved}, in cohort {target}"
+            found = f"{named}, approved in {drafter.approved}, used in cohort {target}"
             yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
@@ -329,7 +345,7 @@ def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object
 
 
 def check_descriptions(view: CurveView) -> Iterator[Complaint]:
-    """Require one system: only fields that the rules let vary may differ from the first point's description."""
+    """Require the first point's system description at every point, except in fields that may vary."""
     free = set(view.rules.values.per_point_description)
     read = [(point, point.description.value) for point in view.folder.points if point.description.value is not None]
     for point, document in read[1:]:
@@ -338,35 +354,37 @@ def check_descriptions(view: CurveView) -> Iterator[Complaint]:
         differing = sorted(name for name in names if first.get(name) != document.values.get(name))
         if differing:
             found = f"{', '.join(differing)} differs from {read[0][0].name}"
-            yield complain(point.description.file, found, "one system in a curve", "render the submission again")
+            yield complain(
+                point.description.file, found, "the same system at every point", "render the submission again"
+            )
             return
 
 
 CURVE_RULES = (
-    (make_rule("system-description-consistency", "one system in a curve"), check_descriptions),
-    (make_rule("c-min-override", "the declared minimum concurrency"), check_minimum),
+    (make_rule("system-description-consistency", "all points describe one system"), check_descriptions),
+    (make_rule("c-min-override", "the declared minimum concurrency is valid"), check_minimum),
     (make_rule("region-basis", "the maximum concurrency is known", CHECKER), check_basis),
-    (make_rule("region-computation", "the regions of concurrency"), check_regions),
-    (make_rule("concurrency-in-range", "each point is in a region"), check_range),
-    (make_rule("region-placement", "a point's region is its own", warning=True), check_placement),
-    (make_rule("ultra-low-concurrency-coverage", "a point of ultra low concurrency"), _coverage(ULTRA_LOW)),
-    (make_rule("low-concurrency-coverage", "a point of low concurrency"), _coverage(LOW)),
-    (make_rule("med-concurrency-coverage", "a point of medium concurrency"), _coverage(MEDIUM)),
-    (make_rule("high-concurrency-coverage", "a point of high concurrency"), _coverage(HIGH)),
-    (make_rule("point-count", "as many points as a curve needs"), check_count),
-    (make_rule("point-cap", "no more points than a curve may have"), check_cap),
-    (make_rule("benchmark-type-consistency", "agentic or not, in all points"), check_type),
-    (make_rule("offline-point-present", "the Offline point"), check_offline_point),
-    (make_rule("offline-ordering", "Offline is the ceiling", warning=True), check_offline_order),
-    (make_rule("model-name-valid", "a model of the round", CHECKER), check_model),
+    (make_rule("region-computation", "the regions of concurrency can be computed"), check_regions),
+    (make_rule("concurrency-in-range", "each point's concurrency is in a region"), check_range),
+    (make_rule("region-placement", "a point states the region of its concurrency", warning=True), check_placement),
+    (make_rule("ultra-low-concurrency-coverage", "a point has ultra-low concurrency"), _coverage(ULTRA_LOW)),
+    (make_rule("low-concurrency-coverage", "a point has low concurrency"), _coverage(LOW)),
+    (make_rule("med-concurrency-coverage", "a point has medium concurrency"), _coverage(MEDIUM)),
+    (make_rule("high-concurrency-coverage", "a point has high concurrency"), _coverage(HIGH)),
+    (make_rule("point-count", "a curve has enough points"), check_count),
+    (make_rule("point-cap", "a curve does not have too many points"), check_cap),
+    (make_rule("benchmark-type-consistency", "all points are agentic, or none is"), check_type),
+    (make_rule("offline-point-present", "a curve has one Offline point"), check_offline_point),
+    (make_rule("offline-ordering", "the Offline point has the highest rate", warning=True), check_offline_order),
+    (make_rule("model-name-valid", "the model is one of the round", CHECKER), check_model),
     (make_rule("model-name-consistency", "the folder is named after the model"), check_model_folder),
-    (make_rule("config-consistency-model", "one model in a curve"), check_one_model),
-    (make_rule("config-consistency-dataset", "one dataset in a curve"), check_one_dataset),
-    (make_rule("shared-path-resolution", f"what {POINT} shares is there"), check_shared),
-    (make_rule("seed-set-consistency", "one seed set in a submission"), check_one_seed_set),
-    (make_rule("seed-set-membership", "a published seed set"), check_seed_set),
-    (make_rule("seed-runtime-match", "the seeds of the set"), check_seeds),
+    (make_rule("config-consistency-model", "all points have the same model"), check_one_model),
+    (make_rule("config-consistency-dataset", "all points have the same dataset"), check_one_dataset),
+    (make_rule("shared-path-resolution", f"the shared folders of {POINT} exist"), check_shared),
+    (make_rule("seed-set-consistency", "all points use the same seed set"), check_one_seed_set),
+    (make_rule("seed-set-membership", "the seed set is a published one"), check_seed_set),
+    (make_rule("seed-runtime-match", "the seeds are those of the seed set"), check_seeds),
     (make_rule("seed-set-adoption", "the seed set may be adopted in the cohort"), check_adoption),
-    (make_rule("approved-drafter", "speculation with an approved drafter"), check_drafter),
+    (make_rule("approved-drafter", "speculative decoding uses an approved drafter"), check_drafter),
     (make_rule("drafter-approval-lead-time", "the drafter was approved early enough"), check_drafter_time),
 )

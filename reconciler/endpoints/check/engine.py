@@ -1,4 +1,4 @@
-"""Apply every rule to an Endpoints submission: its folders, systems, curves and points."""
+"""Apply all rules to an Endpoints submission: its folders, systems, curves and points."""
 
 from __future__ import annotations
 
@@ -50,19 +50,17 @@ from reconciler.tree.reading.unreadable_folders import (
 )
 from reconciler.tree.rule_engine import INTERNAL, About, apply_rules
 
-# Whether a point's measurements are sufficient: counts, durations, metrics, utilisation.
-
 # Findings of ``judge_point`` that no other rule here covers.
 _JUDGED = (
-    make_rule("point-duration", "each point lasts as long as its region asks"),
+    make_rule("point-duration", "each point runs for the duration that its region requires"),
     make_rule("steady-state-basis", "each point has a steady state", warning=True),
     make_rule("failed-samples", "no sample failed", OURS),
     make_rule("run-complete", "the run completed", OURS),
     make_rule("streaming-config", "responses were streamed", POLICY),
     make_rule("metric-consistency-accounting", "every issued sample is accounted for", CHECKER),
     make_rule("metric-consistency-output-tokens", "output tokens were counted", CHECKER),
-    make_rule("figures-possible", "all figures can be those of one run", OURS),
-    make_rule("metric-consistency-tpot-p90", "TPOT's 90th percentile is there"),
+    make_rule("figures-possible", "the figures of a point agree with each other", OURS),
+    make_rule("metric-consistency-tpot-p90", "TPOT has a 90th percentile"),
 )
 
 
@@ -88,7 +86,9 @@ def check_queries(view: CurveView) -> Iterator[Complaint]:
         needed = least.get(point.state("dataset"))
         if needed and measured.completed < needed:
             yield complain(
-                point.summary.file, f"{measured.completed} samples completed", f"at least {needed}, one pass"
+                point.summary.file,
+                f"{measured.completed} samples completed",
+                f"at least {needed}, one pass over the dataset",
             )
 
 
@@ -113,15 +113,15 @@ def check_interactivity(view: CurveView) -> Iterator[Complaint]:
         if derived is not None:
             yield from _same(view.rules, point, name, derived)
         elif document is not None and document.get(name) is not None:
-            yield complain(point.summary.file, f"{name} {document.get(name)}", "the sums that it is derived from")
+            yield complain(point.summary.file, f"{name} {document.get(name)}", "the sums from which it is computed")
 
 
 def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
-    """Require that a stated metric matches its counts."""
+    """Require that a stated metric equals the one computed from the run's counts."""
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
     if stated is not None and abs(stated - derived) > abs(derived) * rules.values.metric_tolerance:
-        yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, as its counts make it")
+        yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, computed from its counts")
 
 
 def check_utilisation(view: CurveView) -> Iterator[Complaint]:
@@ -136,14 +136,17 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
         if abs(share - tps / peak) > view.rules.values.utilization_tolerance:
             fix = "render the submission again"
             yield complain(
-                point.description.file, f"tps_utilization {share}", f"{tps / peak:.4f}, of the curve's peak", fix
+                point.description.file,
+                f"tps_utilization {share}",
+                f"{tps / peak:.4f}, relative to the curve's peak",
+                fix,
             )
 
 
 def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         if point.state("rehearsal"):
-            yield complain(point.point.file, "a rehearsal", "a measured result: cannot be submitted")
+            yield complain(point.point.file, "a rehearsal", "a measured result")
 
 
 def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
@@ -154,16 +157,16 @@ def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
 
 RESULT_RULES = (
     *map(_judged, _JUDGED),
-    (make_rule("min-query-count", "a complete pass over the dataset"), check_queries),
-    (make_rule("metric-consistency-system-tps", "the system's rate follows from its counts"), check_system_tps),
-    (make_rule("metric-consistency-tps-per-user", "the rate per user follows from TPOT"), check_per_user),
-    (make_rule("agentic-metric-consistency", "interactivity follows from its sums"), check_interactivity),
-    (make_rule("tps-utilization", "utilisation is the share of the curve's peak"), check_utilisation),
-    (make_rule("rehearsal", "a measured result", OURS), check_rehearsal),
+    (make_rule("min-query-count", "each point completes a pass over the dataset"), check_queries),
+    (make_rule("metric-consistency-system-tps", "system_tps matches its counts"), check_system_tps),
+    (make_rule("metric-consistency-tps-per-user", "tps_per_user matches TPOT"), check_per_user),
+    (make_rule("agentic-metric-consistency", "interactivity matches its sums"), check_interactivity),
+    (make_rule("tps-utilization", "utilisation is relative to the curve's peak"), check_utilisation),
+    (make_rule("rehearsal", "each point is a measured result", OURS), check_rehearsal),
 )
 
 
-# system_desc.json of a curve: its first point's copy, as the official checker validates it.
+# The official checker validates only the first point's copy of a curve's system_desc.json.
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NODE_TEXTS = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
@@ -210,7 +213,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str,
         and not isinstance(summary, Mapping)
         and not (isinstance(summary, str) and len(summary) >= 4)
     ):
-        yield "config_summary", describe_mismatch(summary), "at least four characters"
+        yield "config_summary", describe_mismatch(summary), "an object, or a text of at least four characters"
     nodes = values.get("node_types")
     if not isinstance(nodes, list):
         yield "node_types", describe_mismatch(nodes), "a list"
@@ -222,18 +225,18 @@ def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[tup
     stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
     known = {name.lower(): name for name in view.rules.values.availabilities}
     if len({value.strip().lower() for value in stated.values()}) > 1:
-        yield _AVAILABILITY[0], f"is {' and '.join(stated.values())} under {len(stated)} names", "one of them"
+        yield _AVAILABILITY[0], f"is {' and '.join(stated.values())} under {len(stated)} names", "one availability"
         return
     status = known.get(next(iter(stated.values()), "").strip().lower())
     if status is None:
         yield _AVAILABILITY[0], describe_mismatch(values.get(_AVAILABILITY[0])), " or ".join(known.values())
     if status == "Available" and not str(values.get("availability_url") or "").strip():
-        yield "availability_url", "is missing", "where the system can be ordered, for an Available one"
+        yield "availability_url", "is missing", "the address where the system can be ordered, for an Available system"
     date = values.get("target_availability_date")
     if date not in (None, "") and not _is_date(date):
         yield "target_availability_date", describe_mismatch(date), "YYYY-MM-DD"
     elif status == "Preview" and not str(date or "").strip():
-        yield "target_availability_date", "is missing", "the date, for a Preview"
+        yield "target_availability_date", "is missing", "the date of availability, for a Preview system"
 
 
 def _is_date(value: Any) -> bool:
@@ -248,20 +251,20 @@ def _is_date(value: Any) -> bool:
 
 def _node(node: Any) -> Iterator[tuple[str, str, str]]:
     if not isinstance(node, Mapping):
-        yield "node_types", describe_mismatch(node), "an object for each type of node"
+        yield "node_types", describe_mismatch(node), "one object per type of node"
         return
     for name in _NODE_TEXTS:
         if not isinstance(node.get(name), str):
-            yield name, describe_mismatch(node.get(name)), "text, for each type of node"
+            yield name, describe_mismatch(node.get(name)), "a text for each type of node"
     cores = [node.get(name) for name in ("host_processor_core_count", "host_processor_vcpu_count")]
     if all(count is None for count in cores):
-        yield "host_processor_core_count", "is missing", "cores or virtual CPUs, for each type of node"
+        yield "host_processor_core_count", "is missing", "a number of cores or virtual CPUs for each type of node"
     for count in cores:
         if count is not None and not is_whole(count):
             yield "host_processor_core_count", describe_mismatch(count), "a whole number"
 
 
-DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description"), check_description),)
+DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description is valid"), check_description),)
 
 
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
@@ -272,7 +275,7 @@ ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
     rule for table in (SUBMISSION_RULES, _OF_SYSTEMS, _OF_CURVES, _OF_POINTS) for rule, _ in table
 )
 
-# Contradictions between the files of one submission, whatever the rules require.
+# Rules that find contradictions between the files of one submission.
 _CONTRADICTIONS = frozenset(
     f"curve.{name}"
     for name in (
@@ -286,8 +289,8 @@ _CONTRADICTIONS = frozenset(
 
 
 def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
-    """Return every finding about the submissions at or below a path. Raises ReconcilerError if there are none.
-    ``rules``: those of the newest version by default."""
+    """Check the submissions at or below a path. ``rules``: by default the newest version. Raises ReconcilerError if
+    there are no submissions."""
     ruled = rules or load_endpoints_rules()
     with collect_closed_folders() as closed:
         submissions = find_submissions(path)
@@ -304,7 +307,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
 
 
 def verify_endpoints(path: Path) -> TreeReport:
-    """Find contradictions, ignoring what is only missing or against a rule: compare each point with its own run."""
+    """Find contradictions between each point and its run; ignore missing files and broken rules."""
     report = check_endpoints(path)
     kept = tuple(
         finding

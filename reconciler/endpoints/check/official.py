@@ -1,7 +1,7 @@
-"""Run the official checker of Endpoints submissions, from the package endpoints-submission-cli, over a folder.
+"""Run the official checker of Endpoints submissions (package endpoints-submission-cli) over a folder.
 
-It runs in a child process of the Python that has it installed, through its classes: its command line would query the
-network for a newer version.
+It runs in a child process of the Python that has it installed. Its classes are called directly, since its command line
+queries the network for a newer version.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _SECONDS = 600.0
 def run_official_checker(
     report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists | None = None
 ) -> TreeReport:
-    """Return the report with the official checker's findings about the submission at ``path``. ``environment``: a
-    virtual environment that has the package; for any other folder, the running Python's.
+    """Add the official checker's findings about the submission at ``path`` to the report. ``environment``: a virtual
+    environment with the package; for any other folder, the running Python is used.
 
     Raises ReconcilerError if it is not installed, or if there are several submissions.
     """
@@ -90,7 +90,7 @@ def _findings(results: list[dict[str, Any]], root: Path, submitter: str) -> Iter
         place = _PLACE.match(path)
         cell = "/".join(part for part in place.groups() if part) if place else ""
         found = f"{result.get('rule')}: {' '.join(str(result.get('message')).split())}"
-        complaint = Complaint(Place(path), found, str(result.get("fix") or "what its rule asks"), severity=severity)
+        complaint = Complaint(Place(path), found, str(result.get("fix") or "see the rules"), severity=severity)
         yield TreeFinding(RULE, submitter, cell, complaint)
 
 

@@ -1,4 +1,4 @@
-"""Check the statements of one point.yaml, by themselves and against the run that it describes."""
+"""Check each point.yaml: its form, its consistency, and its agreement with the run."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ _COUNTS = ("requests_issued", "requests_completed", "concurrency")
 
 
 def check_form(view: PointView) -> Iterator[Complaint]:
-    """Check types and ranges."""
     document = view.folder.point.value
     if document is None:
         return
     for name, place, wanted in _malformed(document.values):
-        fix = "render the submission again rather than edit it"
+        fix = "render the submission again instead of editing the file"
         yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=document.lines.get(name, 0))
 
 
@@ -60,7 +59,7 @@ def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
         yield "runtime_settings", describe_mismatch(settings), "a mapping"
         return
     if not isinstance(settings.get("runtime"), Mapping):
-        yield "runtime", describe_mismatch(settings.get("runtime")), "a mapping with the seeds"
+        yield "runtime", describe_mismatch(settings.get("runtime")), "a mapping of seeds"
     else:
         for name, seed in settings["runtime"].items():
             if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
@@ -85,16 +84,16 @@ def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
     for name in _COUNTS:
         count = warmup.get(name)
         if not is_whole(count) or count < 0:
-            yield name, describe_mismatch(count), "a whole number of 0 or more"
+            yield name, describe_mismatch(count), "a whole number, at least 0"
             return
         counts[name] = count
     source = warmup.get("data_source")
     if not isinstance(source, str) or not source:
-        yield "data_source", describe_mismatch(source), "where the warm-up's data comes from"
+        yield "data_source", describe_mismatch(source), "the source of the warm-up's data"
     if counts["requests_completed"] > counts["requests_issued"]:
-        yield "requests_completed", f"is {counts['requests_completed']}", "no more than were issued"
+        yield "requests_completed", f"is {counts['requests_completed']}", "at most requests_issued"
     if not counts["concurrency"] and (seconds or counts["requests_issued"]):
-        yield "concurrency", "of the warm-up is 0", "the concurrency of a warm-up that took place"
+        yield "concurrency", "of the warm-up is 0", "above 0, since the warm-up sent requests"
 
 
 def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
@@ -106,7 +105,7 @@ def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, s
                 is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
             )
             if not good:
-                yield "nodes_used", describe_mismatch(entry), "entries of system_node_ensemble_id and nodes"
+                yield "nodes_used", describe_mismatch(entry), "entries with system_node_ensemble_id and nodes"
     short = values.get("dp_shortfall")
     if short is not None:
         stated = short if isinstance(short, Mapping) else {}
@@ -120,7 +119,7 @@ def check_disclosure(view: PointView) -> Iterator[Complaint]:
         return
     missing = [name for name in view.rules.values.disclosure if document.get(name) in (None, "")]
     if missing:
-        yield complain(view.folder.point.file, f"no {', '.join(missing)}", "every field of the disclosure")
+        yield complain(view.folder.point.file, f"no {', '.join(missing)}", "all fields of the disclosure")
 
 
 def check_cohort(view: PointView) -> Iterator[Complaint]:
@@ -130,12 +129,12 @@ def check_cohort(view: PointView) -> Iterator[Complaint]:
 
 
 def check_old_seeds(view: PointView) -> Iterator[Complaint]:
-    """Version 0.7 had one seed, 42; a point without a seed set is compared with it."""
+    """Accept seed 42, the only one of version 0.7, with a warning."""
     if view.folder.point.value is None or view.folder.state("seed_set") is not None:
         return
     for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
         seed = view.folder.get_nested("runtime_settings", "runtime", name)
-        found = f"no seed_set, and {name} is {seed}"
+        found = f"no seed_set, but {name} {seed}"
         yield complain(view.folder.point.file, found, "a published seed set", warning=seed == 42)
 
 
@@ -160,12 +159,12 @@ def check_pattern(view: PointView) -> Iterator[Complaint]:
         yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
     concurrency = view.folder.state("concurrency")
     if is_whole(concurrency) and int(concurrency) <= 0:
-        yield complain(view.folder.point.file, f"concurrency {concurrency}", "a concurrency above 0")
+        yield complain(view.folder.point.file, f"concurrency {concurrency}", "at least 1")
 
 
 def check_warmup(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is not None and view.folder.state("warmup") is None:
-        yield complain(view.folder.point.file, "no warmup", "what happened before the run, zeros where nothing did")
+        yield complain(view.folder.point.file, "no warmup", "the warm-up, with zeros if there was none")
 
 
 def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
@@ -173,13 +172,15 @@ def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
     if not isinstance(warmup, Mapping) or not warmup.get("requests_issued"):
         return
     if warmup.get("logs_retained") is not True:
-        yield complain(view.folder.point.file, "logs_retained is not true", "the warm-up's logs are kept for reviewers")
+        yield complain(
+            view.folder.point.file, "logs_retained is not true", "true: reviewers may ask for the warm-up's logs"
+        )
 
 
 def check_salt(view: PointView) -> Iterator[Complaint]:
     if view.folder.get_nested("runtime_settings", "warmup", "salt") is True:
-        wanted = "a warm-up with other data: salt shows that it used the performance dataset"
-        yield complain(view.folder.point.file, "the warm-up was salted", wanted)
+        wanted = "a warm-up without the performance dataset, which needs no salt"
+        yield complain(view.folder.point.file, "the warm-up used salt", wanted)
 
 
 def check_named(view: PointView) -> Iterator[Complaint]:
@@ -219,7 +220,9 @@ def check_window_sense(view: PointView) -> Iterator[Complaint]:
         if spans is not None and spans < least:
             yield complain(place, f"windowable over {spans} super-passes", f"at least {least}")
         if drifting:
-            yield complain(place, f"windowable, and {', '.join(sorted(drifting))} drifts", "every gating metric flat")
+            yield complain(
+                place, f"windowable, but {', '.join(sorted(drifting))} drifts", "no drift in any gating metric"
+            )
     elif block.get("status") == "insufficient_passes" and spans is not None and spans >= least:
         yield complain(
             place, f"insufficient_passes over {spans} super-passes", f"fewer than {least}", warning=bool(drifting)
@@ -234,14 +237,14 @@ def _spans(window: Any) -> int | None:
 
 
 def check_as_run(view: PointView) -> Iterator[Complaint]:
-    """Compare point.yaml with the configuration that the client ran with."""
+    """Compare point.yaml with the client's configuration of the run."""
     measured, document = view.folder.measured, view.folder.point.value
     if measured is None or document is None:
         if document is not None:
             for problem in view.folder.results[1]:
                 if problem.rule == "ran-as-asked":
                     yield complain(
-                        f"{view.folder.shown}/{problem.file}", problem.text, "the file as the client wrote it"
+                        f"{view.folder.shown}/{problem.file}", problem.text, "the file as written by the client"
                     )
         return
     settings = document.get("runtime_settings")
@@ -263,23 +266,23 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
             fix = "render the submission again: point.yaml is derived from the run"
             line = document.lines.get(name, 0)
             yield complain(
-                view.folder.point.file, f"{name} {describe_mismatch(said)}", f"{ran}, as the client ran", fix, line=line
+                view.folder.point.file, f"{name} {describe_mismatch(said)}", f"{ran}, as in the run", fix, line=line
             )
 
 
 POINT_RULES = (
-    (make_rule("point-config-valid", "every field of point.yaml has its form"), check_form),
-    (make_rule("point-disclosure-complete", "every disclosure is made"), check_disclosure),
-    (make_rule("target-cohort", "the cohort has the form of one"), check_cohort),
-    (make_rule("seed-config-legacy", "seeds without a seed set", CHECKER), check_old_seeds),
-    (make_rule("offline-declared", "offline is one of its words"), check_offline),
-    (make_rule("region-declared", "the region is one of its words"), check_region),
-    (make_rule("load-pattern", "a fixed-concurrency load pattern"), check_pattern),
+    (make_rule("point-config-valid", "the fields of point.yaml are well-formed"), check_form),
+    (make_rule("point-disclosure-complete", "the disclosure is complete"), check_disclosure),
+    (make_rule("target-cohort", "the cohort is well-formed"), check_cohort),
+    (make_rule("seed-config-legacy", "the seeds belong to a seed set", CHECKER), check_old_seeds),
+    (make_rule("offline-declared", "offline has a known value"), check_offline),
+    (make_rule("region-declared", "the region has a known value"), check_region),
+    (make_rule("load-pattern", "the load pattern has a fixed concurrency"), check_pattern),
     (make_rule("warmup-present", "the warm-up is declared"), check_warmup),
     (make_rule("warmup-logs-retained", "the warm-up's logs are kept", warning=True), check_warmup_logs),
     (make_rule("warmup-salt", "the warm-up is not salted", CHECKER, warning=True), check_salt),
     (make_rule("point-dirname-concurrency", "the folder is named after its concurrency", warning=True), check_named),
-    (make_rule("steady-state-valid", "the words of the steady state"), check_window_words),
-    (make_rule("steady-state-consistency", "the status of the steady state follows from it"), check_window_sense),
-    (make_rule("point-as-run", "point.yaml says what the client ran", OURS, POLICY), check_as_run),
+    (make_rule("steady-state-valid", "the steady state has known values"), check_window_words),
+    (make_rule("steady-state-consistency", "the status of the steady state matches its window"), check_window_sense),
+    (make_rule("point-as-run", "point.yaml matches the run", OURS, POLICY), check_as_run),
 )

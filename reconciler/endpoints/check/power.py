@@ -1,4 +1,4 @@
-"""Check the provisioned power of a system, and how much of the system each point uses."""
+"""Check a system's provisioned power and the part of the system that each point uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
 
 
 def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | None:
-    """Return None if there is no readable descriptor."""
+    """Compute a system's power; None without a readable descriptor."""
     document = system.power.value
     if document is None:
         return None
@@ -55,17 +55,17 @@ def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
     if read.absent:
         optional = [name.lower() for name in view.rules.values.power_optional]
         if str(_description(view.folder).get("division")).lower() not in optional:
-            yield complain(read.file, "there is no such file", "the system's provisioned power, with its sources")
+            yield complain(read.file, "no such file", "the system's provisioned power, with its sources")
         return
     if read.problem:
-        yield complain(read.file, read.problem, "a descriptor that can be read", line=read.line)
+        yield complain(read.file, read.problem, "a readable descriptor", line=read.line)
     power = find_power(view.folder, view.rules)
     if power is None:
         return
     for problem in power.problems:
-        yield complain(read.file, problem, "a descriptor from which the provisioned power follows")
+        yield complain(read.file, problem, "all values that determine the provisioned power")
     for warning in power.warnings:
-        yield complain(read.file, warning, "a descriptor without contradiction", warning=True)
+        yield complain(read.file, warning, "consistent values", warning=True)
     yield from _cooling(view)
 
 
@@ -76,21 +76,20 @@ def _cooling(view: DescribedSystem) -> Iterator[Complaint]:
     cooling = "air" if len(words) > 1 else next(iter(words), "")
     if document is not None and cooling and document.get("cooling") != cooling:
         found = f"cooling {document.get('cooling')!r}"
-        yield complain(view.folder.power.file, found, f"{cooling}, as system_desc.json says")
+        yield complain(view.folder.power.file, found, f"{cooling}, as in system_desc.json")
 
 
 def check_estimated(view: DescribedSystem) -> Iterator[Complaint]:
     power = find_power(view.folder, view.rules)
     if power is not None and power.kilowatts is not None and power.estimated:
-        wanted = "public sources: the result will be marked as MLC Estimated Power"
-        yield complain(view.folder.power.file, f"the rules' own figures: {'; '.join(power.estimated)}", wanted)
+        wanted = "public sources; otherwise the result is marked MLC Estimated Power"
+        yield complain(view.folder.power.file, f"default figures of the rules: {'; '.join(power.estimated)}", wanted)
 
 
 def check_nodes(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        for problem in _wrong_nodes(point, power) if power is not None else ():
-            yield complain(point.point.file, problem, "nodes that the system has, and that hold what the point engages")
+    for point, power in _list_points(view):
+        for problem in _wrong_nodes(point, power):
+            yield complain(point.point.file, problem, "nodes of the system with enough accelerators for the point")
 
 
 def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
@@ -104,51 +103,52 @@ def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
         ensemble, count = _whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))
         known = [item for item in power.sets if item.ensemble == ensemble]
         if ensemble in nodes:
-            yield f"nodes_used names ensemble {ensemble} twice"
+            yield f"nodes_used lists ensemble {ensemble} twice"
         elif len(known) != 1 or ensemble is None:
-            yield f"nodes_used names ensemble {ensemble}, of which there are {len(known)} sets"
+            yield f"nodes_used lists ensemble {ensemble}, which the descriptor has {len(known)} times"
         elif count is None or not 1 <= count <= known[0].nodes:
-            yield f"nodes_used has {count} nodes of ensemble {ensemble}, of {known[0].nodes}"
+            yield f"nodes_used states {count} nodes of ensemble {ensemble}, which has {known[0].nodes}"
         else:
             nodes[ensemble] = count
     replicas, replica = _replicas(point)
-    held = [nodes.get(item.ensemble, item.nodes) * (item.accelerators or 0) for item in power.sets]
-    if len(nodes) == len(stated) and power.accelerators is not None and replica and sum(held) < replicas * replica:
-        yield f"nodes_used holds {sum(held)} accelerators, the point engages {replicas * replica}"
+    available = [nodes.get(item.ensemble, item.nodes) * (item.accelerators or 0) for item in power.sets]
+    if len(nodes) == len(stated) and power.accelerators is not None and replica and sum(available) < replicas * replica:
+        yield f"nodes_used has {sum(available)} accelerators, but the point uses {replicas * replica}"
 
 
 def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        yield from _engaged(point, power.accelerators if power is not None else None)
+    for point, power in _list_points(view):
+        yield from _engaged(point, power.accelerators)
 
 
 def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
-    """Require as many replicas as fit, or a reason."""
+    """Require as many replicas as fit into the system, or a reason for fewer."""
     replicas, replica = _replicas(point)
     place = point.point.file
     if not replica or provisioned is None or _is_split(point):
-        found = "no parallelism, or an unknown number of accelerators"
-        yield complain(place, found, "the fields that show whether the whole system is engaged", warning=True)
+        found = "the parallelism or the number of accelerators is unknown"
+        yield complain(place, found, "both, to show that the whole system is used", warning=True)
         return
     if replica < 1 or replicas < 1:
-        yield complain(place, "a parallelism below 1", "at least 1 of each")
+        yield complain(place, "a parallelism below 1", "at least 1")
         return
     fitting, short = provisioned // replica, point.state("dp_shortfall")
     if replicas > fitting:
         yield complain(place, f"{replicas} replicas of {replica} accelerators", f"at most {provisioned} accelerators")
     elif replicas < fitting and not isinstance(short, Mapping):
-        yield complain(place, f"{replicas} replicas", f"{fitting}, as many as fit, or dp_shortfall with a reason")
+        yield complain(
+            place, f"{replicas} replicas", f"{fitting}, which fit into the system, or dp_shortfall with a reason"
+        )
     elif replicas < fitting and (short.get("dp_actual"), short.get("dp_formula")) != (replicas, fitting):
-        yield complain(place, "dp_shortfall of other replicas", f"{replicas} of {fitting}")
+        yield complain(place, "dp_shortfall contradicts the replicas", f"{replicas} of {fitting}")
     elif (replicas < fitting) or short is not None:
         yield complain(
-            place, f"dp_shortfall: {replicas} of {fitting} replicas", "every accelerator engaged", warning=True
+            place, f"dp_shortfall: {replicas} of {fitting} replicas", "all accelerators in use", warning=True
         )
 
 
 def _replicas(point: PointFolder) -> tuple[int, int]:
-    """Return (replicas, accelerators per replica) from the point's own description; 0 accelerators if it has no
+    """Return (replicas, accelerators per replica) of the point's description; 0 accelerators if it states no
     parallelism."""
     document = point.description.value
     values = document.values if document is not None else {}
@@ -172,9 +172,8 @@ def _is_split(point: PointFolder) -> bool:
 
 
 def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
-    power = find_power(view.folder, view.rules)
-    for point in _points(view) if power is not None and power.kilowatts is not None else ():
-        if power is None or point.measured is None or list(_wrong_nodes(point, power)):
+    for point, power in _list_points(view):
+        if point.measured is None or list(_wrong_nodes(point, power)):
             continue
         stated = parse_number(point.summary.value.get("system_tps_per_kw")) if point.summary.value else None
         kilowatts = power.find_point_kilowatts(_stated_nodes(point))
@@ -182,7 +181,7 @@ def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
             continue
         derived = point.measured.system_tps / kilowatts
         if abs(stated - derived) > abs(derived) * view.rules.values.metric_tolerance:
-            wanted = f"{derived:.4f}, over {kilowatts} kW"
+            wanted = f"{derived:.4f}, for {kilowatts} kW"
             yield complain(point.summary.file, f"system_tps_per_kw {stated}", wanted)
 
 
@@ -193,9 +192,11 @@ def _stated_nodes(point: PointFolder) -> dict[int, int]:
     return {ensemble: nodes for ensemble, nodes in pairs if ensemble is not None and nodes is not None}
 
 
-def _points(view: DescribedSystem) -> Iterator[PointFolder]:
-    for curve in view.folder.curves:
-        yield from curve.stated
+def _list_points(view: DescribedSystem) -> Iterator[tuple[PointFolder, ProvisionedPower]]:
+    """Yield each point of a system with the system's power; nothing if the descriptor does not determine it."""
+    power = find_power(view.folder, view.rules)
+    if power is not None and power.kilowatts is not None:
+        yield from ((point, power) for curve in view.folder.curves for point in curve.stated)
 
 
 def _whole(value: Any) -> int | None:
@@ -205,9 +206,9 @@ def _whole(value: Any) -> int | None:
 
 
 POWER_RULES = (
-    (make_rule("power-descriptor", "the system's provisioned power, with sources"), check_descriptor),
-    (make_rule("power-estimated", "power from public sources", warning=True), check_estimated),
-    (make_rule("nodes-used", "the nodes that a point engages"), check_nodes),
-    (make_rule("maximal-engagement", "the whole system is engaged"), check_engagement),
-    (make_rule("metric-consistency-tps-per-kw", "the rate per kilowatt follows from its parts"), check_rate),
+    (make_rule("power-descriptor", "the system's provisioned power is stated with sources"), check_descriptor),
+    (make_rule("power-estimated", "the power has public sources", warning=True), check_estimated),
+    (make_rule("nodes-used", "the nodes of a point are valid"), check_nodes),
+    (make_rule("maximal-engagement", "each point uses the whole system"), check_engagement),
+    (make_rule("metric-consistency-tps-per-kw", "system_tps_per_kw matches the rate and the power"), check_rate),
 )

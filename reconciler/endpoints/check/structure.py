@@ -1,5 +1,5 @@
-"""Check the folders and files that a submission must have. Rules are named after the official check that fails for the
-same reason, below ``curve.``."""
+"""Check the folders and files of a submission. A rule is named ``curve.`` and the official check that fails for the
+same reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"
 
 
 def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Rule:
-    """Make a rule of curves. ``sources``: by default the official checker and the policy."""
+    """Make a rule for curves. ``sources``: by default the official checker and the policy."""
     severity = Severity.WARNING if warning else Severity.ERROR
     return Rule(f"curve.{name}", title, sources or (CHECKER, POLICY), severity)
 
@@ -40,7 +40,7 @@ def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 
 
 
 def describe_mismatch(value: object) -> str:
-    """Describe the value of a field, to follow its name."""
+    """Describe a field's wrong value in words that follow the field's name."""
     if value is None:
         return "is missing"
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
@@ -86,22 +86,22 @@ def check_source_readmes(view: SubmissionView) -> Iterator[Complaint]:
         files = list_files(view.folder.path / SOURCES / name)
         if not any(file.lower() == README.lower() for file in files):
             place = f"{view.folder.shown}{SOURCES}/{name}/{README}"
-            yield complain(place, "no such file", "instructions to build the system and repeat a point")
+            yield complain(place, "no such file", "instructions to build the system and to reproduce a point")
 
 
 def check_models(view: DescribedSystem) -> Iterator[Complaint]:
     if not view.folder.curves:
-        yield complain(view.folder.shown, "it contains no model", "a folder <model>/ with points r<N>/")
+        yield complain(view.folder.shown, "no model folder", "a folder <model>/ with points r<N>/")
 
 
 def check_points_there(view: CurveView) -> Iterator[Complaint]:
     if not view.folder.points:
-        yield complain(view.folder.shown, "it contains no point", "a folder r<N>/ for each concurrency N")
+        yield complain(view.folder.shown, "no point folder", "a folder r<N>/ for each concurrency N")
 
 
 def check_point_file(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.absent:
-        yield complain(view.folder.point.file, "no such file", "the point's disclosure")
+        yield complain(view.folder.point.file, "no such file", f"the point's {POINT}")
 
 
 def check_point_readable(view: PointView) -> Iterator[Complaint]:
@@ -110,13 +110,13 @@ def check_point_readable(view: PointView) -> Iterator[Complaint]:
 
 def check_config(view: PointView) -> Iterator[Complaint]:
     if view.folder.config.absent:
-        yield complain(view.folder.config.file, "no such file", f"{CONFIG} as the client wrote it")
+        yield complain(view.folder.config.file, "no such file", f"{CONFIG} as written by the client")
     yield from _readable(view.folder.config, CONFIG)
 
 
 def check_summary(view: PointView) -> Iterator[Complaint]:
     if view.folder.summary.absent:
-        yield complain(view.folder.summary.file, "no such file", f"{SUMMARY} as the client wrote it")
+        yield complain(view.folder.summary.file, "no such file", f"{SUMMARY} as written by the client")
 
 
 def check_summary_values(view: PointView) -> Iterator[Complaint]:
@@ -124,12 +124,12 @@ def check_summary_values(view: PointView) -> Iterator[Complaint]:
         return
     for problem in view.folder.results[1]:
         if problem.rule == "result-file-valid":
-            yield complain(f"{view.folder.shown}/{problem.file}", problem.text, "the file as the client wrote it")
+            yield complain(f"{view.folder.shown}/{problem.file}", problem.text, "the file as written by the client")
 
 
 def check_accuracy_file(view: PointView) -> Iterator[Complaint]:
     for problem in view.folder.scored[1]:
-        yield complain(f"{view.folder.shown}/{ACCURACY}", problem.text, "the file as the client wrote it")
+        yield complain(f"{view.folder.shown}/{ACCURACY}", problem.text, "the file as written by the client")
 
 
 def check_description_file(view: PointView) -> Iterator[Complaint]:
@@ -143,23 +143,23 @@ def check_description_readable(view: PointView) -> Iterator[Complaint]:
 
 def _readable(read: Read[object], name: str) -> Iterator[Complaint]:
     if read.problem:
-        yield complain(read.file, read.problem, f"a {name} that can be read", line=read.line)
+        yield complain(read.file, read.problem, f"a readable {name}", line=read.line)
 
 
 SUBMISSION_RULES = (
     (make_rule("required-dir", "results/ and docs/ exist"), check_folders),
     (make_rule("src-dir", "src/ contains an implementation"), check_sources),
-    (make_rule("src-readme", "each implementation documents how to repeat a point"), check_source_readmes),
+    (make_rule("src-readme", "each implementation documents how to reproduce a point"), check_source_readmes),
 )
-SYSTEM_RULES = ((make_rule("benchmark-model-dir", "a system has a model"), check_models),)
-CURVE_STRUCTURE_RULES = ((make_rule("point-dirs", "a model has points"), check_points_there),)
+SYSTEM_RULES = ((make_rule("benchmark-model-dir", "each system has a model"), check_models),)
+CURVE_STRUCTURE_RULES = ((make_rule("point-dirs", "each model has points"), check_points_there),)
 POINT_STRUCTURE_RULES = (
     (make_rule("measurement-points-present", "each point has its point.yaml"), check_point_file),
     (make_rule("point-config-valid", "point.yaml can be read"), check_point_readable),
     (make_rule("config-file-present", "each point has the client's configuration"), check_config),
     (make_rule("result-summary-present", "each point has its result"), check_summary),
     (make_rule("result-file-valid", "the result can be read"), check_summary_values),
-    (make_rule("accuracy-valid", "the accuracy can be read"), check_accuracy_file),
+    (make_rule("accuracy-valid", "the accuracy results can be read"), check_accuracy_file),
     (make_rule("system-description-present", "each point has its system's description"), check_description_file),
     (make_rule("system-description-valid", "the description can be read"), check_description_readable),
 )

@@ -6,9 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from reconciler.desired.detail import Detail
 from reconciler.endpoints.importing import results_folder
 from reconciler.endpoints.results import point_format as points
@@ -16,28 +13,22 @@ from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN
 from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
 from reconciler.errors import LogError
-from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.resources import Resource
-from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.results.format import ResultFormat
 from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
-from reconciler.storage.files import hash_file
 
 _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 
 
-class PointRun(Struct, frozen=True):
-    """The performance or accuracy run of a point. ``files``: those of its record, by artifact name."""
+class PointRun(results_folder.FolderRun, frozen=True):
+    """The performance or accuracy run of a point."""
 
-    folder: Path
-    mode: str
-    files: Mapping[str, Path]
     version: str = ""
 
     @property
@@ -48,17 +39,6 @@ class PointRun(Struct, frozen=True):
     def made(self) -> Made:
         return Made("endpoints.version", self.version)
 
-    @property
-    def has_score(self) -> bool:
-        return self.mode == ACCURACY
-
-    @property
-    def logged_scenario(self) -> str:
-        return ""
-
-    def read_log(self) -> bytes:
-        return b"".join(path.read_bytes() for path in self.files.values())
-
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         asked, files = detail.values(), {name: path.read_bytes() for name, path in self.files.items()}
         try:
@@ -66,18 +46,11 @@ class PointRun(Struct, frozen=True):
         except (UnreadablePointError, ValueError, RecursionError) as error:
             fix = "provide the client's unchanged files"
             raise LogError(f"{self.folder}: {' '.join(str(error).split())}", fix=fix) from error
-        if differing:
-            listed = "\n".join(f"  {item}" for item in differing)
-            raise LogError(
-                f"{self.folder} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
-                fix="change the point's settings to match, or import a run that had the declared settings",
-            )
+        fix = "change the point's settings to match, or import a run that had the declared settings"
+        self.refuse_other_run(resource, differing, fix)
         timed, rehearsal = self.mode == PERFORMANCE, REHEARSAL in detail.marks
         values = points.measure_point(files, asked, rehearsal=rehearsal) if timed else {}
-        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
-        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
-        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
-        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+        return self.record_run(resource, detail, context, values)
 
     def make_score(
         self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext

@@ -24,8 +24,8 @@ from reconciler.endpoints.tree.reading import (
     find_submissions,
 )
 from reconciler.errors import LogError, ReconcilerError
+from reconciler.importing.adopted_documents import find_publishable, is_readable
 from reconciler.importing.run_reader import TakenCell
-from reconciler.importing.submitted_files import find_publishable, is_readable
 from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number

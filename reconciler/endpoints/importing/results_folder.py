@@ -3,8 +3,9 @@ tree."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.canonical import digest
+from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
@@ -37,15 +39,48 @@ from reconciler.storage.files import hash_file
 from reconciler.tree.reading.cell import CellFiles
 
 _CONFIGS = (CONFIG, "config.yml")
-_PARTS = {"accuracy": ACCURACY_RESULTS, "performance": RESULT_SUMMARY}
+_PARTS = {ACCURACY: ACCURACY_RESULTS, PERFORMANCE: RESULT_SUMMARY}
 
 
-class EndpointsRun(Struct, frozen=True):
-    """One run. ``files``: those of its record, by artifact name. ``left``: their contents."""
+class FolderRun(Struct, frozen=True):
+    """A run made elsewhere, as a folder of files. ``files``: those of its record, by artifact name."""
 
     folder: Path
     mode: str
-    files: dict[str, Path]
+    files: Mapping[str, Path]
+
+    @property
+    def made(self) -> Made:
+        raise NotImplementedError
+
+    @property
+    def has_score(self) -> bool:
+        return self.mode == ACCURACY
+
+    @property
+    def logged_scenario(self) -> str:
+        return ""
+
+    def read_log(self) -> bytes:
+        return b"".join(path.read_bytes() for path in self.files.values())
+
+    def record_run(self, resource: Resource, detail: Detail, context: ImportContext, values: dict[str, Any]) -> Import:
+        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
+        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
+        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
+        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+
+    def refuse_other_run(self, resource: Resource, differing: Collection[str], fix: str) -> None:
+        """Raise LogError if the run differs from the declared one."""
+        if differing:
+            listed = "\n".join(f"  {item}" for item in differing)
+            what = f"is not a run of {resource.address}; the spec declares other settings"
+            raise LogError(f"{self.folder} {what}:\n{listed}", fix=fix)
+
+
+class EndpointsRun(FolderRun, frozen=True):
+    """A run of the harness. ``left``: the contents of its files."""
+
     left: Left
 
     @property
@@ -58,34 +93,15 @@ class EndpointsRun(Struct, frozen=True):
         said = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
         return Made("endpoints.version", " ".join(str(item) for item in said if item))
 
-    @property
-    def has_score(self) -> bool:
-        return self.mode == "accuracy"
-
-    @property
-    def logged_scenario(self) -> str:
-        return ""
-
-    def read_log(self) -> bytes:
-        return b"".join(path.read_bytes() for path in self.files.values())
-
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         wanted = detail.values()
-        if self.mode == "accuracy":
+        if self.mode == ACCURACY:
             wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
-        differing = find_other_results(self.left, wanted)
-        if differing:
-            listed = "\n".join(f"  {item}" for item in differing)
-            raise LogError(
-                f"{self.folder} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
-                fix="change the cell's settings to match, or import results with the declared settings",
-            )
+        fix = "change the cell's settings to match, or import results with the declared settings"
+        self.refuse_other_run(resource, find_other_results(self.left, wanted), fix)
         least = detail.settings.get_number(keys.MIN_DURATION)
-        values = measure_results(self.left, detail.ruling, least) if self.mode == "performance" else {}
-        kept = tuple(KeptFile(path, name, in_git=True) for name, path in self.files.items())
-        source = digest([[name, hash_file(path)] for name, path in self.files.items()])
-        record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
-        return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
+        values = measure_results(self.left, detail.ruling, least) if self.mode == PERFORMANCE else {}
+        return self.record_run(resource, detail, context, values)
 
     def make_score(
         self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
@@ -112,7 +128,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
     except LogError as error:
         return replace(cell, problems=(str(error.message),))
     there = {run.mode for run in runs}
-    missing = tuple(f"{mode} run: it left no results" for mode in ("accuracy", "performance") if mode not in there)
+    missing = tuple(f"{mode} run: it left no results" for mode in _PARTS if mode not in there)
     config = runs[-1].left.results.config
     model = str(config.get_nested("model_params", "name") or "")
     harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
@@ -136,7 +152,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     """Skip the file that the harness leaves for the other mode, which has no sample or no score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
-    if mode == "performance":
+    if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
         files |= {item.relative_to(path).as_posix(): item for item in audits if _kept(item.relative_to(path))}
     try:
@@ -144,7 +160,7 @@ def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     except (OSError, ValueError) as error:
         raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
     summary, scores = left.results.summary, left.results.scores
-    if mode == "performance":
+    if mode == PERFORMANCE:
         return (
             EndpointsRun(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None
         )

@@ -1,2 +1,2 @@
-"""MLPerf Endpoints: its rules, concurrency regions, measured points and their judgement. Pure, except
-``results.read_point``, which reads the folder that the official client left."""
+"""The rules of MLPerf Endpoints: concurrency regions, measured points and their judgement. Pure, except for
+``results.read_point``, which reads the official client's folder."""

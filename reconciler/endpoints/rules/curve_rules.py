@@ -1,6 +1,6 @@
 """The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
 
-They are data (``rules.yaml``), read as attributes; code never branches on a version or a benchmark's name.
+They are data, in ``rules.yaml``. Code never branches on a version or a benchmark's name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # part of a seed set; the client's only place for it is the sampling seed of each request
+MODEL_SEED = "model_seed"  # part of a seed set; the client sends it as the sampling seed of each request
 
 
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
@@ -44,7 +44,7 @@ class Cohort(Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> Cohort:
-        """Parse the name of a cohort. Raises ReconcilerError if it is not one."""
+        """Parse the name of a cohort. Raises ReconcilerError if it is malformed."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ReconcilerError(f"{name!r} is not a cohort", fix="use YYYY-MM-C0 or YYYY-MM-C1, such as 2026-10-C1")
@@ -58,12 +58,12 @@ class Cohort(Struct, frozen=True, order=True):
 
 
 def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
-    """List the cohorts in which a seed set may be adopted, beginning with its publication cohort."""
+    """List the cohorts in which a seed set may be adopted, starting with that of its publication."""
     return tuple(published.add(count) for count in range(length))
 
 
 class RuleSource(Struct, frozen=True):
-    """A document or program that states rules. ``date``: that of the version, as YYYY-MM-DD."""
+    """A document or program that states rules. ``date``: the date of its version, as YYYY-MM-DD."""
 
     title: str
     version: str
@@ -71,8 +71,7 @@ class RuleSource(Struct, frozen=True):
 
 
 class RuleOrigin(Struct, frozen=True):
-    """Origin of a ruled value. ``sources``: source → where it states the value; ``differs``: source → what it states
-    instead."""
+    """The origin of a ruled value. ``sources``: source → its passage; ``differs``: source → its different value."""
 
     sources: Mapping[str, str]
     differs: Mapping[str, str]
@@ -80,15 +79,15 @@ class RuleOrigin(Struct, frozen=True):
 
 
 class ProcessorWatts(Struct, frozen=True):
-    """``words``: in the names of an architecture's processors; ``watts``: (maximum cores, None for any number;
-    watts)."""
+    """``words``: parts of the names of an architecture's processors; ``watts``: pairs of maximum cores, None for any
+    number, and watts."""
 
     words: tuple[str, ...]
     watts: tuple[tuple[int | None, int], ...]
 
 
 class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every ruled value, by its name in the file. Durations in seconds, those of regions by the region's name."""
+    """All ruled values, by their names in the file. Durations in seconds; those of regions by region name."""
 
     least_points: int
     least_points_with_dedicated_offline: int
@@ -138,8 +137,8 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedSet(Struct, frozen=True):
-    """Seeds to which a submission commits. ``cohorts``: those in which a new submission may adopt them, ascending; none
-    if a list does not state the cohort of publication."""
+    """Seeds to which a submission commits. ``cohorts``: cohorts in which a new submission may adopt them, ascending;
+    empty if the list does not state the cohort of publication."""
 
     id: str
     cohorts: tuple[Cohort, ...]
@@ -158,10 +157,10 @@ class SeedSet(Struct, frozen=True):
 
 
 class RuledBenchmark(Struct, frozen=True):
-    """``accuracy``: metric in lower case → minimum and maximum, in percent for a share; ``inline``, ``swe_bench`` and
-    ``output_tokens``: the gates of agentic benchmarks, None if none is published. ``parameters``: the only model_params
-    that the client may use, empty if none are published; ``dataset``: the SHA-256 of the performance dataset;
-    ``extras``: those of the SWE-bench scorer."""
+    """``accuracy``: metric in lower case → minimum and maximum, fractions in percent; ``inline``, ``swe_bench`` and
+    ``output_tokens``: limits of agentic benchmarks, None if unpublished; ``parameters``: the model_params that the
+    client may use, empty if unpublished; ``dataset``: the SHA-256 of the performance dataset; ``extras``: settings of
+    the SWE-bench scorer."""
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
@@ -177,7 +176,7 @@ class RuledBenchmark(Struct, frozen=True):
 
 class Drafter(Struct, frozen=True):
     """An approved drafter: a draft model, identified by the ``checksum`` of its weights, or a ``configuration`` of a
-    target model whose checksum is ``target``. ``approved``: its cohort, None if a list does not state it."""
+    target model whose checksum is ``target``. ``approved``: the cohort of its approval, None if unknown."""
 
     benchmark: str
     approved: Cohort | None
@@ -187,7 +186,7 @@ class Drafter(Struct, frozen=True):
     configuration: Mapping[str, Any] = {}
 
     def matches(self, stated: Mapping[str, object]) -> bool:
-        """Return True if the ``speculative_decoding`` of a point.yaml uses this drafter. Its name is no proof."""
+        """Return True if the ``speculative_decoding`` of a point.yaml uses this drafter: checksums count, not names."""
         if self.checksum:
             return stated.get("weight_checksum") == self.checksum
         configured = bool(self.configuration) and stated.get("configuration") == self.configuration
@@ -195,15 +194,15 @@ class Drafter(Struct, frozen=True):
 
 
 class OpenQuestion(Struct, frozen=True):
-    """A question that the sources leave open, and the reading adopted here."""
+    """A question that the sources leave open, with the interpretation adopted here."""
 
     asks: str
     taken: str
 
 
 class CurveRules(Struct, frozen=True):
-    """All rules of one version. ``origins``: those of the ``values``. ``rehearsal``: durations are not the published
-    ones, so nothing may be submitted."""
+    """All rules of one version. ``origins``: where the ``values`` come from. ``rehearsal``: durations are shortened, so
+    nothing may be submitted."""
 
     version: str
     sources: Mapping[str, RuleSource]
@@ -216,31 +215,30 @@ class CurveRules(Struct, frozen=True):
     rehearsal: bool = False
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """Find the seconds that a point's window must span. Up to 32 concurrent requests the shorter duration applies,
-        whatever the point's region."""
+        """Find the seconds that a point's window must span. Up to 32 concurrent requests, the shorter duration applies
+        in any region."""
         table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
         if concurrency <= self.values.most_ultra_low_concurrency:
             return table["low_latency"]
         return table.get(region, 0)
 
     def find_offline_seconds(self) -> int:
-        """Find the seconds that a dedicated Offline run must last: it belongs to no region, so the longest duration
-        applies."""
+        """Find the minimum seconds of a dedicated Offline run: the longest of all regions, since it belongs to none."""
         return max(self.values.least_seconds.values())
 
     def count_accuracy_points(self, *, agentic: bool) -> int:
         return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
 
     def find_seed_set(self, name: str) -> SeedSet:
-        """Find a seed set. Raises ReconcilerError that suggests the nearest published one."""
+        """Find a seed set. Raises ReconcilerError with the most similar name as a suggestion."""
         if name not in self.seed_sets:
             hint = suggest_nearest(name, self.seed_sets)
             known = ", ".join(sorted(self.seed_sets))
-            raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published sets: {known}")
+            raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published seed sets: {known}")
         return self.seed_sets[name]
 
     def shorten(self, seconds: int) -> CurveRules:
-        """Shorten every point to at least ``seconds`` for a rehearsal; everything else remains unchanged."""
+        """Return these rules with a minimum duration of ``seconds`` for all points, for a rehearsal."""
         plain, agentic = (
             dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
         )
@@ -258,8 +256,7 @@ def load_endpoints_rules(version: str = V1_0) -> CurveRules:
 
 
 def parse_endpoints_rules(data: bytes) -> CurveRules:
-    """Parse the rules. Raises ReconcilerError that names the first value without a known source, or the first missing
-    part."""
+    """Parse the rules. Raises ReconcilerError for the first value without a known source or the first missing part."""
     document = parse_yaml_mapping(data).values
     sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
     questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
@@ -283,7 +280,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
 
 def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
     """Return the rules with newer lists of seed sets and drafters, as published by MLCommons for the official checker.
-    Raises ReconcilerError that names an invalid file."""
+    Raises ReconcilerError for an invalid file."""
     read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
     found: dict[str, Any] = {}
     for name, path in read.items():
@@ -294,7 +291,7 @@ def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
         except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
             said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
             fix = "use the file published by MLCommons, seedset.yaml or approved_drafters.yaml"
-            raise ReconcilerError(f"{path} is no list of {name.replace('_', ' ')}: {said}", fix=fix) from error
+            raise ReconcilerError(f"{path} is not a list of {name.replace('_', ' ')}: {said}", fix=fix) from error
     return replace(rules, **found)
 
 
@@ -328,8 +325,7 @@ def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
-    """Parse the seed sets, at the top level, or below ``cohort`` with the cohort in which all of them were
-    published."""
+    """Parse the seed sets, at the top level or below ``cohort``, their common cohort of publication."""
     cohort = document.get("cohort")
     whole = cohort if isinstance(cohort, Mapping) else document
     sets = {}

@@ -1,5 +1,5 @@
-"""events.jsonl of the official client: every request of a run, in order of occurrence (mlcommons/endpoints:
-core/record.py). A summary is compared with it, since it contains no averages."""
+"""Read events.jsonl of the official client: every request of a run, in order of occurrence (mlcommons/endpoints:
+core/record.py). Summaries are checked against these events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _FAILED = "error."
 _SECOND = 10**9
 # Both totals are sums of whole nanoseconds; the client may record a sample's first chunk slightly later.
 _NEAR = 1000
-# Tokens of one response that correspond to none of its bytes, such as the frame of a chat template.
+# Tokens of a response without bytes in its text, such as those of a chat template.
 _FRAME = 32
 
 
 class LoggedRequest(Struct):
-    """Times in ns of the client's clock; 0 for events that did not happen. ``chunks``: number after the first;
-    ``size``: bytes of the whole response."""
+    """Times in ns of the client's clock; 0 for events that did not happen. ``chunks``: how many followed the first one;
+    ``size``: bytes of the response."""
 
     issued: int
     first: int = 0
@@ -34,13 +34,13 @@ class LoggedRequest(Struct):
 
     @property
     def per_chunk(self) -> float:
-        """Return the time per chunk after the first; 0 if there was only one. For servers that stream single tokens it
-        is TPOT; for others it has the same trend over the run."""
+        """Return the time per chunk after the first; 0 if there was only one. If the server streams single tokens, this
+        is TPOT; otherwise it follows the same trend."""
         return (self.done - self.first) / self.chunks if self.chunks and self.done > self.first > 0 else 0.0
 
 
 class LoggedRun(Struct, frozen=True):
-    """The performance phase: ``requests`` in order of issue. ``peak``: the maximum in progress at one time."""
+    """The performance phase. ``requests``: in order of issue; ``peak``: the maximum number in progress at once."""
 
     began: int
     requests: tuple[LoggedRequest, ...]
@@ -52,12 +52,13 @@ class LoggedRun(Struct, frozen=True):
 
     @property
     def span(self) -> int:
-        """Return the time from the start of the phase to the last response, as the client measures its duration."""
+        """Return the time from the start of the phase to the last response, which the client reports as the
+        duration."""
         return max((request.done for request in self.requests), default=self.began) - self.began
 
 
 def parse_events(lines: Iterable[bytes]) -> LoggedRun:
-    """Parse the events. Raises ValueError that names the first line that is not an event."""
+    """Parse the events. Raises ValueError with the number of the first invalid line."""
     requests: dict[str, LoggedRequest] = {}
     began, tracking, under_way, peak = 0, False, 0, 0
     for number, line in enumerate(lines, start=1):
@@ -91,7 +92,7 @@ def _parse(line: bytes, number: int) -> Mapping[str, Any]:
 
 
 def _note(request: LoggedRequest, kind: str, at: int, event: Mapping[str, Any]) -> int:
-    """Return 1 if this ends the request, else 0."""
+    """Return 1 if the event ends the request, else 0."""
     if kind == _FIRST:
         request.first = request.first or at
     elif kind == _CHUNK:
@@ -116,7 +117,7 @@ def _texts(found: object) -> Iterator[str]:
 
 
 def find_unstated(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
-    """Find where a summary contradicts the events of the same run."""
+    """Yield the contradictions between a summary and the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"
     if len(run.done) not in (point.completed, point.completed + point.failed):

@@ -1,5 +1,5 @@
-"""Judge a measured point by the rules that the client itself does not check: its load, duration, counts, seeds, warm-up
-and steady state. Each finding has the name of the official check that fails for the same reason."""
+"""Judge a measured point by the rules that the client does not check: load, duration, counts, seeds, warm-up and steady
+state. Each finding has the name of the official check that fails for the same reason."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _CLOSE = Decimal("1.01")  # of percentiles of a histogram
 
 
 def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[str]:
-    """Find figures that contradict each other. ``turns``: latencies are those of conversation turns, of which one
-    sample has several."""
+    """Yield the contradictions between a point's figures. ``turns``: latencies are of conversation turns, several per
+    sample."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot), ("latency", point.latency)):
         yield from _order(name, found)
     if not turns:
@@ -65,8 +65,8 @@ def _place_median(name: str, found: Distribution) -> Iterator[str]:
 
 
 def _count(point: MeasuredPoint) -> Iterator[str]:
-    """Check the counts: each completed sample has a latency, so their sum divided by their mean is their number. At
-    most as many have a first token, or tokens after it."""
+    """Compare the counts with total / mean of the latencies, which is the number of completed samples. No more samples
+    can have a TTFT or TPOT."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot)):
         if found.total and found.mean and point.issued:
             counted = found.total / found.mean
@@ -82,7 +82,7 @@ def _count(point: MeasuredPoint) -> Iterator[str]:
 
 
 def _overlap(point: MeasuredPoint) -> Iterator[str]:
-    """Check that each user waits for one answer at a time."""
+    """Check that the total latency fits into the run: each user sends one request at a time."""
     if point.is_offline or not point.duration_ns:
         return
     most = point.concurrency * (point.duration_ns * _CLOCKS + (point.latency.most or 0))
@@ -105,7 +105,7 @@ class PointSeverity(StrEnum):
 
 
 class PointFinding(Struct, frozen=True):
-    """``rule``: the official check, or one of ours if no official check covers it."""
+    """``rule``: the official check, or ours if no official check covers it."""
 
     rule: str
     weight: PointSeverity
@@ -113,7 +113,7 @@ class PointFinding(Struct, frozen=True):
 
 
 class RequestedPoint(Struct, frozen=True):
-    """A point as requested; empty values and 0 were not requested."""
+    """A point as requested. Empty values and 0 mean that the value was not requested."""
 
     concurrency: int
     load_pattern: str = "concurrency"
@@ -124,7 +124,7 @@ class RequestedPoint(Struct, frozen=True):
 
 
 def find_differences(point: MeasuredPoint, asked: RequestedPoint) -> Iterator[PointFinding]:
-    """Yield every difference between the request and the client's report: any of them fails the run."""
+    """Yield the differences between the request and the client's report. Each one makes the run fail."""
     pairs: list[tuple[str, object, object]] = [
         ("concurrency", asked.concurrency, point.concurrency),
         ("load pattern", asked.load_pattern, point.load_pattern),
@@ -162,11 +162,11 @@ def judge_point(
 def judge_logged(
     logged: LoggedRun, point: MeasuredPoint, rules: CurveRules, *, dataset_size: int, least_seconds: int
 ) -> Iterator[PointFinding]:
-    """Judge what only the events of a run show: whether its load was sustained, and its steady state. ``dataset_size``:
-    0 if unknown; super-passes are then unknown, too."""
+    """Judge a run's sustained load and steady state by its events. ``dataset_size``: 0 if unknown; the steady state is
+    then not judged."""
     if point.is_offline:
         return
-    # A user whose tools are at work sends no request.
+    # In agentic runs, a user sends no request while tools run.
     sustained = 0 if point.is_agentic else min(point.concurrency, len(logged.requests))
     if not sustained <= logged.peak <= point.concurrency:
         text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
@@ -192,7 +192,7 @@ class AgenticBars(Struct, frozen=True):
 
 
 def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFinding]:
-    """Judge the answers of a performance run on their own."""
+    """Judge the answers of a performance run: their accuracy and length."""
     score = next((score for score in point.accuracy if score.inline), None)
     share = score.scores.get("score") if score is not None else None
     if share is None:
@@ -210,8 +210,8 @@ def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFind
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
-    """Return (coverage status, verdict) of §4.4, from the detector's findings and the duration that the point's region
-    needs."""
+    """Return (coverage status, verdict) of §4.4 for a detected window. ``least_seconds``: the duration that the point's
+    region requires."""
     if window.super_passes < 1 or not window.super_pass_size:
         return PARTIAL, NOT_FOUND
     drifting = window.drifting
@@ -225,7 +225,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = DOWN if drifting else STEADY
     if window.super_passes < rules.values.least_super_passes or not window.found:
         return FEW, verdict
-    # The table has no row for a long window that drifts; it must fall back to the whole run.
+    # The rules' table has no row for a long window that drifts; the whole run counts then.
     if drifting or window.seconds is None or window.seconds < least_seconds:
         return SHORT, verdict
     return WINDOWABLE, verdict
@@ -272,7 +272,7 @@ def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[Po
 
 
 def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
-    """Measure over the issue time of the steady-state window if there is one, else over the whole run."""
+    """Check the duration of the run and of its steady-state window, if there is one."""
     least = find_least_seconds(point, rules, regions)
     spanned = point.window.seconds if point.window is not None else None
     if point.seconds < least:
@@ -312,7 +312,7 @@ def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[P
 
 
 def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
-    """Check the warm-up, for which the client uses samples of the performance dataset."""
+    """Check the salt of the warm-up, since the client warms up with the performance dataset."""
     if point.warmup is not None and not point.warmup.salt and rules.values.warmup_from_performance_dataset_needs_salt:
         yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
 
@@ -324,7 +324,7 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
             yield _invalid("whole-passes", text)
         return
     least: Mapping[str, int] = rules.values.least_queries
-    # In the client's dataset names, the preset's name may follow colons.
+    # The client's dataset names may end with two colons and a preset's name.
     needed = least.get(point.dataset.partition("::")[0], 0) or dataset_size
     if rules.rehearsal:
         needed = dataset_size
@@ -337,8 +337,8 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
 
 
 def _pair_seeds(point: MeasuredPoint, seeds: SeedSet) -> list[tuple[str, int, int | None]]:
-    """List (name, seed of the set, seed of the run). A run may omit the model's seed: as a sampling seed, it exceeds
-    the range of some servers."""
+    """List (name, seed of the set, seed of the run). A run may omit the model's seed, which exceeds the range that some
+    servers accept."""
     pairs = [(name, seed, point.seeds.get(name)) for name, seed in seeds.seeds.items()]
     return [pair for pair in pairs if pair[0] != MODEL_SEED or pair[2] is not None]
 

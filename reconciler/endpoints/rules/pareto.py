@@ -1,4 +1,4 @@
-"""The official curve: steps from point to point, never interpolated, and which points are dominated (rules §5.2)."""
+"""The official curve, drawn in steps without interpolation, and its dominated points (rules §5.2)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reconciler.endpoints.rules.point import MeasuredPoint
 
 
 class ParetoCurve(Struct, frozen=True):
-    """``points``: by concurrency; ``ceiling``: tokens per second of a dedicated Offline run, which has no position on
-    the axis of users; ``dominated``: concurrencies that another point beats on both axes."""
+    """``points``: by concurrency; ``ceiling``: tokens per second of a dedicated Offline run, which has no rate per
+    user; ``dominated``: concurrencies of points that another one beats on both axes."""
 
     points: tuple[CurvePoint, ...]
     ceiling: Decimal | None
@@ -27,7 +27,7 @@ class ParetoCurve(Struct, frozen=True):
 
 
 def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
-    """Make a curve without the points that have no rate per user, since they cannot be drawn."""
+    """Make a curve of the points that have a rate per user; others cannot be drawn."""
     measured = sorted(points, key=lambda point: point.concurrency)
     fixed = [point for point in measured if not point.is_offline]
     drawn = []
@@ -40,7 +40,7 @@ def make_curve(points: Iterable[MeasuredPoint]) -> ParetoCurve:
 
 
 def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: object) -> CurvePoint | None:
-    """Return the recorded point, None without a rate per user. ``figures``: those in the record of its performance run;
+    """Return the recorded point, None without a rate per user. ``figures``: from the record of its performance run;
     ``rate``: tokens per second."""
     per_user, ttft = figures.get("interactivity", figures.get("tps_per_user")), figures.get("ttft_p90_ms")
     if per_user is None:
@@ -50,8 +50,8 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
 
 
 def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Return the corners (per user, system) of the official line, by concurrency: from each point it keeps the point's
-    system rate until the next point's rate per user, and steps there."""
+    """Return the corners (per user, system) of the official line, by concurrency. From each point, the line is flat up
+    to the next point's rate per user, where it steps to that point."""
     corners: list[tuple[Decimal, Decimal]] = []
     for point in points:
         if corners:

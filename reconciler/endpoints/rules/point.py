@@ -1,4 +1,4 @@
-"""One measured point, as reported by the official client: the request, the counts, the measurements."""
+"""A measured point as reported by the official client: its request, counts and measurements."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msgspec import Struct, field
 
 _SECOND, _MILLISECOND = Decimal(10**9), Decimal(10**6)
 OFFLINE_PATTERN = "max_throughput"  # the load pattern of a dedicated Offline run
-AGENTIC_PATTERN = "agentic_inference"  # of conversations, with a fixed number in parallel
+AGENTIC_PATTERN = "agentic_inference"  # a fixed number of conversations in parallel
 DRIFTING = "Drifting"  # prefix of the states of a metric that is not flat
 
 
 class Distribution(Struct, frozen=True):
-    """Nanoseconds or tokens. ``percentiles``: percent → value, with both "90" and "90.0" as Decimal(90); ``least``,
-    ``median`` and ``most`` of all values."""
+    """A distribution of nanoseconds or tokens. ``percentiles``: percent → value, where "90" and "90.0" are both
+    Decimal(90); ``least``, ``median`` and ``most``: of all values."""
 
     total: Decimal = Decimal(0)
     mean: Decimal | None = None
@@ -29,8 +29,8 @@ class Distribution(Struct, frozen=True):
 
 
 class Warmup(Struct, frozen=True):
-    """Requests of the client before the run. ``requests``: 0 for none, or for the whole dataset if ``whole_pass``. The
-    client does not report their outcome."""
+    """Requests that the client sends before the run; it does not report their outcome. ``requests``: 0 for none, or for
+    the whole dataset if ``whole_pass``."""
 
     requests: int
     whole_pass: bool
@@ -39,10 +39,10 @@ class Warmup(Struct, frozen=True):
 
 
 class SteadyWindow(Struct, frozen=True):
-    """Findings of the client's detector in a run. ``found``: it claims a steady state; ``first`` and ``last``:
-    super-passes of the window, inclusive, ``last`` below ``first`` if there is none; ``seconds``: of issue time;
+    """The steady-state window found by the client. ``found``: the client claims a steady state; ``first`` and ``last``:
+    super-passes of the window, inclusive, with ``last`` below ``first`` if there is none; ``seconds``: issue time;
     ``states``: metric → Plateau, Drifting Up or Drifting Down; ``anomaly``: description of a later shift of level;
-    ``skipped``: super-passes of the ramp before the first one counted."""
+    ``skipped``: super-passes of the ramp, which do not count."""
 
     found: bool
     first: int = 0
@@ -64,9 +64,9 @@ class SteadyWindow(Struct, frozen=True):
 
 
 class AccuracyScore(Struct, frozen=True):
-    """Score of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the
-    scorer's own scale, with "score" for a single unnamed one; ``samples``: size of the dataset; ``issued``: samples
-    sent, with repetitions; 0 if not stated."""
+    """The score of one dataset. ``inline``: scored on the performance run itself; ``scores``: metric → value on the
+    scorer's own scale, "score" for a single unnamed metric; ``samples``: size of the dataset; ``issued``: samples
+    sent, including repetitions; 0 if not stated."""
 
     dataset: str
     inline: bool
@@ -77,9 +77,9 @@ class AccuracyScore(Struct, frozen=True):
 
 
 class MeasuredPoint(Struct, frozen=True, kw_only=True):
-    """One performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
-    dataset. Times in ns. ``seeds``: by their names in point.yaml. For agentic benchmarks only, ``trajectories``:
-    requested conversations; ``turn_tokens``: the mean number of output tokens of all turns."""
+    """A performance run at a fixed concurrency, or a dedicated Offline run, whose ``concurrency`` is the size of its
+    dataset. Times in ns. ``seeds``: by their names in point.yaml. Only for agentic benchmarks: ``trajectories``, the
+    requested conversations, and ``turn_tokens``, the mean number of output tokens per turn."""
 
     concurrency: int
     load_pattern: str
@@ -118,7 +118,7 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
 
     @property
     def per_user(self) -> Decimal | None:
-        """Return the tokens per second per user; for an agentic benchmark its interactivity."""
+        """Return the tokens per second per user, or the interactivity of an agentic benchmark."""
         return self.interactivity if self.is_agentic else self.tps_per_user
 
     @property

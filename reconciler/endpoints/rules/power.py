@@ -1,7 +1,7 @@
-"""Provisioned power of a system and of a point, from system_power.json (rules §4.5, appendices D and E).
+"""Compute the provisioned power of a system and of a point from system_power.json (rules §4.5, appendices D and E).
 
-Two terms get no overhead: a published power of nodes, which includes it, and scale-out switches, whose power is
-measured at the wall. Values missing in the descriptor are filled with the rules' own figures, and marked as estimated.
+Two terms get no overhead: the published power of nodes, which includes it, and scale-out switches, whose power is
+measured at the wall. The rules' own figures replace values missing in the descriptor, which are marked as estimated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reconciler.resource.quantities import is_whole, parse_number
 _ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
-_WIDE = Context(prec=4000)  # a descriptor may state any number: it may be wrong, and must still be shown
+_WIDE = Context(prec=4000)  # even a wrong number in a descriptor must be shown
 _SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
 _DEFAULT = "mlc_default"
 _APPENDIX = ("D.1", "D.2", "D.3", "D.4")
@@ -32,7 +32,7 @@ _LIQUID = ("liquid", "water", "immersion")
 
 
 class NodeSetPower(Struct, frozen=True):
-    """One set of identical nodes. ``watts``: of all its nodes, without scale-out switches; ``accelerators``: per node,
+    """A set of identical nodes. ``watts``: of all its nodes, without scale-out switches; ``accelerators``: per node,
     None if the descriptor does not state them."""
 
     id: int
@@ -43,8 +43,8 @@ class NodeSetPower(Struct, frozen=True):
 
 
 class ProvisionedPower(Struct):
-    """``kilowatts`` None: the descriptor does not determine it, and ``problems`` say why. ``declared``: one figure for
-    the whole system, which cannot be divided among sets. ``estimated``: values filled with the rules' own figures."""
+    """``kilowatts``: None if the descriptor does not determine it, as ``problems`` explain; ``declared``: one figure
+    for the system, which cannot be divided among sets; ``estimated``: values replaced by the rules' own figures."""
 
     sets: tuple[NodeSetPower, ...] = ()
     switches: Decimal = _ZERO
@@ -55,7 +55,7 @@ class ProvisionedPower(Struct):
     warnings: list[str] = field(default_factory=list)
 
     def find_point_kilowatts(self, nodes: Mapping[int, int]) -> Decimal | None:
-        """Find the power of a point that engages ``nodes`` per set, by ensemble; other sets are fully engaged."""
+        """Find the power of a point that uses ``nodes`` of each ensemble, and all nodes of other ensembles."""
         if self.kilowatts is None or not self.sets:
             return self.kilowatts
         shares = {item.id: Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes for item in self.sets}
@@ -69,7 +69,7 @@ class ProvisionedPower(Struct):
 
     @property
     def accelerators(self) -> int | None:
-        """Return the accelerators of the whole system, None if a set does not state them."""
+        """Return the number of accelerators in the system, None if a set does not state it."""
         total = 0
         for item in self.sets:
             if item.accelerators is None:
@@ -83,7 +83,7 @@ def _round(value: Decimal) -> Decimal:
 
 
 def find_cooling(words: str) -> str:
-    """Return "liquid" or "air" from the text of a system description, "" for neither."""
+    """Return the "liquid" or "air" that a system description mentions, "" for neither."""
     text = words.lower()
     if any(word in text for word in _LIQUID):
         return "liquid"
@@ -99,7 +99,7 @@ def compute_power(
     overheads = rules.values.overhead
     cooling = document.get("cooling")
     if cooling not in overheads:
-        power.problems.append(f"cooling is {cooling!r}, {' or '.join(overheads)} is needed")
+        power.problems.append(f"cooling is {cooling!r}, expected {' or '.join(overheads)}")
     overhead = overheads.get(str(cooling), _ZERO)
     if not document.get("system_desc_id"):
         power.problems.append("system_desc_id is missing")
@@ -138,12 +138,12 @@ def compute_power(
     total = figures["total_system_power_w"]
     declared = document.get("declared_provisioned_power")
     if declared is not None:
-        # The declared figure takes precedence: gaps below it do not matter, nor do figures that fill them.
+        # The declared figure takes precedence over missing and estimated parts.
         power.declared, power.estimated = True, []
         total = sums.watts("declared_provisioned_power", declared) or _ZERO
     else:
         power.problems += sums.gaps
-    if not power.problems and not sums.gaps:  # else there is no complete sum to compare
+    if not power.problems and not sums.gaps:  # otherwise the sum is incomplete
         power.problems += _disagreements(document, figures, overhead, total)
     if not power.problems:
         power.kilowatts = _round(total / _KILO)
@@ -153,30 +153,30 @@ def compute_power(
 def _disagreements(
     document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
 ) -> Iterator[str]:
-    """Compare the stated figures with ours."""
+    """Compare the stated figures with the computed ones."""
     computed = document.get("computed")
     stated = computed if isinstance(computed, Mapping) else {}
     for name, figure in figures.items():
         theirs = parse_number(stated.get(name))
         if theirs is not None and abs(theirs - figure) > _WATT_TOLERANCE:
-            yield f"computed.{name} is {theirs}, {figure:.1f} follows from its parts"
+            yield f"computed.{name} is {theirs}, but its parts add up to {figure:.1f}"
     fraction = parse_number(stated.get("overhead_fraction"))
     if fraction is not None and abs(fraction - overhead) > _NEAR:
-        yield f"computed.overhead_fraction is {fraction}, cooling makes it {overhead}"
+        yield f"computed.overhead_fraction is {fraction}, but {overhead} for this cooling"
     kilowatts = parse_number(document.get("provisioned_power_kw"))
     if kilowatts is not None and abs(kilowatts - _round(total / _KILO)) > _KILOWATT_TOLERANCE:
-        yield f"provisioned_power_kw is {kilowatts}, {_round(total / _KILO)} follows from its parts"
+        yield f"provisioned_power_kw is {kilowatts}, but its parts add up to {_round(total / _KILO)}"
 
 
 class _Sums(Struct):
-    """Add up watts; a gap is a figure without any source."""
+    """Add up watts. A figure without any source becomes a gap."""
 
     power: ProvisionedPower
     rules: CurveRules
     gaps: list[str] = field(default_factory=list)
 
     def watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
-        """Return the watts of a sourced value, or the rules' own if there is none."""
+        """Return the watts of a value with a source, or the rules' own figure."""
         if value is None:
             if default is None:
                 self.gaps.append(f"{label} is missing, and the rules have no figure for it")
@@ -188,7 +188,7 @@ class _Sums(Struct):
             return None
         name, amount = number
         if name == "value_pj":
-            self.power.problems.append(f"{label} is an energy, watts are needed")
+            self.power.problems.append(f"{label} is an energy, expected watts")
             return None
         if value.get("source_type") == _DEFAULT:
             self.power.estimated.append(f"{label} ({value.get('source')})")
@@ -197,11 +197,11 @@ class _Sums(Struct):
     def sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
         """Return (unit, amount) of a value with its source."""
         if not isinstance(value, Mapping):
-            self.power.problems.append(f"{label} is not a value with a source")
+            self.power.problems.append(f"{label} needs a value and its source")
             return None
         extra = set(value) - {*_VALUES, "source_type", "source"}
         if extra:
-            self.power.problems.append(f"{label} has {', '.join(sorted(map(str, extra)))}, which no value has")
+            self.power.problems.append(f"{label} has unknown fields: {', '.join(sorted(map(str, extra)))}")
         amounts = [(name, parse_number(value[name])) for name in _VALUES if value.get(name) is not None]
         kind, source = value.get("source_type"), value.get("source")
         if len(amounts) != 1 or amounts[0][1] is None or amounts[0][1] < 0:
@@ -210,9 +210,9 @@ class _Sums(Struct):
         if kind not in _SOURCE_TYPES or not isinstance(source, str):
             self.power.problems.append(f"{label} has no source of a known type")
         elif kind == _DEFAULT and source not in _APPENDIX:
-            self.power.problems.append(f"{label} is from {source!r}, not from {', '.join(_APPENDIX)}")
+            self.power.problems.append(f"the source of {label}, {source!r}, is not one of {', '.join(_APPENDIX)}")
         elif kind != _DEFAULT and not source.startswith(("https://", "http://")):
-            self.power.problems.append(f"{label} is from {source!r}, which is not an address")
+            self.power.problems.append(f"the source of {label}, {source!r}, is not an address")
         return amounts[0][0], amounts[0][1]
 
     def node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:
@@ -221,7 +221,7 @@ class _Sums(Struct):
         nodes, method = _whole(item.get("nodes_provisioned")), item.get("power_method")
         nothing = (_ZERO, _ZERO, nodes)
         if nodes < 1 or method not in _METHODS:
-            self.power.problems.append(f"{label} has no nodes_provisioned above 0 or no power_method")
+            self.power.problems.append(f"{label} needs power_method, and nodes_provisioned above 0")
             return nothing
         if method == "component_sum":
             parts = item.get("components")
@@ -251,10 +251,10 @@ class _Sums(Struct):
         found: list[Decimal | None]
         if combined is not None:
             if _within(parts, "cpu", "tdp_per_unit") or _within(parts, "accelerator", "tdp_per_unit"):
-                self.power.problems.append(f"{label}: combined_cpu_accelerator is given as well as its parts")
+                self.power.problems.append(f"{label}: combined_cpu_accelerator excludes cpu and accelerator")
             found = [self.watts(f"{label}.combined_cpu_accelerator", combined)]
         elif not isinstance(processor, Mapping) or not isinstance(accelerator, Mapping):
-            self.power.problems.append(f"{label}: cpu and accelerator are needed, or combined_cpu_accelerator")
+            self.power.problems.append(f"{label} needs cpu and accelerator, or combined_cpu_accelerator")
             return None
         else:
             found = [
@@ -275,7 +275,8 @@ class _Sums(Struct):
         return None if count is None or each is None else count * each
 
     def scale_up(self, block: Any, label: str) -> Decimal | None:
-        """Read a bandwidth in terabytes per second, as in the rules' examples, despite the field's name."""
+        """Return the watts of the scale-up network. Its bandwidth is in terabytes per second, as in the rules'
+        examples, despite the field's name."""
         method = block.get("method") if isinstance(block, Mapping) else None
         if method == "none":
             return _ZERO
@@ -299,7 +300,7 @@ class _Sums(Struct):
                 self.power.problems.append(f"{label}.energy_per_bit_pj needs value_pj")
                 return None
             return bandwidth * 8 * found[1]
-        self.power.problems.append(f"{label} is missing; `method: none` where there is no switch")
+        self.power.problems.append(f"{label} is missing; use `method: none` if there is no switch")
         return None
 
     def carries_nics(self, item: Mapping[str, Any], fabric: Any) -> bool:
@@ -309,7 +310,7 @@ class _Sums(Struct):
         return item.get("power_method") == "component_sum" or bool(nics.get("excluded_from_published_power"))
 
     def scale_out(self, fabric: Any, sets: list[Mapping[str, Any]]) -> Decimal:
-        """Return the watts of the network cards in a node; the switches count for the whole system."""
+        """Return the watts of a node's network cards. Switches are added to the whole system's."""
         nodes = sum(_whole(item.get("nodes_provisioned")) for item in sets)
         if not isinstance(fabric, Mapping) or not isinstance(fabric.get("present"), bool):
             self.power.problems.append("scale_out.present is missing")
@@ -322,14 +323,16 @@ class _Sums(Struct):
         missing = [name for name in _FABRIC if fabric.get(name) is None]
         nics, switches = fabric.get("nics"), fabric.get("switches")
         if missing or not isinstance(nics, Mapping) or not isinstance(switches, list):
-            self.power.problems.append(f"scale_out.present is true, and {', '.join(missing) or 'its parts'} is missing")
+            self.power.problems.append(
+                f"scale_out.present is true, but {', '.join(missing) or 'nics or switches'} is missing"
+            )
             return _ZERO
         formula = any(item.get("power_method") == "component_sum" for item in sets)
         counted, excluded = nics.get("counted") is True, nics.get("excluded_from_published_power")
         if counted and not formula and not excluded:
-            self.power.problems.append("scale_out.nics.counted is true with a published power, which includes them")
+            self.power.problems.append("scale_out.nics.counted is true, but the published power includes the cards")
         if not counted and formula:
-            self.power.problems.append("scale_out.nics.counted is false, and nothing else counts them")
+            self.power.problems.append("scale_out.nics.counted is false, but no other value includes the cards")
         default = (self.rules.values.nic_watts, "D.4")
         each = self.watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
         self._check_bandwidth(fabric, nics, switches, nodes)
@@ -338,9 +341,9 @@ class _Sums(Struct):
     def _check_absent(self, sets: list[Mapping[str, Any]], nodes: int) -> None:
         if nodes <= 1:
             return
-        alone = all(_within(item, "components", "scale_up_network", "method") == "none" for item in sets)
+        unconnected = all(_within(item, "components", "scale_up_network", "method") == "none" for item in sets)
         text = f"scale_out.present is false for {nodes} nodes"
-        (self.power.problems if alone else self.power.warnings).append(text)
+        (self.power.problems if unconnected else self.power.warnings).append(text)
 
     def _check_bandwidth(
         self, fabric: Mapping[str, Any], nics: Mapping[str, Any], switches: list[Any], nodes: int
@@ -348,10 +351,9 @@ class _Sums(Struct):
         speed = parse_number(nics.get("bandwidth_per_nic_gbps")) or _ZERO
         needed = nodes * _whole(nics.get("count_per_node")) * speed / _KILO
         stated = parse_number(fabric.get("required_bandwidth_tbps")) or _ZERO
-        if stated < needed - _NEAR:
-            self.power.problems.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
-        elif stated > needed + _NEAR:
-            self.power.warnings.append(f"scale_out.required_bandwidth_tbps is {stated}, the cards carry {needed}")
+        if abs(stated - needed) > _NEAR:
+            text = f"scale_out.required_bandwidth_tbps is {stated}, but the cards have {needed} Tb/s"
+            (self.power.problems if stated < needed else self.power.warnings).append(text)
         offered = _ZERO
         for number, switch in enumerate(item for item in switches if isinstance(item, Mapping)):
             count = _whole(switch.get("count"))
@@ -360,11 +362,11 @@ class _Sums(Struct):
             self.power.switches += count * (watts or 0)
             offered += count * (parse_number(switch.get("bandwidth_tbps")) or 0)
         if offered < max(stated, needed) - _NEAR:
-            self.power.problems.append(f"scale-out switches offer {offered} Tb/s of {max(stated, needed)}")
+            self.power.problems.append(f"scale-out switches have {offered} of {max(stated, needed)} Tb/s")
 
 
 def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
-    """Find the default of an accelerator that the rules list; longer names first."""
+    """Find the default of a listed accelerator. Longer names match first."""
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
     for known, watts in rules.values.accelerator_watts.items():
         if known in name:
@@ -381,7 +383,7 @@ def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[De
 
 
 def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> tuple[Decimal, str] | None:
-    """Find the default of a processor whose name shows its architecture."""
+    """Find the default of a processor by the architecture in its name."""
     text = str(model or "").lower()
     if cores is None and (named := re.search(r"(\d+)[\s-]*core", text)):
         cores = int(named[1])

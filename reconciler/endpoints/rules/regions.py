@@ -1,7 +1,7 @@
-"""Regions of concurrency: where a curve's points must be, which region each covers, and where more points are useful.
+"""Compute the regions of concurrency and place points in them.
 
-Above the lowest point, the concurrencies up to the declared maximum form three regions of equal width in log-2 space
-(rules §5.4, §5.5; they round half to even, like Python's ``round``).
+The concurrencies between the lowest point and the declared maximum form three regions of equal width in log-2 space
+(rules §5.4, §5.5). Bounds round half to even, like Python's ``round``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN = (
     *("high_concurrency", "margin"),
 )
 REGIONS = (LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN)
-CHOICE = "submitters_choice"  # a point may declare this in place of its region
+CHOICE = "submitters_choice"  # a point may declare this instead of its region
 ULTRA_LOW = "ultra_low_concurrency"
-BANDS = (ULTRA_LOW, LOW, MEDIUM, HIGH)  # each needs a point, with accuracy
+BANDS = (ULTRA_LOW, LOW, MEDIUM, HIGH)  # each needs a point with an accuracy run
 BAND_TITLES: Mapping[str, str] = {
     ULTRA_LOW: "Ultra Low Concurrency",
     LOW: "Low Concurrency",
@@ -32,7 +32,7 @@ BAND_TITLES: Mapping[str, str] = {
 
 
 class Region(Struct, frozen=True):
-    """Concurrencies ``first`` to ``last``, inclusive; none if ``last`` is smaller."""
+    """Concurrencies from ``first`` to ``last``, inclusive; empty if ``last`` is smaller."""
 
     name: str
     first: int
@@ -46,7 +46,7 @@ class Region(Struct, frozen=True):
 
 
 class Regions(Struct, frozen=True):
-    """The regions of one curve, ascending, ending with the margin above the maximum. ``ultra_low``: the band of the
+    """The regions of a curve, ascending; the last one is the margin above the maximum. ``ultra_low``: the band of the
     lowest concurrencies, which overlaps the low region unless ``c_min`` was declared."""
 
     c_min: int
@@ -62,7 +62,7 @@ class Regions(Struct, frozen=True):
         return self.ultra_low if band == ULTRA_LOW else next(r for r in self.regions if r.name == band)
 
     def list_bands(self, concurrency: int, rules: CurveRules) -> tuple[str, ...]:
-        """Return the mandatory bands that a point there could cover."""
+        """Return the mandatory bands that a point at this concurrency can cover."""
         low = (ULTRA_LOW,) if concurrency in self.ultra_low else ()
         region = self.find(concurrency)
         if region == MARGIN:
@@ -71,8 +71,7 @@ class Regions(Struct, frozen=True):
 
 
 def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool = False) -> Regions:
-    """Compute the regions. ``declared``: the lower bound was declared (c_min_override), so that the lowest band ends
-    there.
+    """Compute the regions. ``declared``: the lower bound was declared (c_min_override) and ends the lowest band.
 
     Raises ReconcilerError if the maximum is too small or the minimum is out of range.
     """
@@ -103,8 +102,8 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
 
 
 def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, c_min: int | None = None) -> Regions:
-    """Derive the regions from the fixed concurrencies of a curve: its lowest point, but at most 32, is the lower bound,
-    unless ``c_min`` is declared. Raises ReconcilerError if there is no point, or none at the declared minimum."""
+    """Derive the regions from a curve's fixed concurrencies. The lower bound is ``c_min`` if declared, else the lowest
+    concurrency, at most 32. Raises ReconcilerError without any point, or without one at the declared minimum."""
     found = sorted(set(concurrencies))
     if not found:
         raise ReconcilerError("no point has a concurrency", fix="declare `points`")
@@ -120,17 +119,16 @@ def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, 
 def place_points(
     max_concurrency: int, rules: CurveRules, *, count: int = 0, min_concurrency: int = 1
 ) -> tuple[int, ...]:
-    """Return concurrencies for a whole curve, ascending: the lowest, the middle of the low and the medium region in
-    log-2 space, the maximum, and then, up to ``count`` (by default the minimum allowed), the middles of the widest
-    gaps.
+    """Return the concurrencies of a new curve, ascending: the lowest, the middles of the low and the medium region in
+    log-2 space, and the maximum, which can be elected as the Offline point. The middles of the widest gaps are added,
+    up to ``count`` points (by default the minimum allowed).
 
-    The maximum is included, so that it can be elected as the Offline point. Raises ReconcilerError if ``count`` is out
-    of range or the regions have no room for as many.
+    Raises ReconcilerError if ``count`` is out of range or does not fit between the concurrencies.
     """
     least, most = rules.values.least_points, rules.values.most_points
     wanted = count or least
     if not least <= wanted <= most:
-        raise ReconcilerError(f"{wanted} points", fix=f"a curve has {least} to {most}")
+        raise ReconcilerError(f"{wanted} points", fix=f"use between {least} and {most} points")
     regions = compute_regions(max_concurrency, min_concurrency, rules)
     middles = (_middle(regions.get(band)) for band in (LOW, MEDIUM))
     chosen = sorted({min_concurrency, *middles, max_concurrency})
@@ -138,8 +136,8 @@ def place_points(
         between = _widest_gap(chosen)
         if between is None:
             raise ReconcilerError(
-                f"there is no room for {wanted} points between {min_concurrency} and {max_concurrency}",
-                fix="declare a larger max_supported_concurrency or fewer points",
+                f"{wanted} points do not fit between {min_concurrency} and {max_concurrency}",
+                fix="increase max_supported_concurrency or declare fewer points",
             )
         chosen = sorted({*chosen, between})
     return tuple(chosen)
@@ -150,12 +148,12 @@ def _middle(region: Region) -> int:
 
 
 def _between(low: int, high: int) -> int:
-    """Return a number between them, different from both if there is one."""
+    """Return an integer between two others, different from both if possible."""
     return round(math.sqrt(low * high))
 
 
 def _widest_gap(chosen: Sequence[int]) -> int | None:
-    """Return the middle, in log-2 space, of the neighbours that are farthest apart; None if all are adjacent."""
+    """Return the middle, in log-2 space, of the widest gap between neighbours; None if all are adjacent."""
     gaps = [(math.log2(high / low), low, high) for low, high in pairwise(chosen) if high - low > 1]
     if not gaps:
         return None
@@ -166,10 +164,10 @@ def _widest_gap(chosen: Sequence[int]) -> int | None:
 def choose_accuracy_points(
     concurrencies: Iterable[int], regions: Regions, rules: CurveRules, *, elected: int | None = None
 ) -> dict[str, int]:
-    """Map each band to the concurrency that covers it, each point at most once: accuracy is measured there.
+    """Choose the points at which accuracy is measured: map each band to a concurrency, each used at most once.
 
-    The elected point takes the high region, since its accuracy also counts for Offline; otherwise the lowest point
-    takes the lowest band, and the point nearest to the middle of a region takes that region.
+    The elected point covers the high region, since its accuracy also counts for Offline. The lowest point covers the
+    lowest band; other regions get the point nearest to their middle.
     """
     found = sorted(set(concurrencies))
     options: dict[int, tuple[str, ...]] = {}
@@ -185,8 +183,8 @@ def _distance(concurrency: int, regions: Regions) -> float:
 
 
 def match_bands(candidates: Sequence[tuple[int, Sequence[str]]]) -> dict[str, int]:
-    """Map as many bands as possible to a concurrency, each point at most once; earlier candidates are never dropped for
-    later ones, only moved to another band (a maximum bipartite matching)."""
+    """Map as many bands as possible to concurrencies, each used at most once (a maximum bipartite matching). A later
+    candidate can move an earlier one to another band, but never drops it."""
     owner: dict[str, int] = {}
     options = dict(candidates)
 
@@ -206,7 +204,7 @@ def match_bands(candidates: Sequence[tuple[int, Sequence[str]]]) -> dict[str, in
 
 
 def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules) -> tuple[Region, ...]:
-    """Return the mandatory bands without any point. A point may lie in two of them, and covers both."""
+    """Return the mandatory bands without any point. A point in two bands covers both."""
     covered = {band for concurrency in concurrencies for band in regions.list_bands(concurrency, rules)}
     return tuple(regions.get(band) for band in BANDS if band not in covered)
 
@@ -214,11 +212,11 @@ def find_gaps(concurrencies: Iterable[int], regions: Regions, rules: CurveRules)
 def place_denser(
     measured: Sequence[tuple[int, float, float]], count: int, taken: Collection[int] = ()
 ) -> tuple[int, ...]:
-    """Place ``count`` more points where they show most of a curve: near the sharpest bends, ascending.
+    """Return up to ``count`` more concurrencies near the sharpest bends of a curve, ascending.
 
-    ``measured``: (concurrency, tokens per second per user, tokens per second of the system). The latter two are
-    normalised by their largest values. ``taken``: concurrencies of existing points, measured or not. Fewer than three
-    points have no bend; then, and between neighbours without an integer between them, fewer are returned.
+    ``measured``: (concurrency, tokens per second per user, tokens per second of the system), the rates normalised by
+    their largest values; ``taken``: concurrencies of existing points, measured or not. Without three measured points
+    there is no bend.
     """
     points = sorted(measured)
     if len(points) < 3:
@@ -240,5 +238,5 @@ def place_denser(
 
 
 def _area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
-    """Compute the area of the triangle of three neighbours: 0 if they are on one line."""
+    """Compute the area of the triangle of three neighbours; 0 if they are on a line."""
     return abs((b[1] - a[1]) * (c[2] - a[2]) - (c[1] - a[1]) * (b[2] - a[2])) / 2

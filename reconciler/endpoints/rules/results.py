@@ -1,8 +1,8 @@
 """Read the official client's output of a run: config.yaml, result_summary.json and accuracy_results.json.
 
-Fields and units are those that the client writes (mlcommons/endpoints: metrics/report.py, config/schema.py,
-commands/benchmark/steady_state.py). A folder may come from anyone: it is read as foreign files are, and every value
-that is missing or not a number becomes a named problem.
+Fields and units are the client's (mlcommons/endpoints: metrics/report.py, config/schema.py,
+commands/benchmark/steady_state.py). The files are untrusted input: each missing or malformed value becomes a problem
+with the field's name.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 from reconciler.storage.untrusted_files import read_regular
 
-# Paths of each file in the client's folder, and in a submission.
+# Paths of each file in the client's folder and in a submission.
 PLACES: Mapping[str, tuple[str, ...]] = {
     CONFIG: (CONFIG,),
     RESULT_SUMMARY: (f"performance/{RESULT_SUMMARY}", RESULT_SUMMARY),
     ACCURACY_RESULTS: (f"accuracy/{ACCURACY_RESULTS}", ACCURACY_RESULTS),
 }
-# The client's names for seeds that point.yaml names differently.
+# The client's names of seeds that have other names in point.yaml.
 SEEDS: Mapping[str, tuple[str, ...]] = {
     "scheduler_rng_seed": ("settings", "runtime", "scheduler_random_seed"),
     keys.SAMPLE_INDEX_RNG_SEED: ("settings", "runtime", "dataloader_random_seed"),
@@ -53,7 +53,7 @@ _INLINE = "performance"
 
 
 class PointProblem(Struct, frozen=True):
-    """``rule``: the official check that fails for the same reason; ``file``: the point's file."""
+    """``rule``: the official check that fails for the same reason; ``file``: a file of the point."""
 
     rule: str
     file: str
@@ -64,11 +64,11 @@ class PointProblem(Struct, frozen=True):
 
 
 class UnreadablePointError(ReconcilerError):
-    """No point can be made from the results."""
+    """The client's results are incomplete or malformed."""
 
     def __init__(self, problems: tuple[PointProblem, ...]) -> None:
         super().__init__(
-            "; ".join(map(str, problems)), fix="run the point again, or leave its files as the client wrote them"
+            "; ".join(map(str, problems)), fix="run the point again, or restore its files as written by the client"
         )
         self.problems = problems
 
@@ -77,7 +77,7 @@ def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
     """Read the client's report folder, or a point's folder in a submission. ``dataset_size``: samples of the
     performance dataset, which is the concurrency of a dedicated Offline run.
 
-    Raises UnreadablePointError that names every problem.
+    Raises UnreadablePointError with all problems.
     """
     files, problems = {}, []
     for name, places in PLACES.items():
@@ -94,8 +94,7 @@ def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
 
 
 def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPoint:
-    """Parse ``files``, by their names in a submission's point folder. Raises UnreadablePointError like
-    ``read_point``."""
+    """Parse ``files``, by their names in a submission's point folder. Raises UnreadablePointError with all problems."""
     reader = _Reader(files)
     config, summary = reader.document(CONFIG), reader.document(RESULT_SUMMARY)
     if config is None or summary is None:
@@ -107,7 +106,7 @@ def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPo
 
 
 def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
-    """Parse an accuracy_results.json. Raises UnreadablePointError for anything else."""
+    """Parse an accuracy_results.json. Raises UnreadablePointError if it is malformed."""
     reader = _Reader({ACCURACY_RESULTS: data})
     scores = reader.scores()
     if reader.problems:
@@ -119,7 +118,7 @@ _RULES = {CONFIG: "config-file-present", RESULT_SUMMARY: "result-file-valid", AC
 
 
 class _Reader(Struct):
-    """Collect problems while reading, so that all are reported together."""
+    """A reader that collects problems, so that all are reported together."""
 
     files: Mapping[str, bytes]
     problems: list[PointProblem] = field(default_factory=list)
@@ -139,7 +138,7 @@ class _Reader(Struct):
             return None
 
     def whole(self, document: ResultDocument, name: str, *path: str, least: int = 0, default: int | None = None) -> int:
-        """Read an integer of at least ``least``. ``default``: for one that may be missing."""
+        """Read an integer of at least ``least``. ``default``: the value if it is missing."""
         found = document.get_nested(*path)
         number = parse_number(found)
         if number is not None and number == int(number) and number >= least:
@@ -152,7 +151,7 @@ class _Reader(Struct):
         return least
 
     def spread(self, document: ResultDocument, name: str) -> Distribution:
-        """Read a block of statistics; an empty one if nothing was measured."""
+        """Read a block of statistics; an empty distribution if nothing was measured."""
         block = document.get(name)
         if block is None or block == {}:
             return Distribution()
@@ -278,19 +277,19 @@ def list_datasets(config: ResultDocument) -> list[Mapping[str, Any]]:
 
 
 def find_performance_dataset(config: ResultDocument) -> Mapping[str, Any]:
-    """Return the first dataset of the type of the performance run; an empty mapping if there is none."""
+    """Return the first performance dataset, or an empty mapping."""
     entries = (entry for entry in list_datasets(config) if entry.get("type", "performance") == "performance")
     return next(entries, {})
 
 
 def count_trajectories(config: ResultDocument) -> int:
-    """Return the number of conversations that a run must play; 0 if it plays none, or one pass."""
+    """Return the number of conversations that a run must play; 0 for none or for one pass."""
     played = find_performance_dataset(config).get("agentic_inference")
     return _whole(played.get("num_trajectories_to_issue")) if isinstance(played, Mapping) else 0
 
 
 def _streams(stated: object, *, offline: bool) -> bool:
-    """Return whether a run streams; "auto" streams unless the run is offline."""
+    """Return True if a run streams; "auto" streams unless the run is offline."""
     return stated is True or stated == "on" or (stated in (None, "auto") and not offline)
 
 
@@ -308,8 +307,8 @@ def _endpoints(config: ResultDocument) -> tuple[str, ...]:
 
 
 def _window(summary: ResultDocument) -> SteadyWindow | None:
-    """Read the report of the client's own detector (mlcommons/endpoints: Report.steady_state); None if it did not
-    run."""
+    """Read the steady state that the client detected (mlcommons/endpoints: Report.steady_state); None if it did not
+    look for one."""
     block = summary.get("steady_state")
     if not isinstance(block, Mapping):
         return None
@@ -332,7 +331,7 @@ def _window(summary: ResultDocument) -> SteadyWindow | None:
 
 
 def _skipped(block: Mapping[str, Any]) -> int:
-    """The detector counts the super-passes of a window from the end of the ramp."""
+    """Return the super-passes of the ramp: the client counts those of a window after it."""
     all_passes, after_ramp = (_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
     return all_passes - after_ramp if after_ramp else _whole(block.get("warmup"))
 

@@ -1,6 +1,6 @@
-"""The rules of MLPerf Endpoints in the form of a round, so that every stage can use them like one.
+"""Present the rules of MLPerf Endpoints as a round, so that all stages can use them.
 
-Rules of single points (regions, durations, seeds) are in the points' own settings; those for all points are here.
+These are the rules for all points; those of single points (regions, durations, seeds) are in the points' settings.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from reconciler.resource.ruled_values import AccuracyLogRule, EndpointsRules
 from reconciler.rules.ruled_value import RuledValue
 from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset
 
-NAME = "endpoints"  # of the program, and of the layout of its submissions
-ROUND_PREFIX = f"{NAME}-"  # before the version of the rules: no round of Inference has such a name
+NAME = "endpoints"  # of the program and of its submissions' layout
+ROUND_PREFIX = f"{NAME}-"  # prefix of the rules' version; no round of Inference starts with it
 CURVE_DIVISIONS = PROGRAMS[NAME].divisions
-# None of Inference's requirements applies: the required points are checked where the curve is declared.
+# Inference's requirements do not apply. The required points are checked where the curve is declared.
 _DEMANDS = ("scenarios", "compliance_tests", "model_mapping", "calibration", "used_systems", "whole_numbers")
 _METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_divisor": 1}
 
@@ -52,7 +52,7 @@ def _make(name: str, rules: CurveRules) -> Ruleset:
 
 
 def _bars(benchmark: RuledBenchmark) -> Fields:
-    """Return the accuracy that the client's scorer must reach."""
+    """Return the accuracy limits for the client's scores."""
     found: dict[str, RuledValue] = {}
     for metric, (least, most) in benchmark.accuracy.items():
         bounds: Mapping[str, object] = {"least": least, "most": most}

@@ -1,8 +1,8 @@
-"""Find the steady state of a run in its events by the definition of the rules (§4.4), without the client's detector.
+"""Find the steady state of a run from its events, as defined by the rules (§4.4), without the client's detector.
 
 A super-pass is one pass over the dataset in the order of issue. After the ramp, the window is the first stretch of
-super-passes over which the gating metrics, TPOT at P50 and P90, show no trend and little scatter. TPOT is taken per
-streamed chunk: only its trend is judged, never its level. The parameters are those of the client's detector.
+super-passes in which the gating metrics, TPOT at P50 and P90, have no trend and little scatter. TPOT is computed per
+streamed chunk, since only its trend matters. The parameters are those of the client's detector.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLATEAU, UP, DOWN = "Plateau", "Drifting Up", "Drifting Down"
 _SECOND = 10**9
 _SHARES = {"tpot_p50": 0.5, "tpot_p90": 0.9}  # the gating metrics
 _CONFIDENT = 1.96  # of a normal distribution: two-sided, 95 %
-_MOST_TESTED = 96  # super-passes in one test, whose time grows quadratically; more are merged
+_MOST_TESTED = 96  # maximum super-passes in one test, whose time grows quadratically; more are merged
 
 
 class SuperPass(Struct, frozen=True):
@@ -34,7 +34,7 @@ class SuperPass(Struct, frozen=True):
 
 
 def roll_up(run: LoggedRun, size: int) -> tuple[SuperPass, ...]:
-    """Return complete super-passes of ``size`` requests; the remainder at the end is ignored."""
+    """Return the complete super-passes of ``size`` requests; a remainder at the end is ignored."""
     whole = len(run.requests) // size if size else 0
     return tuple(_roll(run.requests[number * size : (number + 1) * size]) for number in range(whole))
 
@@ -48,8 +48,8 @@ def _roll(requests: Sequence[LoggedRequest]) -> SuperPass:
 
 
 def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRules) -> SteadyWindow:
-    """Return the first stretch that is long enough, else the longest one. ``found`` is False if none is steady; the
-    super-passes are numbered from the run's first."""
+    """Return the first steady stretch that is long enough, else the longest one; ``found`` is False if there is none.
+    Super-passes are numbered from the start of the run."""
     tested, together = _take_together(passes)
     ramp = _count_ramp(tested, rules)
     stretches = [(first * together, end * together) for first, end in _stretches(tested, ramp, rules)]
@@ -69,7 +69,7 @@ def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRul
 
 
 def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: int, rules: CurveRules) -> list[str]:
-    """Find where the window that the client reports contradicts its own events. ``size``: requests of a super-pass."""
+    """Yield the contradictions between the client's window and its own events. ``size``: requests of a super-pass."""
     if claim.super_pass_size and claim.super_pass_size != size:
         return [f"super-passes of {claim.super_pass_size} samples, the dataset has {size}"]
     if not claim.found or claim.super_passes < 1:
@@ -88,13 +88,13 @@ def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: in
 
 
 def _span(passes: Sequence[SuperPass], first: int, end: int) -> float:
-    """Return the seconds of issue time, without the drain after the last request."""
+    """Return the seconds of issue time, without the time after the last request."""
     return (passes[end - 1].last_issue - passes[first].first_issue) / _SECOND
 
 
 def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
-    """Count the leading super-passes whose TPOT differs from that of the run's second half: at least one, at most half
-    of all."""
+    """Count the first super-passes whose TPOT differs from that of the run's second half: at least one, at most half of
+    all."""
     course = [item.metrics.get("tpot_p50", 0.0) for item in passes]
     if len(course) < rules.values.least_super_passes:
         return min(1, len(course))
@@ -134,7 +134,7 @@ def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
 
 
 def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
-    """Merge super-passes to at most the testable number; return them, and how many each one comprises."""
+    """Merge super-passes until one test can take them. Returns them and how many were merged into each."""
     count = -(-len(passes) // _MOST_TESTED)
     if count < 2:
         return passes, 1
@@ -149,8 +149,7 @@ def _join(group: Sequence[SuperPass]) -> SuperPass:
 
 
 def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
-    """Map each gating metric to Plateau, Drifting Up or Drifting Down; empty if there are too few super-passes to
-    decide."""
+    """Map each gating metric to Plateau, Drifting Up or Drifting Down; empty if there are too few super-passes."""
     courses = _courses(_take_together(passes)[0])
     if courses is None or len(passes) < rules.values.least_super_passes:
         return {}
@@ -158,8 +157,8 @@ def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
 
 
 def find_trend(course: Sequence[float], least_drift: float) -> str:
-    """Apply the Mann-Kendall test, its variance corrected for autocorrelation after Hamed and Rao. A significant trend
-    that changes by less than ``least_drift`` of the median from end to end is ignored."""
+    """Apply the Mann-Kendall test with the variance corrected for autocorrelation (Hamed and Rao). Ignores a
+    significant trend that changes by less than ``least_drift`` of the median from start to end."""
     count = len(course)
     score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
     variance = _plain_variance(course) * _correct(course)
@@ -176,8 +175,7 @@ def _plain_variance(course: Sequence[float]) -> float:
 
 
 def _correct(course: Sequence[float]) -> float:
-    """Return the ratio of the variance of autocorrelated ranks to that of independent ones; 1 if the formula has no
-    result."""
+    """Return the ratio of the variance of autocorrelated ranks to that of independent ones; 1 if it is undefined."""
     count = len(course)
     order = sorted(range(count), key=lambda n: course[n])
     ranks = {place: rank - (count - 1) / 2 for rank, place in enumerate(order)}

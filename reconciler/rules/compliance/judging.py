@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.legacy_tests import SAME, TEST04_AB, TEST05, UNIQUE
 from reconciler.rules.compliance.test01 import TEST01
 from reconciler.rules.compliance.test04 import TEST04
@@ -14,7 +14,6 @@ from reconciler.rules.compliance.test06 import TEST06
 from reconciler.rules.compliance.test07 import TEST07
 from reconciler.rules.compliance.test08 import TEST08
 from reconciler.rules.compliance.test09 import TEST09
-from reconciler.rules.compliance.verdict import AuditVerdict, Part
 
 __all__ = ["SAME", "TESTS", "UNIQUE", "choose_dtype", "collect_verdict_inputs", "find_test", "judge"]
 

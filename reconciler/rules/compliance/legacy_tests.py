@@ -11,7 +11,14 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
+from reconciler.rules.compliance.definition import (
+    AuditVerdict,
+    ComplianceTest,
+    MissingLogError,
+    Part,
+    VerdictInputs,
+    verify_text,
+)
 from reconciler.rules.compliance.scores import (
     EARLY_SUMMARY_KEYS,
     Slack,
@@ -22,7 +29,6 @@ from reconciler.rules.compliance.scores import (
     read_from_summary,
     show_score,
 )
-from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
 UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, as it was before the single test
 _BETTER = "most_score_gain"  # the round's limit, if a better score also fails

@@ -11,9 +11,16 @@ from msgspec.structs import replace
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY
 from reconciler.resource.ruled_values import TestRules
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import (
+    FAIL,
+    PASS,
+    AuditVerdict,
+    MissingLogError,
+    Part,
+    RunLogs,
+    VerdictInputs,
+)
 from reconciler.rules.compliance.judging import find_test
-from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict, Part
 
 
 class Judged(Struct, frozen=True):

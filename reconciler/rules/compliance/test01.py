@@ -13,7 +13,15 @@ from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE, VERIFY_ACCURACY, VERIFY_PERFORMANCE
 from reconciler.resource.kinds import AUDIT
 from reconciler.rules.accuracy import parse_accuracy
-from reconciler.rules.compliance.definition import ComplianceTest, MissingLogError, VerdictInputs
+from reconciler.rules.compliance.definition import (
+    AuditVerdict,
+    ComplianceTest,
+    MissingLogError,
+    Part,
+    VerdictInputs,
+    merge_parts,
+    verify_text,
+)
 from reconciler.rules.compliance.entries import Entry, locate_entry, measure
 from reconciler.rules.compliance.scores import (
     Slack,
@@ -23,7 +31,6 @@ from reconciler.rules.compliance.scores import (
     read_from_detail,
     show_score,
 )
-from reconciler.rules.compliance.verdict import AuditVerdict, Part, merge_parts, verify_text
 from reconciler.rules.ruleset import BenchmarkRules
 
 MOST_CHANGE = "most_score_change"  # the name of the round's limit

@@ -6,7 +6,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
 from reconciler.rules.compliance.scores import (
     Scored,
     Slack,
@@ -16,7 +16,6 @@ from reconciler.rules.compliance.scores import (
     read_from_summary,
     show_score,
 )
-from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
 
 def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:

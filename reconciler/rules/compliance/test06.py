@@ -9,9 +9,8 @@ from msgspec import Struct
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, locate_entry, measure, unpack_entries
-from reconciler.rules.compliance.verdict import AuditVerdict
 
 _FLOAT = "float32"
 DTYPES = ("int32", "int64", "int16", _FLOAT)

@@ -8,8 +8,7 @@ from decimal import Decimal
 from reconciler.loadgen.log_files import COMPLIANCE, VERIFY_ACCURACY
 from reconciler.resource.kinds import AUDIT
 from reconciler.resource.quantities import parse_decimal
-from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
-from reconciler.rules.compliance.verdict import FAIL, PASS, AuditVerdict
+from reconciler.rules.compliance.definition import FAIL, PASS, AuditVerdict, ComplianceTest, VerdictInputs
 
 SCORE = r"'exact_match':\s*([\d.]+)"
 

@@ -15,9 +15,8 @@ from msgspec import Struct, field
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
 from reconciler.rules.compliance.entries import Entry
-from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
 TOLERANCE = 0.001
 Key = tuple[int, int]

@@ -7,9 +7,8 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import ComplianceTest, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
 from reconciler.rules.compliance.entries import Entry
-from reconciler.rules.compliance.verdict import AuditVerdict, Part, verify_text
 
 OUTPUT_LENGTH = "verify_output_len.txt"
 _TOKEN = 4  # bytes; an incomplete token at the end is not counted

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
-from reconciler.errors import ReconcilerError
+from reconciler.errors import LogError, ReconcilerError
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import find_wrong_answers
 from reconciler.loadgen.compare import Asked, find_conf_contradictions, find_contradictions
@@ -33,6 +33,7 @@ from reconciler.loadgen.settings import (
     list_settings,
     select_conf_settings,
 )
+from reconciler.loadgen.summary import find_differing, parse_summary
 from reconciler.loadgen.user_conf import parse_user_conf, select_audit_settings
 from reconciler.loadgen.verdict import compute_efficiency, judge_accuracy, judge_performance
 from reconciler.resource.canonical import show_decimal
@@ -45,7 +46,6 @@ from reconciler.rules.accuracy import check_bars, find_impossible, parse_accurac
 from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.context import InferredMetric, RuleContext
 from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
-from reconciler.rules.results.log_set import find_broken_files, find_excess_time, find_other_summary
 from reconciler.storage.files import replace as write
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.untrusted_files import describe_special, read_regular
@@ -407,3 +407,62 @@ def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: R
     if report and (wrong := [str(item) for item in find_impossible(text, report, _count_samples(log))]):
         return Recheck(ACCURACY_TEXT, problem=f"accuracy.txt cannot be: {'; '.join(wrong)}")
     return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)
+
+
+# Companions of a detail log: LoadGen writes one set, and a submission publishes all of it.
+
+_SLACK = 1.0  # seconds by which the clocks of the log and the command may differ
+_ENDS = 64  # bytes at each end of an accuracy log, including LoadGen's brackets
+MEASURED = "the clock of its machine was not set, and is that by which the command was timed"
+
+
+def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterator[str]:
+    """Yield each file of a complete run that is missing from ``folder`` or ends early. ``answers``: includes a log of
+    answers."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        yield f"summary: expected that of the run, but there is no {SUMMARY} next to {DETAIL}"
+    else:
+        summary = parse_summary(path.read_bytes())
+        if summary.errors is None or (log.validity and not summary.validity):
+            yield f"summary: expected that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
+    if answers:
+        yield from _find_broken_answers(folder / ACCURACY_LOG)
+
+
+def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
+    """``PerformanceSummary::LogSummary`` and ``LogDetail`` (results.cc at v5.1.1) print the same values."""
+    summary = parse_summary(path.read_bytes())
+    for reading in summary.list_readings(log):
+        for name, key in find_differing(reading, log):
+            where = f"{SUMMARY} says {reading.get(name)} (line {reading.number(name)})"
+            text = f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.find_line_number(key)})"
+            yield LogFinding("summary.differs", text, SUMMARY, reading.number(name))
+
+
+def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
+    """Find a run that took longer than the ``seconds`` of its command. This is a doubt, because another clock measured
+    them."""
+    try:
+        began, ended = log.started, log.ended
+    except LogError:
+        return
+    logged = (ended - began).total_seconds() if began and ended else 0.0
+    if logged > seconds + _SLACK:
+        line = log.find_line_number(keys.POWER_END)
+        where = f"LoadGen logged {logged:.6g} s (line {line})"
+        text = f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
+        yield LogFinding("run.duration", text, DETAIL, line, MEASURED)
+
+
+def _find_broken_answers(path: Path) -> Iterator[str]:
+    if not path.is_file():
+        yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} with {DETAIL}"
+        return
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        head = stream.read(_ENDS)
+        stream.seek(max(0, size - _ENDS))
+        tail = stream.read()
+    if not (head.lstrip().startswith(b"[") and tail.rstrip().endswith(b"]")):
+        yield f"answers: expected those of the run, {ACCURACY_LOG} is {'cut short' if size else 'empty'}"

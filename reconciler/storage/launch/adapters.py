@@ -1,4 +1,4 @@
-"""The table of launchers: the first word of a command (srun, docker, ssh, …) and its adapter module. Pure.
+"""The table of launchers: the first word of a command (srun, docker, ssh, …) and its adapter. Pure.
 
 A launcher is a prefix. With any launcher, the child gets its fixed environment from ``env``, reads its secrets and the
 end of the pass from standard input, and changes to its request's folder itself; the differences are in the adapters.
@@ -6,24 +6,136 @@ end of the pass from standard input, and changes to its request's folder itself;
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.storage.launch import container, prefix, sflow, srun, ssh
+from reconciler.storage.launch.container import PROGRAMS, Container
 from reconciler.storage.launch.container import name_container as name_container
-from reconciler.storage.launch.launcher import Adapter, BareLaunch, Launch, Launcher, Problem, Started, Words
+from reconciler.storage.launch.launcher import (
+    Adapter,
+    BareLaunch,
+    Launch,
+    Launcher,
+    Problem,
+    Started,
+    Words,
+    drop_options,
+    find_values,
+    is_pinned,
+)
+
+
+class _Prefix(Adapter):
+    """Any program that starts the command on this machine."""
+
+    def start_bare(self, launch: BareLaunch) -> Started:
+        """Start a bare command; its folder, and variables passed by name, come from the process that starts it."""
+        setting = [f"{name}={value}" for name, value in sorted(launch.environment.items())]
+        return Started((*launch.launcher.words, *(("env", *setting) if setting else ()), *launch.command))
+
+
+class _Ssh(Adapter):
+    """ssh(1) to a node that sees the same folders under the same paths."""
+
+    reaches_own_machine = True
+
+    def build(self, launch: Launch) -> Started:
+        """Build the command. ssh joins words with spaces, and a shell there splits them again. A password cannot be
+        typed."""
+        program, *words = launch.launcher.words
+        return Started((program, "-T", "-o", "BatchMode=yes", *words, shlex.join(launch.command)))
+
+    def select_identity(self, _launcher: Launcher) -> tuple[str, ...]:
+        """Return nothing: another node is another place, not another run."""
+        return ()
+
+
+class _Srun(Adapter):
+    """Slurm's `srun`, with or without pyxis containers."""
+
+    # Options that set where, when and for whom a command runs, or which paths a container sees; none changes a result.
+    _PLACE = (
+        *("-A", "--account", "-p", "--partition", "-q", "--qos", "-w", "--nodelist", "-x", "--exclude", "-t", "--time"),
+        *("-J", "--job-name", "-D", "--chdir", "-W", "--wait", "-o", "--output", "-e", "--error", "-b", "--begin"),
+        *("--reservation", "--jobid", "--comment", "--mail-type", "--mail-user", "--nice", "--deadline", "--time-min"),
+        *("--container-mounts", "--container-name", "--container-workdir", "--container-save"),
+    )
+    _FILES = (".sqsh", ".squashfs")  # pyxis takes a registry's image, or a file that enroot imported
+
+    def build(self, launch: Launch) -> Started:
+        """Build the command. Every task starts, so that every node is reserved; all but the first end at once, and the
+        first has no time limit."""
+        program, *words = launch.launcher.words
+        if not self.enters_container(launch.launcher):
+            return Started((program, "--wait=0", *words, *launch.command))
+        mounts = [*(f"{path}:{path}" for path in launch.seen), *find_values(words, "--container-mounts")]
+        kept = drop_options(words, ("--container-mounts",))
+        ours = ("--wait=0", f"--container-mounts={','.join(mounts)}")
+        return Started((program, *ours, *kept, *launch.command))
+
+    def find_unfit(self, launcher: Launcher) -> Problem | None:
+        image = next(find_values(launcher.words, "--container-image"), "")
+        if not image or is_pinned(image) or image.endswith(self._FILES):
+            return None
+        return (
+            f"{image} does not pin an image: tags can change",
+            "write name@sha256:…, or the .sqsh file that enroot imported it into",
+        )
+
+    def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
+        return (launcher.program, *drop_options(launcher.words[1:], self._PLACE))
+
+    def enters_container(self, launcher: Launcher) -> bool:
+        return any(word.startswith("--container-image") for word in launcher.words)
+
+
+class _Sflow(Adapter):
+    """NVIDIA's sflow: a workflow of servers, probes and clients on this machine, Slurm or Kubernetes, from YAML files.
+
+    It takes no command: the workflow declares a variable and a task that evaluates it. So our command starts where, and
+    after whatever, the workflow says. Only its files would show a container; the system's `python` declares it.
+    """
+
+    _VARIABLE = "RECONCILE_COMMAND"
+    _PLACE = (
+        *("--workspace-dir", "--output-dir", "--log-level", "--kubeconfig", "--kube-context", "--kube-namespace"),
+        *("--include-nodes", "--exclude-nodes", "--tui-refresh"),
+    )
+    _FLAGS = ("--verbose", "-v", "--offload-task-logs", "--no-offload-task-logs", "--wait-for-gpus")
+    # Options that start nothing, need a terminal, return early, or resume another workflow.
+    _UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
+
+    def build(self, launch: Launch) -> Started:
+        """Build the command; the last of two values of a variable wins."""
+        return Started((*launch.launcher.words, "--set", f"{self._VARIABLE}={shlex.join(launch.command)}"))
+
+    def find_unfit(self, launcher: Launcher) -> Problem | None:
+        if launcher.words[1:2] != ("run",):
+            return "sflow starts nothing to monitor", "write [sflow, run, -f, workflow.yaml]"
+        wrong = next((word for word in launcher.words if word.partition("=")[0] in self._UNFIT), None)
+        if wrong is not None:
+            return f"{wrong} prevents sflow from completing the workflow", "remove it"
+        return None
+
+    def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
+        """Return the names of its files and the values set on the command line; the files' contents are not read."""
+        words = drop_options(launcher.words[1:], self._PLACE)
+        return (launcher.program, *(word for word in words if word not in self._FLAGS))
+
 
 # The first word of a launcher → its adapter; any other program is a mere prefix.
 ADAPTERS: dict[str, Adapter] = {
-    **dict.fromkeys(container.PROGRAMS, container),
-    "sflow": sflow,
-    "srun": srun,
-    "ssh": ssh,
+    **dict.fromkeys(PROGRAMS, Container()),
+    "sflow": _Sflow(),
+    "srun": _Srun(),
+    "ssh": _Ssh(),
 }
+_PREFIX = _Prefix()
 
 
 def find_adapter(launcher: Launcher) -> Adapter:
-    return ADAPTERS.get(launcher.program, prefix)
+    return ADAPTERS.get(launcher.program, _PREFIX)
 
 
 def build_launch(
@@ -65,7 +177,7 @@ def choose_interpreter(launcher: Launcher, usual: str) -> str:
 
 def reaches_own_machine(launcher: Launcher) -> bool:
     """Return True if it reaches a machine by its name: then two launchers with different words reach two machines."""
-    return find_adapter(launcher).reaches_own_machine(launcher)
+    return find_adapter(launcher).reaches_own_machine
 
 
 def find_outermost(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from reconciler.storage.launch.launcher import (
+    Adapter,
     BareLaunch,
     Launch,
     Launcher,
@@ -35,16 +36,59 @@ _FLAGS = ("--rm", "-i", "--interactive", "--init")
 _UNFIT = ("-d", "--detach", "-t", "--tty", "-it", "-ti", "-id", "-di", "--name")
 
 
-def build(launch: Launch) -> Started:
-    """Build the command. Our options come first: if an option is repeated, the later one wins, which is the user's."""
-    words, at = launch.launcher.words, _find_verb(launch.launcher)
-    if at is None:
-        return Started((*words, *launch.command))
-    before, verb, after = words[:at], words[at], words[at + 1 :]
-    if verb == "exec":
-        return Started((*before, verb, "--interactive", *after, *launch.command))
-    ours = ("--rm", "--interactive", "--name", launch.name, *_list_options(launch))
-    return Started((*before, verb, *ours, *after, *launch.command), (*before, "rm", "--force", launch.name))
+class Container(Adapter):
+    """`docker run`, `docker exec` and `podman run`."""
+
+    def build(self, launch: Launch) -> Started:
+        """Build the command. Our options come first: of a repeated option, the later one wins, the user's."""
+        words, at = launch.launcher.words, _find_verb(launch.launcher)
+        if at is None:
+            return Started((*words, *launch.command))
+        before, verb, after = words[:at], words[at], words[at + 1 :]
+        if verb == "exec":
+            return Started((*before, verb, "--interactive", *after, *launch.command))
+        ours = ("--rm", "--interactive", "--name", launch.name, *_list_options(launch))
+        return Started((*before, verb, *ours, *after, *launch.command), (*before, "rm", "--force", launch.name))
+
+    def start_bare(self, launch: BareLaunch) -> Started | None:
+        """Start a bare command. Its remains in a container that keeps running are found by a variable of its own."""
+        words, at = launch.launcher.words, _find_verb(launch.launcher)
+        if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
+            return None
+        before, verb, after = words[:at], words[at], words[at + 1 :]
+        image = next((place for place, word in enumerate(after) if is_pinned(word)), len(after) - 1)
+        theirs = (*drop_options(after[:image], _FOLDER), *after[image:])
+        environment = {**launch.environment, **({_MARK: launch.name} if verb == "exec" else {})}
+        setting = [*(f"{name}={value}" for name, value in sorted(environment.items())), *launch.passed]
+        ours = ["--workdir", launch.cwd, *(word for each in setting for word in ("--env", each))]
+        if verb == "exec":
+            ending = (*before, verb, *after, "sh", "-c", _KILL.format(mark=f"{_MARK}={launch.name}"))
+            return Started((*before, verb, *ours, *theirs, *launch.command), ending)
+        ours = ["--rm", "--name", launch.name, *_list_options(launch), *ours]
+        return Started((*before, verb, *ours, *theirs, *launch.command), (*before, "rm", "--force", launch.name))
+
+    def find_unfit(self, launcher: Launcher) -> Problem | None:
+        at = _find_verb(launcher)
+        if at is None:
+            return f"{launcher.program} starts no container here", f"write [{launcher.program}, run, …, name@sha256:…]"
+        wrong = next((word for word in launcher.words if word.partition("=")[0] in _UNFIT), None)
+        if wrong is not None:
+            return (
+                f"{wrong} prevents monitoring and stopping a run",
+                "remove it: reconcile sets the name, and the container needs its input",
+            )
+        if launcher.words[at] == "run" and not any(map(is_pinned, launcher.words)):
+            return (
+                "the launcher does not pin its image: tags can change",
+                "write the image as name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it",
+            )
+        return None
+
+    def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
+        return tuple(word for word in drop_options(launcher.words[1:], _PLACE) if word not in _FLAGS)
+
+    def enters_container(self, _launcher: Launcher) -> bool:
+        return True
 
 
 def _list_options(launch: Launch | BareLaunch) -> list[str]:
@@ -57,24 +101,6 @@ def _list_options(launch: Launch | BareLaunch) -> list[str]:
     return [*user, *ending, "--env", "HOME=/tmp", *mounts]
 
 
-def start_bare(launch: BareLaunch) -> Started | None:
-    """Start a bare command. Its remains in a container that keeps running are found by a variable of its own."""
-    words, at = launch.launcher.words, _find_verb(launch.launcher)
-    if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
-        return None
-    before, verb, after = words[:at], words[at], words[at + 1 :]
-    image = next((place for place, word in enumerate(after) if is_pinned(word)), len(after) - 1)
-    theirs = (*drop_options(after[:image], _FOLDER), *after[image:])
-    environment = {**launch.environment, **({_MARK: launch.name} if verb == "exec" else {})}
-    setting = [*(f"{name}={value}" for name, value in sorted(environment.items())), *launch.passed]
-    ours = ["--workdir", launch.cwd, *(word for each in setting for word in ("--env", each))]
-    if verb == "exec":
-        ending = (*before, verb, *after, "sh", "-c", _KILL.format(mark=f"{_MARK}={launch.name}"))
-        return Started((*before, verb, *ours, *theirs, *launch.command), ending)
-    ours = ["--rm", "--name", launch.name, *_list_options(launch), *ours]
-    return Started((*before, verb, *ours, *theirs, *launch.command), (*before, "rm", "--force", launch.name))
-
-
 def name_container(command: Words, name: str) -> Started | None:
     """Add a name by which it can be ended to a user's command that starts a container. None for any other command."""
     launcher = Launcher(tuple(command))
@@ -84,36 +110,6 @@ def name_container(command: Words, name: str) -> Started | None:
     ours = ("--name", name, *(_AT_ONCE if launcher.program == "podman" else ()))
     words = (*command[: at + 1], *ours, *command[at + 1 :])
     return Started(words, (*command[:at], "rm", "--force", name))
-
-
-def find_unfit(launcher: Launcher) -> Problem | None:
-    at = _find_verb(launcher)
-    if at is None:
-        return f"{launcher.program} starts no container here", f"write [{launcher.program}, run, …, name@sha256:…]"
-    wrong = next((word for word in launcher.words if word.partition("=")[0] in _UNFIT), None)
-    if wrong is not None:
-        return (
-            f"{wrong} prevents monitoring and stopping a run",
-            "remove it: reconcile sets the name, and the container needs its input",
-        )
-    if launcher.words[at] == "run" and not any(map(is_pinned, launcher.words)):
-        return (
-            "the launcher does not pin its image: tags can change",
-            "write the image as name@sha256:…, as 'docker image inspect --format {{.RepoDigests}}' prints it",
-        )
-    return None
-
-
-def select_identity(launcher: Launcher) -> tuple[str, ...]:
-    return tuple(word for word in drop_options(launcher.words[1:], _PLACE) if word not in _FLAGS)
-
-
-def enters_container(_launcher: Launcher) -> bool:
-    return True
-
-
-def reaches_own_machine(_launcher: Launcher) -> bool:
-    return False
 
 
 def _find_verb(launcher: Launcher) -> int | None:

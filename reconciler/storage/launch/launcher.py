@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -58,28 +57,34 @@ class Started(Struct, frozen=True):
     ending: tuple[str, ...] = ()
 
 
-class Adapter(Protocol):
-    """Adds a known launcher's options to the user's words, following its manual. Each launcher has a module that
-    implements it."""
+class Adapter:
+    """Adds a launcher's options to the user's words, following its manual. The defaults only put the words before the
+    command; each known launcher has a subclass.
+
+    ``reaches_own_machine``: it reaches a machine by its name, so two launchers with different words reach two machines.
+    """
+
+    reaches_own_machine = False
 
     def build(self, launch: Launch) -> Started:
         """Return the complete command line."""
+        return Started((*launch.launcher.words, *launch.command))
 
-    def start_bare(self, launch: BareLaunch) -> Started | None:
+    def start_bare(self, _launch: BareLaunch) -> Started | None:
         """Return the complete command line of a declared command; None if it would start on another machine."""
+        return None
 
-    def find_unfit(self, launcher: Launcher) -> Problem | None:
+    def find_unfit(self, _launcher: Launcher) -> Problem | None:
         """Return the problem with the user's words; None if none is known."""
+        return None
 
     def select_identity(self, launcher: Launcher) -> tuple[str, ...]:
         """Return the words that decide what runs: without where, for whom and from which path it starts."""
+        return (launcher.program, *launcher.words[1:]) if launcher.words else ()
 
-    def enters_container(self, launcher: Launcher) -> bool:
+    def enters_container(self, _launcher: Launcher) -> bool:
         """Return True if its commands see another file system than the launcher does."""
-
-    def reaches_own_machine(self, launcher: Launcher) -> bool:
-        """Return True if it reaches a machine by its name: then two launchers with different words reach two
-        machines."""
+        return False
 
 
 def is_pinned(word: str) -> bool:

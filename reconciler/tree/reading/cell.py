@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY
+from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, log_hash
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf
@@ -31,7 +33,7 @@ from reconciler.tree.reading.files import (
     read_bytes,
     read_file,
 )
-from reconciler.tree.reading.log_cache import RECENT, RECENT_ANSWERS, CachedAnswers, digest_log
+from reconciler.tree.reading.log_cache import RECENT, RECENT_ANSWERS, CachedAnswers
 from reconciler.tree.reading.places import LEGACY, CellPlace, SubmitterPlace
 
 USER_CONF, README, MEASUREMENTS = "user.conf", "README.md", "measurements.json"
@@ -83,7 +85,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
     @property
     def digest(self) -> str:
-        """Digest of the detail log (``digest_log``); "" if it is absent, empty or not a file."""
+        """SHA-256 of the detail log; "" if it is absent, empty or not a file."""
         return self._detail[1]
 
     @lazy_property
@@ -93,13 +95,10 @@ class RunFolder(Struct, frozen=True, dict=True):
 
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
-            if (known := RECENT.find(data, shown)) is not None:
-                log, digest = known
-                return log
-            digest = digest_log(data) if data else ""
+            digest = log_hash(data) if data else ""
             if is_text_log(data):
                 return parse_text_log(data, self.summary.value, shown)
-            return RECENT.parse(data, digest, shown)
+            return replace(RECENT.find(digest, len(data), lambda: parse_detail(data, shown)), file=shown)
 
         return self._read(DETAIL, parse), digest
 
@@ -255,7 +254,8 @@ class CellFiles(Struct, frozen=True, dict=True):
         """Return a run's accuracy log, complete or truncated; None if it is absent or unreadable."""
         data, place = self.read_content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
         if data is not None and place not in self._answers:
-            self._answers[place] = RECENT_ANSWERS.find(data)
+            digest = log_hash(data)
+            self._answers[place] = RECENT_ANSWERS.find(digest, len(data), partial(CachedAnswers, data, digest))
         return self._answers.get(place)
 
     def read_whole_answers(self, folder: Folder) -> CachedAnswers | None:

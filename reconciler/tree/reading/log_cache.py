@@ -2,67 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from reconciler.errors import LogError
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.log_files import is_truncated, log_hash
 from reconciler.resource.lazy_property import lazy_property
 from reconciler.rules.compliance.entries import Entry, read_cached_entries
 
 _CACHE_LIMIT = 16 << 20  # bytes of logs, enough for a few scenarios
-_END = 8 << 10  # bytes
-_TOLD = 256  # bytes at both ends of a log that distinguish it from most others
+T = TypeVar("T")
 
 
-def digest_log(data: bytes) -> str:
-    """Digest that distinguishes a detail log from others in this process, which salts it, in a third of the time of
-    SHA-256. For a log with long lists of samples, only its length and both ends count: they contain the settings, the
-    results and timestamps that no other run has."""
-    return f"{len(data)}-{hash(data[:_END])}-{hash(data[-_END:])}"
-
-
-Key = tuple[int, bytes]
-
-
-class LogCache(Struct):
-    """Parsed logs and their digests by length and ends; the oldest are dropped first. A log that could not be parsed is
-    not cached, because its error names its file."""
+class RecentFiles(Struct, Generic[T]):
+    """What was read from recent files, by SHA-256; the oldest are dropped first."""
 
     cached_bytes: int = 0
-    _logs: dict[Key, tuple[DetailLog, str, bytes]] = field(default_factory=dict)
+    _found: dict[str, tuple[int, T]] = field(default_factory=dict)
 
-    def find(self, data: bytes, file: str) -> tuple[DetailLog, str] | None:
-        """Return a log and its digest; None if it was not read recently."""
-        log, digest, text = self._logs.get(_make_cache_key(data), (None, "", b""))
-        return (replace(log, file=file), digest) if log is not None and text == data else None
-
-    def parse(self, data: bytes, digest: str, file: str) -> DetailLog:
-        """Parse and cache a log. Raises LogError like ``parse_detail``."""
-        log, key = parse_detail(data, file), _make_cache_key(data)
-        known = self._logs.get(key)
-        self.cached_bytes += len(data) - (len(known[2]) if known is not None else 0)
-        self._logs[key] = (log, digest, data)
+    def find(self, digest: str, size: int, read: Callable[[], T]) -> T:
+        """Return what ``read`` made of an identical file, or call it. ``size``: bytes."""
+        if digest not in self._found:
+            self._found[digest] = size, read()
+            self.cached_bytes += size
+        found = self._found[digest][1]
         while self.cached_bytes > _CACHE_LIMIT:
-            self.cached_bytes -= len(self._logs.pop(next(iter(self._logs)))[2])
-        return log
+            self.cached_bytes -= self._found.pop(next(iter(self._found)))[0]
+        return found
 
 
 class CachedAnswers(Struct, frozen=True, dict=True):
-    """Accuracy log with values derived from it."""
+    """Accuracy log with values derived from it. ``hash``: see ``log_hash``."""
 
     data: bytes
+    hash: str
 
     @lazy_property
     def truncated(self) -> bool:
         return is_truncated(self.data)
-
-    @lazy_property
-    def hash(self) -> str:
-        return log_hash(self.data)
 
     def own_hashes(self) -> Iterator[str]:
         """Yield the hash of the log unchanged, and with the line ends that LoadGen writes on Linux."""
@@ -89,27 +69,5 @@ class CachedAnswers(Struct, frozen=True, dict=True):
             return ()
 
 
-class AnswerCache(Struct):
-    """Accuracy logs by length and ends; the oldest are dropped first."""
-
-    cached_bytes: int = 0
-    _logs: dict[Key, CachedAnswers] = field(default_factory=dict)
-
-    def find(self, data: bytes) -> CachedAnswers:
-        key = _make_cache_key(data)
-        known = self._logs.get(key)
-        if known is not None and known.data == data:
-            return known
-        self.cached_bytes += len(data) - (len(known.data) if known is not None else 0)
-        found = self._logs[key] = CachedAnswers(data)
-        while self.cached_bytes > _CACHE_LIMIT:
-            self.cached_bytes -= len(self._logs.pop(next(iter(self._logs))).data)
-        return found
-
-
-def _make_cache_key(data: bytes) -> Key:
-    return len(data), data[:_TOLD] + data[-_TOLD:]
-
-
-RECENT = LogCache()
-RECENT_ANSWERS = AnswerCache()
+RECENT: RecentFiles[DetailLog] = RecentFiles()
+RECENT_ANSWERS: RecentFiles[CachedAnswers] = RecentFiles()

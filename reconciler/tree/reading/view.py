@@ -46,6 +46,10 @@ class CellView(Struct, frozen=True, dict=True):
     def rules(self) -> BenchmarkRules | None:
         return self.ruleset.find_benchmark(self.official)
 
+    def find_rule(self, name: str) -> Any:
+        """Return the value that the round rules for the cell; None if there is none."""
+        return self.rules.get_value(name, self.cell.scenario) if self.rules else None
+
     def binds(self, demand: str) -> bool:
         return self.ruleset.binds(self.division, demand)
 

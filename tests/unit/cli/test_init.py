@@ -165,6 +165,13 @@ def test_a_rehearsal_of_an_unknown_round_generates_nothing(tmp_path: Path, recon
     assert (code, "unknown round 'v0.0'" in err, (tmp_path / "lab").exists()) == (1, True, False), err
 
 
+def test_a_rehearsal_in_a_round_without_the_benchmark_names_one_that_has_it(
+    tmp_path: Path, reconcile: Reconcile
+) -> None:
+    code, _, err = reconcile("rehearse", "dlrm-99", "--round", "v6.1", "--output", "lab")
+    assert (code, "--round v3.0" in err, (tmp_path / "lab").exists()) == (1, True, False), err
+
+
 def test_a_linked_store_is_ignored(tmp_path: Path, reconcile: Reconcile) -> None:
     assert reconcile("init", "lab")[0] == 0
     (tmp_path / "lab/.reconcile").symlink_to(tmp_path)

@@ -17,8 +17,7 @@ from reconciler.reconcile.planning import Options, compute_plan
 from reconciler.record.index import load, load_record
 from reconciler.resource.conditions import CellStatus, Condition, ConditionStatus
 from reconciler.resource.kinds import Cell
-from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths
 from tests.processes import wait_for
 from tests.shared import make_once
 from tests.unit.cli.conftest import CELL, SPEC, Reconcile, git

@@ -15,9 +15,8 @@ from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
 from reconciler.errors import Problem
 from reconciler.resource.codec import encode_json
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Origin, Pin, PinKind, Value
 from reconciler.resource.kinds import Cell
-from reconciler.resource.pins import Pin, PinKind
 from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.storage.escaping import escape_output
 from reconciler.storage.files import read_checked, write_cache

@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Origin, Pin, PinKind, Value
 from reconciler.resource.kinds import Cell
-from reconciler.resource.pins import Pin, PinKind
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, DeclaredSystem
 from tests.unit.desired.test_inputs import HERE, RULES, declare

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from reconciler.diff.change import Chosen, InputChange
+from reconciler.diff.change import Chosen, InputChange, list_input_changes
 from reconciler.diff.difference import find_host_drift
-from reconciler.diff.explain import list_input_changes
 from reconciler.diff.fingerprint import (
     RENDERER,
     compute_fingerprint,

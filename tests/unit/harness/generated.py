@@ -11,6 +11,7 @@ import pytest
 
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
+from reconciler.rules.benchmark_facts import load_benchmark_facts
 
 # What all language benchmarks learn of the same texts, which takes longer than all that they generate.
 _OF_LANGUAGE = "harness.benchmarks.language.rehearsing"
@@ -29,6 +30,9 @@ def generate(factory: pytest.TempPathFactory, name: str, write: Callable[..., An
             for learning in _LEARNING:
                 patch.setattr(module, learning, learn_once(getattr(module, learning)))
         write(data, models, count=count, seed=1, size="small", counter=Counter(folder / "counter"))
+    facts = load_benchmark_facts().get(name)
+    if facts is not None and facts.rehearsal is not None:
+        assert (models / (facts.rehearsal.model or facts.model.file)).exists(), "the spec of a rehearsal names it"
     (data / REHEARSAL).write_text("{}")
     return folder
 

@@ -25,12 +25,12 @@ from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: 
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
-from harness.benchmarks.retinanet import heads, openimages  # noqa: E402
+from harness.benchmarks.retinanet import heads  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 4
 BOTH = pytest.mark.parametrize(
-    ("module", "layout"), [(retinanet, openimages.LAYOUT), (ssd_resnet34, ssd_resnet34.LAYOUT)]
+    ("module", "layout"), [(retinanet, retinanet.LAYOUT), (ssd_resnet34, ssd_resnet34.LAYOUT)]
 )
 
 
@@ -175,19 +175,19 @@ def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path:
 
 def test_calibration_images_are_those_of_the_official_list_that_are_there(rehearsals: Path, tmp_path: Path) -> None:
     data = copy_data(rehearsals, retinanet, tmp_path)
-    folder = data / openimages.LAYOUT.calibration
+    folder = data / retinanet.LAYOUT.calibration
     load = load_benchmark(Benchmark(name="retinanet")).load_calibration
     (generated,) = load(build(retinanet, data, count=1)).values()
     assert len(generated) == len(list(folder.iterdir())) > 0
     for path in (folder, data.parent / "output"):
         shutil.rmtree(path)
     folder.mkdir()
-    image = sorted((data / openimages.LAYOUT.images).iterdir())[0]
+    image = sorted((data / retinanet.LAYOUT.images).iterdir())[0]
     for name in ("dd51a1780bcb3d28.jpg", "not-of-the-list.jpg"):
         shutil.copyfile(image, folder / name)
     (calibration,) = load(build(retinanet, data, count=1)).values()
     assert calibration.shape == (1, 3, 800, 800)
-    assert np.array_equal(calibration[0], openimages.preprocess(image))
+    assert np.array_equal(calibration[0], retinanet.preprocess(image))
 
 
 def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_out() -> None:

@@ -13,8 +13,9 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import pointpainting
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.pointpainting import boxes, painting, pillars
+from harness.benchmarks.pointpainting import boxes
 from harness.benchmarks.pointpainting.detecting import PARTS, loop
+from harness.benchmarks.pointpainting.points import SEEN, crop_points, group_points, paint_points
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer, write_rehearsal
 from harness.contract import Counter
 from tests.unit.harness.generated import generate
@@ -77,7 +78,7 @@ def test_samples_are_those_of_the_files(made: Path, dataset: Path, tmp_path: Pat
     assert samples["frame"][:, 0].tolist() == list(range(FIRST, FIRST + COUNT))
     stored = np.fromfile(made / "data" / CLOUD, np.float32).reshape(-1, 6)
     assert 0 < len(samples["points"][0]) < len(stored)  # some ground is too far away
-    assert np.array_equal(samples["points"][0], pillars.crop_points(stored[:, :5]))
+    assert np.array_equal(samples["points"][0], crop_points(stored[:, :5]))
     assert len(pointpainting.BENCHMARK.load_samples(prepare(made, tmp_path / "few", count=2))["points"]) == 2
 
 
@@ -85,7 +86,7 @@ def test_pillars_keep_the_order_of_points() -> None:
     there, others, outside = [0.1, 0.1, 0], [0.4, 0.1, 0], [80, 0, 0]
     points = np.array([there, outside, others, there] + [there] * 25, np.float32)
     points = np.column_stack([points, np.arange(len(points))]).astype(np.float32)
-    found = pillars.group_points(points)
+    found = group_points(points)
     assert found.counts.tolist() == [20, 1]
     assert found.cells.tolist() == [[234, 234], [235, 234]]
     assert found.points[0, :, 3].tolist() == [0, 3, *range(4, 22)]
@@ -102,12 +103,12 @@ def make_matrices(*yaws: float) -> np.ndarray:
 
 
 def test_a_point_gets_what_its_cameras_see_there() -> None:
-    pictures = [np.zeros((painting.SEEN, 100, 100), np.float32) for _ in range(5)]
+    pictures = [np.zeros((SEEN, 100, 100), np.float32) for _ in range(5)]
     pictures[0][11] = 50  # all of it people
     pictures[1][18] = 50  # bicycles
     ahead, left, behind = [10, 0, 0, 0.5, 0.25], [10, 8, 0, 0, 0], [-10, 0, 0, 0, 0]
     matrices = make_matrices(0, 45, -45, 90, -90)
-    found = painting.paint_points(np.array([ahead, left, behind], np.float32), matrices, pictures)
+    found = paint_points(np.array([ahead, left, behind], np.float32), matrices, pictures)
     assert found[0, :5].tolist() == ahead
     assert np.allclose(found[0, 5:], [0, 0, 0, 1, 0, 0])
     assert np.allclose(found[1, 5:], [0, 0.5, 0, 0.5, 0, 0])  # both see it

@@ -85,7 +85,7 @@ def test_calibration_images_are_those_of_the_official_list_that_are_there(data: 
     (data / listed).write_bytes(encode_image(np.full((300, 400, 3), 90, np.uint8)))
     other = "ILSVRC2012_val_00049999.JPEG"
     (data / other).write_bytes(encode_image(np.full((300, 400, 3), 10, np.uint8)))
-    calibration = resnet50.load_calibration(build(data, counter))["samples"]
+    calibration = resnet50.BENCHMARK.load_calibration(build(data, counter))["samples"]
     assert any(np.array_equal(sample, resnet50.preprocess(data / listed)) for sample in calibration)
     assert not any(np.array_equal(sample, resnet50.preprocess(data / other)) for sample in calibration)
 

@@ -23,7 +23,7 @@ from harness.benchmarks import rnnt  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.rnnt import transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe, write_rehearsal  # noqa: E402
-from harness.benchmarks.speech import RATE, weigh_mels  # noqa: E402
+from harness.benchmarks.speech import RATE, count_edits, load_transcripts, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
@@ -53,11 +53,11 @@ def build(folder: Path, **settings: object) -> Path:
 def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:
     output = build(folder)
     samples = rnnt.load_samples(output)["samples"]
-    assert len(samples) == len(rnnt.load_transcripts(output)) == SAMPLES
+    assert len(samples) == len(load_transcripts(output)) == SAMPLES
     wanted, _ = soundfile.read(folder / "data" / FIRST, dtype="float32")
     assert np.array_equal(samples[0], wanted)
     line = (folder / "data" / TRANSCRIPTS).read_text().splitlines()[0]
-    assert rnnt.load_transcripts(output)[0] == line.partition(" ")[2].lower()
+    assert load_transcripts(output)[0] == line.partition(" ")[2].lower()
 
 
 def test_a_tone_is_loudest_in_the_band_that_holds_it() -> None:
@@ -152,7 +152,7 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
         letters, _ = transcribe(network, waveform)
         answers.append(np.array(letters, np.int64).tobytes())
     log = AnswerLog(np.arange(SAMPLES), tuple(answers), 0, 0)
-    assert rnnt.score(log, dataset, folder)["accuracy"] >= 99
+    assert rnnt.BENCHMARK.score(log, dataset, folder)["accuracy"] >= 99
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_engines_are_built_for_each_part_and_write_what_the_transcripts_say(fold
     [("a b c", "a b c", 0), ("", "a b", 2), ("a b c", "", 3), ("a x c", "a b c", 1), ("b c", "a b c", 1)],
 )
 def test_edits_of_words_are_counted(ours: str, theirs: str, edits: int) -> None:
-    assert rnnt.count_edits(ours.split(), theirs.split()) == edits
+    assert count_edits(ours.split(), theirs.split()) == edits
 
 
 def encode(text: str) -> bytes:
@@ -170,13 +170,13 @@ def encode(text: str) -> bytes:
 def test_the_rate_is_of_all_words_and_the_line_is_the_official_one(tmp_path: Path) -> None:
     (tmp_path / "transcripts.json").write_text(json.dumps(["it's a line", "of words"]))
     log = AnswerLog(np.arange(2), (encode("it's the line"), encode("of words")), 0, 0)
-    assert rnnt.score(log, tmp_path, tmp_path) == {"wer": 20.0, "accuracy": 80.0}
+    assert rnnt.BENCHMARK.score(log, tmp_path, tmp_path) == {"wer": 20.0, "accuracy": 80.0}
     assert (tmp_path / "accuracy.txt").read_text() == "Word Error Rate: 20.0%, accuracy=80.0%\n"
 
 
 def test_weights_of_a_checkpoint_are_those_that_were_saved(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    checkpoint = importlib.import_module("harness.benchmarks.rnnt.checkpoint")
+    checkpoint = importlib.import_module("harness.benchmarks.rnnt.network")
     state = {"joint_net.0.weight": torch.ones(2, 3).half(), "audio_preprocessor.window": torch.ones(4)}
     torch.save({"state_dict": state, "epoch": 1}, tmp_path / "rnnt.pt")
     found = checkpoint.read_weights(tmp_path / "rnnt.pt")

@@ -16,6 +16,7 @@ soundfile = pytest.importorskip("soundfile")
 from harness.backends import openvino_genai  # noqa: E402
 from harness.benchmarks import whisper  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
+from harness.benchmarks.speech import load_transcripts, read_letters  # noqa: E402
 from harness.benchmarks.whisper.rehearsal import MODEL, write_rehearsal  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
@@ -49,7 +50,7 @@ def test_waveforms_and_transcripts_are_those_of_the_manifest(folder: Path) -> No
     entries = json.loads((folder / whisper.MANIFEST).read_text())
     output = build(folder)
     sounds = whisper.load_samples(output)[SOUNDS]
-    assert whisper.load_transcripts(output) == [entry["transcript"] for entry in entries]
+    assert load_transcripts(output) == [entry["transcript"] for entry in entries]
     assert np.array_equal(sounds[0], soundfile.read(folder / FIRST, dtype="float32")[0])
     assert len(sounds) == COUNT
 
@@ -78,9 +79,9 @@ def test_openvino_genai_transcribes_as_the_network_does(made: Path) -> None:
 def test_an_answer_is_logged_in_letters_and_read_again() -> None:
     numbers = whisper.write_text("  It's 5% Off, $2! ")
     assert numbers.dtype == np.int64
-    assert whisper.read_text(numbers.tobytes()) == "it's 5% off $2"
+    assert read_letters(numbers.tobytes(), whisper.LETTERS) == "it's 5% off $2"
     with pytest.raises(HarnessError, match="does not contain numbers of letters"):
-        whisper.read_text(np.array([len(whisper.LETTERS)], np.int64).tobytes())
+        read_letters(np.array([len(whisper.LETTERS)], np.int64).tobytes(), whisper.LETTERS)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_own_transcripts_are_right_and_numbers_may_be_written_either_way(made: P
     output = tmp_path / "dataset"
     output.mkdir()
     whisper.build_dataset(made / "data", {}, output, Counter(tmp_path / "counter"))
-    right = list(whisper.load_transcripts(output))
+    right = list(load_transcripts(output))
     (output / "transcripts.json").write_text(json.dumps(["twenty two dollars", *right[1:]]))
     data = tuple(whisper.write_text(text).tobytes() for text in ["$22", *right[1:]])
     found = whisper.BENCHMARK.score(AnswerLog(np.arange(COUNT, dtype=np.intp), data, 0, 0), output, tmp_path)

@@ -17,9 +17,8 @@ from reconciler.history.audit import verify_verdict
 from reconciler.loadgen.log_files import ACCURACY_LOG, DETAIL, SUMMARY
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
-from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import judge
-from reconciler.rules.compliance.verdict import AuditVerdict
 
 CELL = Cell("closed", "box", "net", "Offline")
 CUT = b"[\n{\n\n...\n\n}\n]\n"  # as the rules let large logs be published

@@ -17,8 +17,7 @@ from reconciler.diff.claims import Proof
 from reconciler.history.audit import audit
 from reconciler.history.pull_request import find_forgeries
 from reconciler.history.snapshot import read_snapshot
-from reconciler.loadgen.fingerprint import find_fingerprints
-from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log import find_fingerprints, parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record

@@ -21,11 +21,11 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
 from reconciler.resource.settings import CellSettings
+from reconciler.rules.compliance.definition import AuditVerdict
 from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.test07 import judge_test07
 from reconciler.rules.compliance.test09 import judge_test09
-from reconciler.rules.compliance.verdict import AuditVerdict
 
 CELL = Cell("closed", "box", "gpt-oss-120b", "Offline")
 SCORED = judge_test07("'exact_match': 65.1, of 4388 samples", Decimal("60.698"))

@@ -165,7 +165,6 @@ def lines(*values: str, tail: str = TAIL) -> DetailLog:
         (("[-4,-2,7]",), LoadedSamples(3, 7, -2)),
         (('[1,"x",9]',), LoadedSamples(2, 9)),
         (("[1,[2,3]]",), LoadedSamples(1, 1)),
-        (("[1,x]",), LoadedSamples(0)),
     ],
 )
 def test_samples_are_those_of_the_lists_at_each_reading(values: tuple[str, ...], loaded: LoadedSamples) -> None:

@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from reconciler.loadgen.fingerprint import find_fingerprints
-from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log import find_fingerprints, parse_detail
 
 KEYS = (
     "result_min_latency_ns",

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from reconciler.loadgen.log_files import is_truncated, log_hash, split_answers, truncate_text
 from reconciler.resource.ruled_values import AccuracyLogRule
-from reconciler.rules.accuracy import parse_accuracy
-from reconciler.rules.accuracy_lines import find_lines, split_lines
+from reconciler.rules.accuracy import find_lines, parse_accuracy, split_lines
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"], ids=["lines of the script", "lines of Windows"])

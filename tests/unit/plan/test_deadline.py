@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Reason, Work
-from reconciler.plan.deadline import schedule
 from reconciler.plan.expectation import START, Expectation
-from reconciler.plan.plan import Plan, Step
+from reconciler.plan.plan import Plan, Step, schedule
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary

@@ -14,8 +14,7 @@ from reconciler.record.gc import collect
 from reconciler.record.index import record_path
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Artifact, Record
-from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.trial_paths import TrialPaths
+from reconciler.storage.files import RepositoryPaths, TrialPaths
 from tests.unit.record.test_index import record
 
 

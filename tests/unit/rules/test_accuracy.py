@@ -81,7 +81,7 @@ RULE = load_ruleset("v6.1").accuracy_log
 )
 def test_metric_lines(metric: str, line: str, value: str | None) -> None:
     report = parse_accuracy(f"noise\n{line}\n", [metric])
-    assert report.find_value(metric) == (None if value is None else Decimal(value))
+    assert [item.value for item in report.metrics.get(metric, ())[:1]] == ([] if value is None else [Decimal(value)])
 
 
 @pytest.mark.parametrize("name", list_rounds())
@@ -219,7 +219,7 @@ def test_no_share_is_more_than_the_whole_and_other_figures_have_no_bound() -> No
 
     def find(metric: str, line: str, value: str) -> list[str]:
         report = parse_accuracy(line.format(value), [metric])
-        assert report.find_value(metric) == Decimal(value)
+        assert report.metrics[metric][0].value == Decimal(value)
         return [str(item) for item in find_impossible(line.format(value), report)]
 
     for metric, line in STATED.items():
@@ -284,12 +284,7 @@ def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -
 
 def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
     report = parse_accuracy("accuracy=n/a\n", ["acc"])
-    assert (report.file, report.find_value("acc"), report.find_value("mAP"), dict(report.metrics)) == (
-        "accuracy.txt",
-        None,
-        None,
-        {"acc": ()},
-    )
+    assert (report.file, dict(report.metrics)) == ("accuracy.txt", {"acc": ()})
     assert (report.hash, report.hash_line) == ("", 0)
     assert AccuracyReport("accuracy.txt", {"acc": ()}) == report
 

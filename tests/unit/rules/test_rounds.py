@@ -222,7 +222,9 @@ def read(name: str, base: str = _BASE, own: str = _NEXT) -> Ruleset:
 
 def test_rounds_in_two_files_are_read() -> None:
     assert read("v0.2").benchmarks["other"].compliance_tests == ("TEST01",)
-    assert read("v0.1").benchmarks["net-1.5"].list_tests("Offline")[0].files == ("verify.txt",)
+    assert read("v0.1").benchmarks["net-1.5"].find_test(
+        read("v0.1").benchmarks["net-1.5"].compliance_tests[0], "Offline"
+    ).files == ("verify.txt",)
 
 
 @pytest.mark.parametrize(

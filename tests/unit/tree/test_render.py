@@ -67,7 +67,7 @@ def test_accuracy_files(submission: SubmissionContent, ruleset: Ruleset) -> None
     files = tree(submission, ruleset)
     report = parse_accuracy(files[f"{CELL}/accuracy/accuracy.txt"].decode(), ["acc"])
     assert report.hash == reference(ACCURACY_LOG).sha256
-    assert str(report.find_value("acc")) == "76.1"
+    assert str(report.metrics["acc"][0].value) == "76.1"
     assert len(files[f"{CELL}/accuracy/mlperf_log_accuracy.json"]) == 8199
 
 

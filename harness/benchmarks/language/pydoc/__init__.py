@@ -19,6 +19,7 @@ from harness.benchmarks.accuracy import AnswerLog, write_scores
 from harness.benchmarks.language.prompt_sets import load_prompts, write_prompts
 from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
+from harness.benchmarks.language.scoring import score_texts
 from harness.contract import Counter
 
 ANSWER = 16  # tokens
@@ -77,8 +78,6 @@ def build_model(
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Return the ROUGE of the answers against the paragraphs' continuations."""
-    from harness.benchmarks.language.rouge import score_texts
-
     targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))
     tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
     answers = [tokenizer.decode(np.frombuffer(data, np.int32).tolist()) for data in log.data]

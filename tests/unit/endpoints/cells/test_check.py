@@ -13,7 +13,7 @@ import pytest
 from reconciler.check.cell_formats import LoadGenCells
 from reconciler.check.demands import Complaints
 from reconciler.endpoints.cells import cell_format
-from reconciler.endpoints.cells.check import (
+from reconciler.endpoints.cells.cell_format import (
     check_accuracy,
     check_audits,
     check_benchmark,

@@ -201,13 +201,13 @@ BY_BANDWIDTH = {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5}
         (put(describe(), LINK, BY_BANDWIDTH), "energy_per_bit_pj"),
         (put(describe(), LINK, {**BY_BANDWIDTH, "energy_per_bit_pj": sourced(1)}), "energy_per_bit_pj"),
         *((networked(**{name: None}), name) for name in ("cabling", "required_bandwidth_tbps", "nics", "switches")),
-        (networked(nics="four"), "its parts"),
+        (networked(nics="four"), "scale_out.present"),
         (networked(nics={**FABRIC["nics"], "counted": False}), "scale_out.nics.counted"),
         (put(RATED, ("scale_out",), FABRIC), "scale_out.nics.counted"),
         (networked(required_bandwidth_tbps=1.59), "scale_out.required_bandwidth_tbps"),
         (
             networked(switches=[{"count": 1, "bandwidth_tbps": 1.5, "power_per_switch": sourced(900)}]),
-            "1.5 Tb/s of 1.6",
+            "1.5 of 1.6",
         ),
         (networked(switches=[{"count": 1, "bandwidth_tbps": 1.6}]), "scale_out.switches[0]"),
         *(

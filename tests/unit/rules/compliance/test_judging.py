@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.loadgen.summary import SummaryLog, parse_summary
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, read_entries
 from reconciler.rules.compliance.judging import (
     judge,
@@ -22,7 +22,6 @@ from reconciler.rules.compliance.test01 import compare_answers
 from reconciler.rules.compliance.test04 import compare_speed
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.test07 import judge_test07
-from reconciler.rules.compliance.verdict import Part
 
 
 def numbers(index: int, *values: int, code: str = "i", counted: int | None = None, began: bytes | None = None) -> Entry:

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from reconciler.errors import LogError
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.loadgen.user_conf import select_audit_settings, write_audit_config
-from reconciler.rules.compliance.definition import MissingLogError, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, read_entries
 from reconciler.rules.compliance.judging import choose_dtype, find_test, judge
 from reconciler.rules.compliance.legacy_tests import verify_test04_ab, verify_test05
 from reconciler.rules.compliance.test01 import Fallback, compare_accuracies, compare_answers
-from reconciler.rules.compliance.verdict import Part
 from reconciler.rules.rounds import list_rounds, load_ruleset
 
 LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "qsl_idx" : 4, "data" : "" }\n]\n'
@@ -56,7 +55,7 @@ def test_loadgen_takes_audit_settings(round_name: str, loadgen_read: Callable[..
     confs = [
         (write_audit_config({name: value.value for name, value in test.settings.items()}), "*", "Offline")
         for rules in load_ruleset(round_name).benchmarks.values()
-        for test in rules.list_tests("Offline")
+        for test in (rules.find_test(name, "Offline") for name in rules.compliance_tests)
     ]
     assert all(read["code"] == 0 for read in loadgen_read(confs))
 

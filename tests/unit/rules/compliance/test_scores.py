@@ -9,14 +9,13 @@ from msgspec.structs import replace
 
 from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
-from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import find_test, judge
 from reconciler.rules.compliance.scores import (
     Scored,
     find_score_key,
     read_from_detail,
 )
-from reconciler.rules.compliance.verdict import Part
 
 RIGHT, WRONG = Part(figures={"samples": "9"}), Part(("2 answers differ",), {"samples": "7"})
 NOTE = "compared by accuracy, because 2 answers differ"

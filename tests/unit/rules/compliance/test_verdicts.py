@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.loadgen.log_files import COMPLIANCE
-from reconciler.rules.compliance.definition import RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import AuditVerdict, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import judge
-from reconciler.rules.compliance.verdict import AuditVerdict
 from tests.kept_logs import unpack
 from tests.shared import make_once
 from tests.unit.rules.compliance.cases import CASES, Case

@@ -13,7 +13,7 @@ from msgspec import Struct
 from reconciler.render.charts import ProgramPage
 from reconciler.render.documents import Document
 from reconciler.render.status import render_metric_text
-from reconciler.resource.conditions import NOT_REQUIRED
+from reconciler.resource.conditions import NOT_REQUIRED, describe_reason
 from reconciler.resource.kinds import ALL_DIVISIONS
 from reconciler.resource.programs import PROGRAMS, find_program, find_program_of_division
 from reconciler.resource.quantities import show_rate
@@ -31,6 +31,7 @@ _SHORT = {
     "tokens/s": "tok/s",
 }  # for a square; its notes have the full unit
 _FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
+_REMADE = ("ArtifactMissing", "ArtifactCorrupt")  # reasons that may concern a file shared with a cell that has steps
 # State of a cell → its meaning. The first that applies.
 STATES = {
     "running": "is being measured now",
@@ -39,7 +40,7 @@ STATES = {
     "invalid": "measured, and LoadGen calls the run INVALID",
     "failed": "an attempt failed, or a result is not good enough",
     "unmeasured": "not measured yet",
-    "stale": "measured, but not as declared now",
+    "stale": "measured, but an input differs or a file is missing",
 }
 
 
@@ -128,7 +129,8 @@ def find_state(entry: Document, under_way: UnderWay) -> str:
     if entry["validity"] == "INVALID":
         return "invalid"
     reasons = {condition["type"]: condition["reason"] for condition in entry["conditions"]}
-    if _FAILED in reasons.values() or not entry["steps"]:
+    remade = any(c["reason"] in _REMADE for c in entry["conditions"] if c["status"] != "True")
+    if _FAILED in reasons.values() or not (entry["steps"] or remade):
         return "failed"
     return "unmeasured" if reasons["Performed"] == _NEVER else "stale"
 
@@ -167,7 +169,7 @@ def split_cell(cell: str) -> list[str]:
 def mark_condition(condition: Document) -> dict[str, Any]:
     """Describe one cell of the matrix: a word, its class, and its tooltip."""
     absent = condition["reason"] == NOT_REQUIRED
-    said = ": ".join(filter(None, [condition["reason"], condition["message"]]))
+    said = ": ".join(filter(None, [describe_reason(condition["reason"]), condition["message"]]))
     return {
         "word": "-" if absent else WORDS[condition["status"]],
         "kind": "absent" if absent else _CLASSES[condition["status"]],

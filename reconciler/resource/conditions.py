@@ -27,6 +27,11 @@ NOT_REQUIRED = "NotRequired"  # reason of a condition that no rule requires
 CONDITIONS = ("Built", "Accurate", "Performed", "Valid", "Audited", "Rendered", "Ready")
 
 
+def describe_reason(reason: str) -> str:
+    """Return a condition's reason in words, such as "input changed"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", reason).lower()
+
+
 class Condition(Struct, frozen=True):
     """``type``: one of CONDITIONS; ``reason``: one CamelCase word; ``message``: text for users."""
 
@@ -37,8 +42,7 @@ class Condition(Struct, frozen=True):
 
     @property
     def cause(self) -> str:
-        """The reason in words, such as "input changed"."""
-        return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", self.reason).lower()
+        return describe_reason(self.reason)
 
 
 def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:

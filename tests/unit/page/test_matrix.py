@@ -41,6 +41,7 @@ def squares(matrix: dict[str, Any]) -> list[list[list[str]]]:
         (entry(reason="AccuracyBelow"), "failed"),
         (entry(reason="Invalid", validity="INVALID"), "invalid"),
         (entry(reason="InputChanged", steps=2), "stale"),
+        (entry(reason="ArtifactMissing"), "stale"),
     ],
 )
 def test_state_of_a_cell(found: dict[str, Any], state: str) -> None:

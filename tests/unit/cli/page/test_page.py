@@ -82,7 +82,7 @@ def test_a_cell_that_is_not_ready_says_why(recorded: Path) -> None:
     site = Site(open_page(recorded))
     matrix = Page(site.show_matrix(Links()))
     assert [a["data-state"] for a in matrix.all("li") if "data-row" in a] == ["stale"]
-    assert any("InputChanged" in (cell.get("title") or "") for cell in matrix.all("a"))
+    assert any("input changed" in (cell.get("title") or "") for cell in matrix.all("a"))
     cell = Page(site.show_cell(CELL, Links()))
     assert "specs/one.yaml:" in cell.text
     assert "1000" in cell.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from reconciler.errors import SpecError
 from reconciler.resource.inputs import Value
+from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import find_published_rate, list_adapters
 from reconciler.spec.loading import load
@@ -68,6 +70,58 @@ def test_words_of_a_benchmark_are_filled_in(tmp_path: Path) -> None:
     assert "--accuracy_target=0.999" in run
     assert "{test:+--audit_test={test}}" in run
     assert found["harness.user_conf_at"].value.endswith("/{system}/llama2-70b-99.9/{scenario}/user.conf")
+
+
+RECORD = """\
+#!/bin/sh
+printf '%s\\n' "$@" > "$RUN_DIR/asked"
+mkdir -p script/generate-mlperf-inference-user-conf/tmp
+echo written > script/generate-mlperf-inference-user-conf/tmp/0f.conf
+exit 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "mode", "asked"),
+    [
+        ("", "accuracy", {"--mode=accuracy"}),
+        ("", "performance", {"--mode=performance"}),
+        (
+            "TEST04",
+            "performance",
+            {
+                "--mode=compliance",
+                "--env.MLC_MLPERF_LOADGEN_COMPLIANCE_TEST=TEST04",
+                "--env.MLC_MLPERF_COMPLIANCE_RERUN_MAX=0",
+                "--env.MLC_MLPERF_TEST04_SERVER_ADJUST_FACTOR=1",
+            },
+        ),
+    ],
+)
+def test_mlcflow_is_asked_for_one_run(test: str, mode: str, asked: set[str], tmp_path: Path) -> None:
+    """It applies a test's audit.config only in its mode ``compliance``."""
+    found = settings(tmp_path, "resnet", "mlcflow")
+    (tmp_path / "mlcr").write_text(RECORD)
+    (tmp_path / "mlcr").chmod(0o755)
+    values = {"run_dir": str(tmp_path), "test": test, "mode": mode, mode: mode, "Server": "Server", "target_qps": "7"}
+    filled = {
+        name.rpartition(".")[2]: fill_placeholders(str(setting.value), {"target_latency": "", **values})
+        for name, setting in found.items()
+        if name.startswith("harness.env.")
+    }
+    done = subprocess.run(
+        fill_words(found["harness.command"].value, values),
+        env={**filled, "PATH": f"{tmp_path}:/usr/bin:/bin"},
+        cwd=tmp_path,
+        check=False,
+    )
+    words = set((tmp_path / "asked").read_text().splitlines())
+    assert done.returncode == 3
+    assert asked <= words
+    assert "--target_qps=7" in words
+    assert {word for word in words if "COMPLIANCE" in word} <= asked
+    assert any(word.endswith("_resnet50,_onnxruntime,_cpu,_valid,_server") for word in words)
+    assert (tmp_path / "user.conf").read_text() == "written\n"
 
 
 def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def answered(root: Path, audit: list[int], accuracy: list[int], where: str = CEL
 
 
 PASSES: dict[str, tuple[str, Callable[[Path], None], tuple[str, ...]]] = {
-    "TEST01 slower": ("TEST01/verify_performance.txt", partial(scaled, "TEST01", 0.8), ("-20.00 %", "10% allowed")),
+    "TEST01 slower": ("TEST01/verify_performance.txt", partial(scaled, "TEST01", 0.8), ("20.00 %", "10 %")),
     "TEST01 invalid": ("TEST01/verify_performance.txt", partial(invalid, "TEST01"), ("the audit run is INVALID",)),
-    "TEST04 faster": ("TEST04/verify_performance.txt", partial(scaled, "TEST04", 1.2), ("+20.00 %",)),
+    "TEST04 faster": ("TEST04/verify_performance.txt", partial(scaled, "TEST04", 1.2), ("20.00 %",)),
     "other answers": (
         "TEST01/verify_accuracy.txt",
         lambda root: answered(root, [1, 2, 3], [1, 2, 700]),

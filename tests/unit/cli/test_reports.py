@@ -155,7 +155,7 @@ def test_show_lists_no_key_of_what_a_resource_is_made_from(recorded: Path, recon
     listed = report["settings"]
     assert not [name for name, setting in listed.items() if setting["value"] in keys]
     assert not {"audit", "verdict.TEST01", "verdict.TEST04"} & listed.keys()
-    assert listed["target_qps"]["value"] == "1000"
+    assert listed["target_qps"]["value"] == 1000
 
 
 def test_logs(recorded: Path, reconcile: Reconcile) -> None:
@@ -270,7 +270,7 @@ def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Pa
     assert links["Submission:one"]["made_from"] == [f"Result:{CELL}"]
     run = links[f"Run:{CELL}/performance"]
     assert run["recorded_by"]["commit"] == made
-    assert (run["line"]["name"], run["line"]["value"]) == ("target_qps", "1100")
+    assert (run["line"]["name"], run["line"]["value"]) == ("target_qps", 1100)
     assert (run["line"]["changed_by"]["author"], run["line"]["changed_by"]["commit"]) == ("Ada", asked)
     assert "target_qps: 1100" in (recorded / run["line"]["file"]).read_text().splitlines()[run["line"]["line"] - 1]
     model = links["Model:digits"]

@@ -261,7 +261,7 @@ def test_rounds_in_two_files_are_read() -> None:
         ("[TEST01]", "[TEST99]", "v0.1.yaml:20: .*TEST99 has no definition", "general.tests.TEST99"),
         ("      files: {checker: [verify.txt]}\n", "", "v0.1.yaml:19: .*TEST01 has no definition", "state files"),
         ("layout: v6", "layout: {v6", "v0.1.yaml:3: not YAML", ""),
-        ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: it says v0.3", "rename it to v0.1"),
+        ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: the file states v0.3", "rename it to v0.1"),
     ],
 )
 def test_a_round_file_with_a_mistake_is_refused_at_its_line(old: str, new: str, message: str, fix: str) -> None:

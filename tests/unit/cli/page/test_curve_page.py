@@ -40,7 +40,7 @@ def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
     point = site.show_cell(f"{CURVE}/c10", Links("../../../../"))
     assert "Point of the curve" in point
     assert "med concurrency" in point
-    with pytest.raises(ReconcilerError, match="there is no curve 'standardized/box/other'") as caught:
+    with pytest.raises(ReconcilerError, match="no curve is named 'standardized/box/other'") as caught:
         site.show_curve("standardized/box/other", links)
     assert CURVE in caught.value.fix
 

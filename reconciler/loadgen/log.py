@@ -44,14 +44,12 @@ class DetailLog(Struct, frozen=True, dict=True):
         return self.index.first.get(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self.index.first.get(key)
-        if found is None:
-            return default
-        return found.read() if found.raw else found.value
+        found = self.find_line(key)
+        return default if found is None else found.read()
 
     def find_line_number(self, key: str) -> int:
         """Return the 1-based line number of a key, 0 if absent."""
-        found = self.index.first.get(key)
+        found = self.find_line(key)
         return 0 if found is None else found.line
 
     def get_effective(self, name: str, default: Any = None) -> Any:
@@ -140,7 +138,7 @@ class DetailLog(Struct, frozen=True, dict=True):
         return self._time(keys.POWER_END)
 
     def _time(self, key: str) -> datetime | None:
-        found = self.index.first.get(key)
+        found = self.find_line(key)
         if found is None:
             return None
         try:

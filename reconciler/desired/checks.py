@@ -393,7 +393,11 @@ _DEMANDS = (
     _Demand(keys.MAX_DURATION, "least_min_duration", "s", 10**3, whole=True),
     _Demand(keys.PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", "samples", whole=True),
     _Demand(
-        keys.ACCURACY_SAMPLE_COUNT, "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
+        keys.ACCURACY_SAMPLE_COUNT,
+        "exact_accuracy_sample_count",
+        "samples",
+        applies=_binding("accuracy_samples"),
+        whole=True,
     ),
     _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
     # In Offline, LoadGen uses the minimum number of queries as the minimum number of samples in its single query.

@@ -61,6 +61,12 @@ def test_closed_results_need_what_the_checkers_of_their_round_read(
     assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
 
 
+@pytest.mark.parametrize(("round_name", "refused"), [("v6.1", True), ("v5.1", False)])
+def test_open_results_need_every_sample_where_the_rounds_checker_counts_them(round_name: str, refused: bool) -> None:
+    found = find_problems(declare("Offline", accuracy_sample_count=1024), load_ruleset(round_name))
+    assert ["accuracy_sample_count" in each.message for each in found] == [True] * refused
+
+
 @pytest.mark.parametrize(
     ("round_name", "scenario", "most", "more", "refused"),
     [

@@ -81,6 +81,14 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "inferred from another benchmark": ((NET, f"{NET}, chat: {{Offline: {{infer_from: net}}}}"),),
     "weights that are discarded": (("model: {path: m.onnx}", 'model: {path: m.onnx, settings: {sparsity: "2:4"}}'),),
     "fewer samples than closed results need": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"),),
+    "fewer samples of a benchmark of ones own": (
+        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 1024}}}}"),
+    ),
+    "a count of ones own that is no number": (
+        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: few}}}}"),
+    ),
     "fewer samples in open": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"), ("closed:", "open:")),
     "samples that nobody has published": (
         ("code: resnet50", "code: bert"),
@@ -178,6 +186,12 @@ EXPECTED = {
     "inferred from another benchmark": ["20:100 spec.divisions.closed.box.chat.Offline", "6:14 spec.documents"],
     "weights that are discarded": ["14:50 spec.divisions.closed.box.net.SingleStream"],
     "fewer samples than closed results need": ["16:35 spec.benchmarks.net.dataset.settings.count"],
+    "fewer samples of a benchmark of ones own": [
+        "16:35 spec.benchmarks.net.dataset.settings.count",
+        "12:11 spec.benchmarks.net",
+    ],
+    "a count of ones own that is no number": ["12:11 spec.benchmarks.net"],
+    "fewer samples in open": ["16:35 spec.benchmarks.net.dataset.settings.count"],
     "samples that nobody has published": ["16:41 spec.benchmarks.net.dataset.settings.unpublished"],
     "results of endpoints that are not taken": [
         "18:55 spec.divisions.closed.box.chat.Offline",

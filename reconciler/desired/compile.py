@@ -83,24 +83,23 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
-    """Report the fields of systems/<name>.json that must not be empty, as one gap per system."""
+    """Report the fields of systems/<name>.json that must not be empty: those written without a value at their lines,
+    the others as one gap per system."""
     meant = {near for _, near in system.unknown.values()}
-    absent = [
-        field.name
-        for field in ruleset.system_fields
-        if field.filled
-        and field.name not in (*_FOLLOWING, *meant)
-        and not is_filled(system.description.get(field.name))
-    ]
-    if not absent:
-        return
-    listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
+    named = (field.name for field in ruleset.system_fields if field.filled)
+    empty = {name: system.description.get(name) for name in named if name not in (*_FOLLOWING, *meant)}
     fix = (
         f"`reconcile detect --system {system.name} --write` on that machine fills in the detectable fields; add "
         "the rest by hand"
     )
-    path = f"spec.systems.{system.name}.description"
-    yield _at(system.origin, path, f"the description of {system.name} has no {listed}", fix)
+    path, what = f"spec.systems.{system.name}.description", f"the description of {system.name} has no"
+    for name, value in empty.items():
+        if value is not None and not is_filled(value):
+            yield _at(value.origin, f"{path}.{name}", f"{what} {name}", fix)
+    absent = [name for name, value in empty.items() if value is None]
+    if absent:
+        listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
+        yield _at(system.origin, path, f"{what} {listed}", fix)
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:

@@ -140,6 +140,9 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a number of nodes of its own": (
         (BOX, 'status: available, hardware: {accelerator: AMD, nodes: 2}, description: {number_of_nodes: "4"}}'),
     ),
+    "fields of a description that are written and empty": (
+        (BOX, 'status: available, description: {cooling: not declared, framework: ""}}'),
+    ),
     "a field of a description that nobody reads": (
         (BOX, "status: available, description: {coolinq: air, cooling: air}}"),
     ),
@@ -243,6 +246,11 @@ EXPECTED = {
         "9:5 spec.systems.box.description",
         "9:117 spec.systems.box.description.number_of_nodes",
         "15:25 spec.benchmarks.net",
+    ],
+    "fields of a description that are written and empty": [
+        "9:69 spec.systems.box.description.cooling",
+        "9:94 spec.systems.box.description.framework",
+        "9:5 spec.systems.box.description",
     ],
     "a field of a description that nobody reads": [
         "9:60 spec.systems.box.description",

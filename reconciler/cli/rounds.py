@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import ExistingPath, complete_rounds, json_op
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
-from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.loadgen.user_conf import UserConf, parse_user_conf
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.rounds import (
     render_benchmark_list,
@@ -211,7 +211,7 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     name = round_name or choose_round(checkers)
     if name not in (known := checkers[0].list_rounds()):
         raise ReconcilerError(f"{checkers[0].file} has no round {name!r}", fix=f"it has {', '.join(known)}")
-    read = parse_user_conf(conf.read_bytes(), conf.name) if conf is not None else None
+    read = _read_conf(conf) if conf is not None else None
     made = draft_round(name, load_ruleset(base or choose_base(name)), checkers, read)
     text = render_draft(made)
     if as_json:
@@ -220,6 +220,17 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     else:
         say(text.rstrip())
     return IN_SYNC
+
+
+def _read_conf(path: Path) -> UserConf:
+    """Raises ReconcilerError for a file that LoadGen would reject, or that sets nothing."""
+    read = parse_user_conf(path.read_bytes(), path.name)
+    fix = "pass the round's mlperf.conf: loadgen/mlperf.conf of mlcommons/inference"
+    if wrong := next((problem for problem in read.problems if problem.fatal), None):
+        raise ReconcilerError(f"{path}:{wrong.line}: LoadGen would reject this file: {wrong.message}", fix=fix)
+    if not read.values:
+        raise ReconcilerError(f"{path} sets no value", fix=fix)
+    return read
 
 
 @rounds_command.command("diff", short_help="List what changed between two rounds.")

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from harness.catalog import CONF
 from harness.contract import ProbeRequest
-from reconciler.errors import ReconcilerError, SpecError
+from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
@@ -471,8 +471,12 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
 
 
 def _spec(seen: PlanResult) -> Iterator[Check]:
+    alike: dict[str, list[Problem]] = {}
     for gap in seen.desired.gaps:
-        yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
+        alike.setdefault(gap.fix, []).append(gap)
+    for fix, (gap, *more) in alike.items():
+        text = f"{gap.message}{f' ({len(more)} more alike)' if more else ''}"
+        yield Check(SPEC, text, True, fix, f"{gap.file}:{gap.line}:{gap.column}")
     for cell in seen.desired.missing_cells:
         yield Check(
             SPEC, "the round requires it, but it is not declared", True, "declare it below spec.divisions", cell

@@ -228,6 +228,10 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
+    gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+    described = {number for number, line in enumerate(lines, 1) if line.endswith(": not declared   # <- fill in")}
+    assert described
+    assert described <= {gap["line"] for gap in gaps}, "validate counts each blank of the description, as init does"
     commit(root, "Declare it")
     assert "1 spec committed" in reconcile("doctor")[1]
     edit_spec = root / "specs/acme.yaml"
@@ -265,9 +269,10 @@ def test_a_loadgen_of_another_round_is_reported_before_anything_runs(
     out = reconcile("plan")[1]
     assert "the seeds of round v6.1" in out
     assert "Not committed: specs/acme.yaml" in out
-    assert (
-        "4 things that a submission needs are missing" in out
-    )  # a command of its own scores: which type its answers are
+    lines = (begun[0] / "specs/acme.yaml").read_text().splitlines()
+    described = sum(line.endswith(": not declared   # <- fill in") for line in lines)
+    assert described
+    assert f"{described + 3} things that a submission needs are missing" in out, "a blank of the description each"
 
 
 def test_runs_that_would_be_refused_for_their_seeds_are_not_made(

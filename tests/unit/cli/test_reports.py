@@ -95,6 +95,18 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
     assert (code, "did you mean 'benchmark'?" in err) == (1, True)
 
 
+def test_status(recorded: Path, reconcile: Reconcile) -> None:
+    code, out, _ = reconcile("status")
+    assert code == 0
+    assert out.splitlines()[1].split()[:7] == [CELL, *["ok"] * 6]
+    assert "rehearsal, synthetic" in out
+    assert out.splitlines()[-1] == "1 cell ready."
+    code, out, _ = reconcile("status", "--json")
+    cell = json.loads(out)["cells"][0]
+    assert (cell["ready"], cell["validity"], cell["marks"]) == ("True", "VALID", ["rehearsal", "synthetic"])
+    assert cell["metric"]["unit"] == "samples/s"
+
+
 def test_why_begins_with_what_was_edited_not_with_what_it_needs(recorded: Path, reconcile: Reconcile) -> None:
     for folder in ("objects", "scratch"):
         shutil.rmtree(recorded / ".reconcile" / folder, ignore_errors=True)

@@ -15,7 +15,7 @@ import pytest
 from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.packaged_files import read_shipped
-from tests.unit.cli.conftest import CELL, Reconcile, edit, git
+from tests.unit.cli.conftest import CELL, Reconcile, commit, edit, git
 from tests.warm.commands import start_command
 
 HEADING = "open / box / digits / Offline"
@@ -129,6 +129,19 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert "Run accuracy (" in out
     report = json.loads(reconcile("why", "offline", "--json")[1])
     assert report["causes"] == [f"Run:{CELL}/performance"]
+
+
+def test_why_names_every_edit_of_one_commit(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    edit(recorded, "epochs: 1", "epochs: 2")
+    made = commit(recorded, "Edit both")
+    _, text, _ = reconcile("why", "offline")
+    report = json.loads(reconcile("why", "offline", "--json")[1])
+    assert report["causes"] == ["Model:digits", f"Run:{CELL}/performance"]
+    head, _, _ = text.partition("To do:")
+    assert "epochs 1 → 2" in head
+    assert "target_qps 1000 → 2000" in head
+    assert head.count(made[:7]) == 2
 
 
 def test_show(recorded: Path, reconcile: Reconcile) -> None:

@@ -144,12 +144,27 @@ def test_why_names_every_edit_of_one_commit(recorded: Path, reconcile: Reconcile
     assert head.count(made[:7]) == 2
 
 
+@pytest.mark.parametrize("name", ["target_qps", "min_query_count"])
+def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Reconcile, name: str) -> None:
+    text = (recorded / "specs/one.yaml").read_text()
+    (recorded / "specs/one.yaml").write_text(text.replace(f"{name}: ", f"{name}: 1"))
+    made = commit(recorded)
+    edit(recorded, "Offline: {", "Offline:  {")
+    commit(recorded, "Move the values of the line")
+    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    line = links[f"Run:{CELL}/performance"]["line"]
+    assert (line["name"], line["changed_by"]["commit"]) == (name, made)
+    first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
+    assert links[f"Run:{CELL}/accuracy"]["line"]["changed_by"]["commit"] == first
+
+
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("show", CELL)
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
     assert ["engine.batch_size", "8", "specs/one.yaml:19"] in rows
     assert ["submitter", "Tester", "specs/one.yaml:7"] in rows
+    assert ["system.name", "box", "specs/one.yaml:10"] in rows
     assert any(row[:2] == ["performance_sample_count", "1024"] and "round" in row for row in rows)
     report = json.loads(reconcile("show", CELL, "--json")[1])
     paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]

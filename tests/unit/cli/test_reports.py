@@ -103,7 +103,7 @@ def test_status(recorded: Path, reconcile: Reconcile) -> None:
     assert out.splitlines()[-1] == "1 cell ready."
     code, out, _ = reconcile("status", "--json")
     cell = json.loads(out)["cells"][0]
-    assert (cell["ready"], cell["validity"], cell["marks"]) == ("True", "VALID", ["rehearsal", "synthetic"])
+    assert (cell["ready"], cell["validity"], cell["marks"]) == (True, "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
 
 

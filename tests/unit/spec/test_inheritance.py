@@ -143,6 +143,15 @@ def test_other_words_for_an_accelerator(tmp_path: Path, written: str) -> None:
         assert "per accelerator" in problem.fix
 
 
+@pytest.mark.parametrize("more", [" per accelerator", "  per  accelerators per accelerator", " per GPU"])
+def test_a_rate_is_per_accelerator_only_once(tmp_path: Path, more: str) -> None:
+    text = RATES.replace("per accelerator", f"per accelerator{more}")
+    text = text.replace("status: available", "status: available, hardware: {accelerator: A30, count: 4}")
+    (problem,) = problems_in(tmp_path, main=text)
+    assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
+    assert "'1700.5 per accelerator'" in problem.fix
+
+
 BROKEN = {
     "nothing of that name": ("    box: {extends: bx, category: edge, status: available}\n", [(11, "box.extends")]),
     "itself": ("    box: {extends: box, category: edge, status: available}\n", [(11, "box.extends")]),

@@ -268,6 +268,7 @@ class Declaring:
         self._adapters = name_adapters(adapters)
         self._refused = refused
         self._blocks = self._resolve_defaults()
+        self._cut: set[str] = set()  # systems that extend something wrong, so that inherited settings are unknown
         self._chains = self._order_systems()
         self._hardware = self._resolve_systems()
         self.systems = {name: self._system(name, block) for name, block in self._hardware.items()}
@@ -390,10 +391,15 @@ class Declaring:
 
     def _extended(self, name: str) -> tuple[str, ...]:
         where, declared = ("spec", "systems", name, "extends"), self._names("systems")
+        if ".".join(where) in self._refused:
+            self._cut.add(name)
+            return ()
         for other, node in _named(self._node(*where)):
             if other not in declared and self._complete:
                 origin, fix = node.origin, give_advice(other, declared, what="system under spec.systems")
                 message = f"{other} is not a declared system"
+                self.sound = False
+                self._cut.add(name)
                 self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
@@ -406,7 +412,7 @@ class Declaring:
         found = {name: combine(own[layer] for layer in layers) for name, layers in self._chains.items()}
         extended = {layer for layers in self._chains.values() for layer in layers[:-1]}
         for name, block in found.items():
-            if name not in extended or self._is_entered(name):
+            if self._cut.isdisjoint(self._chains[name]) and (name not in extended or self._is_entered(name)):
                 self._require_stated(name, block)
             self._check_count(block)
         return found

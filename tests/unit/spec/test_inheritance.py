@@ -154,6 +154,12 @@ def test_a_rate_is_per_accelerator_only_once(tmp_path: Path, more: str) -> None:
 
 BROKEN = {
     "nothing of that name": ("    box: {extends: bx, category: edge, status: available}\n", [(11, "box.extends")]),
+    "nothing of that name, for two": (
+        "    a: {extends: bx}\n    box: {extends: a}\n",
+        [(11, "a.extends")],
+    ),
+    "no name": ("    box: {extends: null}\n", [(11, "box.extends")]),
+    "a mapping": ("    box: {extends: {a: b}}\n", [(11, "box.extends")]),
     "itself": ("    box: {extends: box, category: edge, status: available}\n", [(11, "box.extends")]),
     "a circle": (
         "    a: {extends: box}\n    box: {extends: a, category: edge, status: available}\n",

@@ -125,11 +125,26 @@ def test_a_rate_per_accelerator_of_a_test(tmp_path: Path) -> None:
     assert cell.settings["target_qps"].value == "54"
 
 
-@pytest.mark.parametrize("hardware", ["", ", hardware: {count: 0}", ", hardware: {accelerator: A30}"])
-def test_a_rate_of_accelerators_that_there_are_none_of(tmp_path: Path, hardware: str) -> None:
+@pytest.mark.parametrize("hardware", ["", ", hardware: {accelerator: A30}"])
+def test_a_rate_of_undeclared_accelerators(tmp_path: Path, hardware: str) -> None:
     (problem,) = problems_in(tmp_path, main=RATES.replace("status: available", f"status: available{hardware}"))
     assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
     assert "spec.systems.box" in problem.fix
+
+
+@pytest.mark.parametrize("hardware", ["count: 0", "accelerator: none", "accelerator: N/A, count: 0"])
+def test_a_rate_of_accelerators_that_there_are_none_of(tmp_path: Path, hardware: str) -> None:
+    """Their number is declared, so the fix is another."""
+    text = RATES.replace("status: available", f"status: available, hardware: {{{hardware}}}")
+    (problem,) = problems_in(tmp_path, main=text)
+    assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
+    assert "not declared" not in problem.message
+    assert "count" not in problem.fix
+
+
+def test_a_count_of_0_is_reported_without_the_rates_that_need_it(tmp_path: Path) -> None:
+    text = RATES.replace("status: available", "status: available, hardware: {accelerator: A30, count: 0}")
+    assert [problem.line for problem in problems_in(tmp_path, main=text)] == [11]
 
 
 @pytest.mark.parametrize("written", ["5 per GPU", "5 /s per device", "5 per accelerators"])

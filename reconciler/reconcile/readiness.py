@@ -44,7 +44,7 @@ from reconciler.storage.files import RepositoryPaths, hash_file
 from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
-from reconciler.storage.process import run_pip
+from reconciler.storage.process import list_import_folders, run_pip
 
 _LIMIT = 1800  # seconds to download a package of a few megabytes, or to build it on a slow machine
 
@@ -163,8 +163,8 @@ def _locate_packages(environment: Path) -> Path:
 
 
 def _list_packages_here() -> list[str]:
-    """List the package folders that this interpreter reads, in its order."""
-    return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
+    """List the package folders that this interpreter's children read, in their order."""
+    return [folder for folder in list_import_folders() if Path(folder).name in ("site-packages", "dist-packages")]
 
 
 MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"

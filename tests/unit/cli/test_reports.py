@@ -15,7 +15,7 @@ import pytest
 from reconciler.execute.executors.executor import Handle, write_handle
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.packaged_files import read_shipped
-from tests.unit.cli.conftest import CELL, Reconcile, edit, git
+from tests.unit.cli.conftest import CELL, Reconcile, commit, edit, git
 from tests.warm.commands import start_command
 
 HEADING = "open / box / digits / Offline"
@@ -103,7 +103,7 @@ def test_status(recorded: Path, reconcile: Reconcile) -> None:
     assert out.splitlines()[-1] == "1 cell ready."
     code, out, _ = reconcile("status", "--json")
     cell = json.loads(out)["cells"][0]
-    assert (cell["ready"], cell["validity"], cell["marks"]) == ("True", "VALID", ["rehearsal", "synthetic"])
+    assert (cell["ready"], cell["validity"], cell["marks"]) == (True, "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
 
 
@@ -116,12 +116,40 @@ def test_why_begins_with_what_was_edited_not_with_what_it_needs(recorded: Path, 
     assert "Dataset" in report["chain"]
 
 
+def test_why_names_every_edit_of_one_commit(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    edit(recorded, "epochs: 1", "epochs: 2")
+    made = commit(recorded, "Edit both")
+    _, text, _ = reconcile("why", "offline")
+    report = json.loads(reconcile("why", "offline", "--json")[1])
+    assert report["causes"] == ["Model:digits", f"Run:{CELL}/performance"]
+    head, _, _ = text.partition("To do:")
+    assert "epochs 1 → 2" in head
+    assert "target_qps 1000 → 2000" in head
+    assert head.count(made[:7]) == 2
+
+
+@pytest.mark.parametrize("name", ["target_qps", "min_query_count"])
+def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Reconcile, name: str) -> None:
+    text = (recorded / "specs/one.yaml").read_text()
+    (recorded / "specs/one.yaml").write_text(text.replace(f"{name}: ", f"{name}: 1"))
+    made = commit(recorded)
+    edit(recorded, "Offline: {", "Offline:  {")
+    commit(recorded, "Move the values of the line")
+    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    line = links[f"Run:{CELL}/performance"]["line"]
+    assert (line["name"], line["changed_by"]["commit"]) == (name, made)
+    first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
+    assert links[f"Run:{CELL}/accuracy"]["line"]["changed_by"]["commit"] == first
+
+
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
     code, out, _ = reconcile("show", CELL)
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
     assert ["engine.batch_size", "8", "specs/one.yaml:19"] in rows
     assert ["submitter", "Tester", "specs/one.yaml:7"] in rows
+    assert ["system.name", "box", "specs/one.yaml:10"] in rows
     assert any(row[:2] == ["performance_sample_count", "1024"] and "round" in row for row in rows)
     report = json.loads(reconcile("show", CELL, "--json")[1])
     paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]

@@ -50,6 +50,10 @@ def test_show_as_json(reconcile: Reconcile) -> None:
     assert value["sources"] == ["policy", "mlperf.conf"]
     whole = json.loads(reconcile("rounds", "show", "v6.1", "--json")[1])
     assert len(whole["benchmarks"]) == 21
+    ignored = whole["benchmarks"]["rgat"]["values"]["all"]["accuracy.acc.least"]["ignored"]
+    assert [item["value"] for item in ignored] == [0.721314]
+    overruled = whole["benchmarks"]["yolo-99"]["values"]["all"]["accuracy.mAP.least"]["overruled"]
+    assert [value for _, value in overruled] == [52.866]
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
-from reconciler.observed import loadgen_library
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
@@ -253,7 +254,7 @@ def install_older_loadgen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
     library = folder / "mlperf_loadgen.so"
     library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
-    monkeypatch.setattr(loadgen_library.sys, "path", [str(folder), *loadgen_library.sys.path])
+    monkeypatch.setattr("sys.path", [str(folder), *sys.path])
     return library
 
 
@@ -291,6 +292,21 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
     assert list_blocked() == [(what, "pip install mlcommons-loadgen==6.0.17")] * 2
     edit(declared, "status: available", "status: available\n      launcher: [env]\n      python: /opt/v6.1/bin/python")
     assert list_blocked() == [("", "")] * 2
+
+
+def test_a_loadgen_in_pythonpath_is_not_that_of_the_runs(
+    begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children get no PYTHONPATH, so that it changes neither the LoadGen nor the packages that they import."""
+    usual, installed = find_loadgen_library(), list_installed()
+    install_older_loadgen(tmp_path, monkeypatch)
+    (tmp_path / "mlcommons_loadgen-5.1.2.dist-info").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert (find_loadgen_library(), list_installed()) == (usual, installed)
+    assert "the seeds of round v6.1" not in reconcile("plan")[1]
+    monkeypatch.delenv("PYTHONPATH")
+    assert find_loadgen_library() != usual
+    assert list_installed()["mlcommons-loadgen"] == "5.1.2"
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:

@@ -15,7 +15,6 @@ class BuiltInBenchmark(NamedTuple):
 
     ``elsewhere``: it has no module, and its runs are imported. ``rehearsed``: its folder can generate a dataset and a
     network. ``libraries``: imports of its children other than numpy, each with the packages that can provide it.
-    ``computed``: the kind of its model (``BackendFacts.computes``), "" if its benchmark.yaml says it.
     ``extra``: the extra that installs them, by default the one named like the module. ``installed_by``: the extra in
     effect, "" for none.
     """
@@ -27,7 +26,6 @@ class BuiltInBenchmark(NamedTuple):
     rehearsed: bool = False
     libraries: tuple[tuple[str, ...], ...] = ()
     extra: str = ""
-    computed: str = ""
 
     @property
     def installed_by(self) -> str:
@@ -38,11 +36,7 @@ _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-hea
 _TEXTS = (("rouge-score",), ("tokenizers",))
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "digits": BuiltInBenchmark(
-        "digits",
-        1,
-        "handwritten digits (UCI, from scikit-learn): a small convolutional network",
-        extra="cpu",
-        computed="network",
+        "digits", 1, "handwritten digits (UCI, from scikit-learn): a small convolutional network", extra="cpu"
     ),
     "resnet50": BuiltInBenchmark(
         "resnet50",

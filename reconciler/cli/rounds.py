@@ -36,7 +36,7 @@ from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 
-class Shown(click.Group):
+class ShowGroup(click.Group):
     """A group in which any word that is not a command is a name to show."""
 
     def resolve_command(
@@ -49,7 +49,7 @@ class Shown(click.Group):
 # `reconcile benchmarks`: the bundled MLPerf benchmarks, and the disk space that each needs.
 
 
-@click.group("benchmarks", cls=Shown, invoke_without_command=True)
+@click.group("benchmarks", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def benchmarks_command(context: click.Context, as_json: bool) -> int:
@@ -134,7 +134,7 @@ def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = Tr
     return click.Argument([name], metavar=metavar, required=required, shell_complete=complete_rounds)
 
 
-@click.group("rounds", cls=Shown, invoke_without_command=True)
+@click.group("rounds", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def rounds_command(context: click.Context, as_json: bool) -> int:

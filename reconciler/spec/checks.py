@@ -236,12 +236,10 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
     """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
     code = settings.get("benchmark.code")
     name = str(code[0].value.value) if code is not None else ""
-    known, built_in = find_benchmark_facts(name), BENCHMARKS.get(name)
-    if known is None and built_in is not None and built_in.computed and not facts.computes(built_in.computed):
-        message = f"backend {backend} does not support {name}, {_KINDS[built_in.computed]}"
-        yield make_problem(
-            settings["engine.backend"][0], message, "use backend onnxruntime, or another that reads ONNX"
-        )
+    known = find_benchmark_facts(name)
+    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as digits
+        entered = find_benchmark_facts(str(settings["benchmark.official"][0].value.value))
+        known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return
     able = [name for name, other in BACKENDS.items() if not _computes_nothing(other) and can_compute(other, known)]

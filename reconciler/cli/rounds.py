@@ -35,10 +35,21 @@ from reconciler.rules.drafting import choose_base, choose_round, draft_round, re
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
+
+class ShowGroup(click.Group):
+    """A group in which any word that is not a command is a name to show."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        shows = args[0] not in self.commands and not args[0].startswith("-")
+        return super().resolve_command(ctx, ["show", *args] if shows else args)
+
+
 # `reconcile benchmarks`: the bundled MLPerf benchmarks, and the disk space that each needs.
 
 
-@click.group("benchmarks", invoke_without_command=True)
+@click.group("benchmarks", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def benchmarks_command(context: click.Context, as_json: bool) -> int:
@@ -69,7 +80,7 @@ def show_benchmark(name: str, as_json: bool) -> int:
     """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
     facts = _find_benchmark(name)
     if facts is None:
-        known = [known for facts in load_benchmark_facts().values() for known in facts.names]
+        known = [known for facts in load_benchmark_facts().values() for known in facts.names if "_" not in known]
         raise ReconcilerError(
             f"there is no built-in benchmark {name!r}",
             fix=f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them",
@@ -123,7 +134,7 @@ def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = Tr
     return click.Argument([name], metavar=metavar, required=required, shell_complete=complete_rounds)
 
 
-@click.group("rounds", invoke_without_command=True)
+@click.group("rounds", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def rounds_command(context: click.Context, as_json: bool) -> int:

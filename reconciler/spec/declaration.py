@@ -285,7 +285,10 @@ class Declaring:
             name=self.name,
             round=self._round(),
             submitter=self._value(self.spec.submitter, "spec", "submitter"),
-            rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
+            # Report a refused value once, without the rules that only a submission must meet.
+            rehearsal=self._value(
+                "spec.rehearsal" in self._refused or self.spec.rehearsal or False, "spec", "rehearsal"
+            ),
             systems={name: system for name, system in self.systems.items() if _STATED.issubset(system.settings)},
             cells=tuple(cells),
             files=files,

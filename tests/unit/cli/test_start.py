@@ -176,6 +176,17 @@ def test_explain_names_the_nearest_field(path: str, reconcile: Reconcile) -> Non
     assert (code, "write target_qps" in err) == (1, True)
 
 
+def test_explain_names_what_may_be_at_the_place(reconcile: Reconcile) -> None:
+    code, _, err = reconcile("explain", "divisions.open.x.y.Foo")
+    assert (code, "SingleStream, MultiStream, Server" in err) == (1, True)
+
+
+def test_init_quotes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = reconcile("init", "a b")
+    assert (code, "cd 'a b'\n" in out) == (0, True)
+
+
 def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) -> None:
     for path in ("spec.benchmarks.engine", "spec.benchmarks.resnet.engine", "spec/benchmarks/resnet/engine"):
         code, out, _ = reconcile("explain", path)

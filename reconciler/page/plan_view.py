@@ -9,7 +9,7 @@ from functools import cache
 from reconciler.page.matrix_view import is_cell
 from reconciler.render.causes import find_obstacle, label, word_reason
 from reconciler.render.documents import Document
-from reconciler.resource.kinds import find_upstream
+from reconciler.resource.kinds import ORDER, Address, find_upstream
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
@@ -83,7 +83,8 @@ def _draw_graph(steps: list[Document]) -> Document:
     counts = Counter(_label(step["address"]) for step in steps)
     blocked = Counter(_label(step["address"]) for step in steps if step["blocked"])
     needs: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
-    place = {kind: number for number, kind in enumerate(counts)}
+    order = sorted((step["address"] for step in steps), key=lambda address: ORDER[Address.parse(address).kind])
+    place = {kind: at for at, kind in enumerate(dict.fromkeys(map(_label, order)))}
     for step in steps:
         kind = _label(step["address"])
         ups = {by_address[up]["address"] for up in step["because"] if up in by_address}

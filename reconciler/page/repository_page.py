@@ -278,9 +278,10 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 
 
 def _find_last(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
-    """Find the newest result of a cell whose results do not count now."""
+    """Find the newest result of a cell whose results do not count now, with its validity."""
     runs = look.seen.recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ())
-    return make_metric_document(next((run.metric for run in reversed(runs) if run.metric), None))
+    last = next((run for run in reversed(runs) if run.metric), None)
+    return {**(make_metric_document(last.metric) or {}), "validity": last.validity} if last else None
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.outcome import QueuedStep
 from reconciler.page.cell_report import parse_series
+from reconciler.page.cell_view import arrange_cell
 from reconciler.page.guard import RequestGuard
 from reconciler.page.links import Links
 from reconciler.page.live_report import is_timed, report_live
@@ -223,6 +224,16 @@ def test_a_stale_cell_says_what_changed_and_shows_its_last_run(recorded: Path) -
     assert re.search(r"1000 → 1100\s+specs/one.yaml:\d+", head)
     assert "stale" in head
     assert "Latency by percentile" in rest
+
+
+def test_a_stale_cell_whose_last_run_is_invalid_says_so_next_to_its_number(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    document = open_page(recorded).read_cell(CELL)
+    shown = arrange_cell(document)
+    assert (shown["state"], shown["metric"], shown["validity"]) == ("stale", "", "VALID")
+    invalid = arrange_cell({**document, "performance": {**document["performance"], "validity": "INVALID"}})
+    assert (invalid["last"], invalid["validity"]) == (shown["last"], "INVALID")
+    assert open_page(recorded).read_matrix()["cells"][0]["last"]["validity"] == "VALID"
 
 
 def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -> None:

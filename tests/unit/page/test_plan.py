@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from reconciler.page.plan_view import arrange_plan
@@ -76,3 +77,20 @@ def test_the_graph_has_every_dependency_whatever_step_comes_first() -> None:
         "1 Score after Run accuracy",
         "2 Result after Run perf",
     ]
+    assert not [line["said"] for line in graph["lines"] if crosses_box(line["path"], graph)]
+
+
+def crosses_box(path: str, graph: dict[str, Any]) -> bool:
+    """True if a level part of the line lies in a box."""
+    wide, tall = graph["box"]
+    x = y = 0.0
+    for letter, text in re.findall(r"([MHC])([^MHC]+)", path):
+        numbers = [float(number) for number in text.split()]
+        if letter == "H":
+            for box in graph["boxes"]:
+                if box["y"] <= y <= box["y"] + tall and x < box["x"] + wide and numbers[0] > box["x"]:
+                    return True
+            x = numbers[0]
+        else:
+            x, y = numbers[-2:]
+    return False

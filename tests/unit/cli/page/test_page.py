@@ -290,6 +290,28 @@ def test_an_export_needs_no_server(recorded: Path, reconcile: Reconcile) -> None
     assert "HEAD against HEAD" in (out / "history.html").read_text()
 
 
+@pytest.mark.parametrize("asked", [("--base", "nonsense"), ("--compare", "HEAD", "bxo")])
+def test_an_export_of_something_unknown_writes_nothing(
+    recorded: Path, reconcile: Reconcile, asked: tuple[str, ...]
+) -> None:
+    code, _, err = reconcile("page", "--export", "out", *asked)
+    assert (code, asked[-1] in err) == (1, True)
+    assert not (recorded / "out").exists()
+
+
+def test_a_side_of_a_comparison_that_is_unknown_gets_the_nearest_system_or_tree(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    page = open_page(recorded, theirs=recorded / ".reconcile/tree")
+    for wrong, nearest in (("bxo", "box"), ("their", "theirs")):
+        with pytest.raises(ReconcilerError) as raised:
+            page.read_comparison("HEAD", wrong)
+        assert f"did you mean {nearest}?" in raised.value.fix
+        assert "--tree" in raised.value.fix
+    code, _, err = reconcile("compare", "HEAD", "bxo")
+    assert (code, "did you mean box?" in err) == (1, True)
+
+
 def test_an_export_draws_another_run_over_the_one_that_counts(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     assert reconcile("--busy")[0] == 0

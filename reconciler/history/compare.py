@@ -22,11 +22,13 @@ from reconciler.diff.timeline import (
     drop_repeated,
     find_dominated,
 )
+from reconciler.errors import RepositoryError, suggest_nearest
 from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
 from reconciler.resource.programs import find_program_of_division
+from reconciler.resource.quantities import join_listing
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SystemSettings
 from reconciler.rules.programs import Program, find_program_of_tree, load_program
@@ -148,9 +150,24 @@ def _list_beaten(points: Iterable[CurvePoint], by: Collection[CurvePoint]) -> tu
 def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
     """Return the results of a system that HEAD declares; any other name is a commit."""
     here = read_snapshot(root, git.resolve(root, "HEAD"))
-    if any(resource.cell is not None and resource.cell.system == name for resource in here.desired.resources):
+    systems = dict.fromkeys(r.cell.system for r in here.desired.resources if r.cell is not None)
+    if name in systems:
         return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
-    return read_sides(read_snapshot(root, git.resolve(root, name)))
+    return read_sides(read_snapshot(root, resolve_side(root, name, systems)))
+
+
+def resolve_side(root: Path, name: str, others: Iterable[str], fix: str = "a tree is named by its folder") -> str:
+    """Return the commit of a side that is neither of ``others``, the known systems and trees. Raises RepositoryError
+    that lists them."""
+    try:
+        return git.resolve(root, name)
+    except RepositoryError as error:
+        if name == "HEAD":
+            raise
+        known = list(others)
+        listed = f"known here: {join_listing(known, most=6)}; " if known else ""
+        fix = f"{suggest_nearest(name, known)}{error.fix}; {listed}{fix}"
+        raise RepositoryError(f"no system, tree or commit {name!r}", fix=fix) from error
 
 
 # Published results of a submission tree on disk, for comparison with others.

@@ -54,7 +54,7 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "accuracy": show_measured(status["accuracy"]),
         "efficiency": show_measured(status["efficiency"]),
         "published": compare_published({**status, **document}),
-        "validity": status["validity"],
+        "validity": status["validity"] if status["metric"] else performance.get("validity", ""),
         "marks": status["marks"],
         "settings": [_setting(name, value) for name, value in document["settings"].items()],
         "why": _why(document["why"]),

@@ -40,12 +40,13 @@ def export_site(
     site: Site, folder: Path, *, base: str = "", compared: tuple[str, str] | None = None, on_cell: Callable[[str], None]
 ) -> Exported:
     """Write over an earlier export, never into a folder with other contents. ``base``: also show the effects of merging
-    HEAD into it; ``on_cell`` is called for each cell."""
+    HEAD into it; ``on_cell`` is called for each cell. Nothing is written if ``base`` or ``compared`` is unknown."""
     _require_ours(folder)
-    sweep(folder)
     cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
+    views = tuple(_views(site, base, compared))
+    sweep(folder)
     written = 0
-    for name, data in _views(site, base, compared):
+    for name, data in views:
         replace(folder / name, data, durable=False)
         written += 1
     for cell in cells:

@@ -184,8 +184,11 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
     accuracy = show_measured(entry["accuracy"])
     published = compare_published(entry)
     measured, margin = entry["metric"] or entry["last"], entry["margin"]
+    validity = entry["validity"] if entry["metric"] or not measured else measured["validity"]
     result = " ".join(filter(None, ["" if entry["metric"] else "last", show_measured(measured)])) if measured else ""
-    notes = [STATES[state], said, result, accuracy and f"accuracy {accuracy}"]
+    invalid = "INVALID" if validity == "INVALID" else ""
+    efficiency = show_measured(entry["efficiency"])
+    notes = [STATES[state], said, f"{result} {invalid}".strip(), accuracy and f"accuracy {accuracy}", efficiency]
     if margin:
         notes.append(f"{margin['name']} {show_headroom(margin['headroom'])} from its limit")
     if published["asked"]:
@@ -197,11 +200,12 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
         "metric": _shorten(measured),
         "each": _shorten(_share(measured, entry["accelerators"])),
         "counts": entry["metric"] is not None,
+        "invalid": invalid,
         "margin": show_headroom(margin["headroom"]) if margin else "",
         "room": rate_headroom(margin["headroom"]) if margin else "",
         **published,
         "steps": entry["steps"],
-        "notes": "; ".join(filter(None, [*notes, *_list_notes(entry), *entry["marks"]])),
+        "notes": "; ".join(filter(None, [*notes, *entry["marks"]])),
         "opens": None,
     }
 
@@ -244,11 +248,6 @@ def compare_published(entry: Document) -> dict[str, str]:
 
 def _shorten(measured: Document | None) -> str:
     return show_measured({**measured, "unit": _SHORT.get(measured["unit"], measured["unit"])}) if measured else ""
-
-
-def _list_notes(entry: Document) -> list[str]:
-    efficiency = [show_measured(entry["efficiency"])] if entry["efficiency"] else []
-    return efficiency + ([entry["validity"]] if entry["validity"] == "INVALID" else [])
 
 
 def show_measured(measured: Document | None) -> str:

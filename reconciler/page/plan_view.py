@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from reconciler.page.matrix_view import is_cell
 from reconciler.render.causes import find_obstacle, label, word_reason
 from reconciler.render.documents import Document
-from reconciler.resource.kinds import find_upstream
+from reconciler.resource.kinds import ORDER, Address, find_upstream
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
@@ -83,31 +84,70 @@ def _draw_graph(steps: list[Document]) -> Document:
     counts = Counter(_label(step["address"]) for step in steps)
     blocked = Counter(_label(step["address"]) for step in steps if step["blocked"])
     needs: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
-    place = {kind: number for number, kind in enumerate(counts)}
+    order = sorted((step["address"] for step in steps), key=lambda address: ORDER[Address.parse(address).kind])
+    place = {kind: at for at, kind in enumerate(dict.fromkeys(map(_label, order)))}
     for step in steps:
         kind = _label(step["address"])
         ups = {by_address[up]["address"] for up in step["because"] if up in by_address}
         needs[kind].update({up for up in map(_label, ups) if place[up] < place[kind]})
-    columns: dict[int, list[str]] = {}
-    for kind in counts:
-        columns.setdefault(_find_column(kind, needs), []).append(kind)
-    wide, tall = _BOX
-    at = {kind: (2 + _ACROSS * x, 2 + _DOWN * y) for x, column in columns.items() for y, kind in enumerate(column)}
-    boxes = [
-        {"kind": kind, "count": counts[kind], "blocked": blocked[kind], "x": x, "y": y} for kind, (x, y) in at.items()
-    ]
+    column = {kind: _find_column(kind, needs) for kind in place}
     lines = [
-        {
-            "path": f"M{at[up][0] + wide} {at[up][1] + tall / 2} H{x - _BEND} "
-            f"C{x - _BEND / 2} {at[up][1] + tall / 2} {x - _BEND / 2} {y + tall / 2} {x - _GAP} {y + tall / 2}",
-            "said": f"{number} {kind} after {up}",
-        }
-        for kind, (x, y) in at.items()
-        for up, number in needs[kind].items()
-        if not any(up in _find_needs(between, needs) for between in needs[kind] if between != up)
+        (up, kind)
+        for kind, ups in needs.items()
+        for up in ups
+        if not any(up in _find_needs(between, needs) for between in ups if between != up)
     ]
+    at = {spot: (2 + _ACROSS * spot.column, 2 + _DOWN * row) for spot, row in _place_spots(column, lines).items()}
+    wide, tall = _BOX
+    boxes = [
+        {"kind": spot.kind, "count": counts[spot.kind], "blocked": blocked[spot.kind], "x": x, "y": y}
+        for spot, (x, y) in at.items()
+        if not spot.passes
+    ]
+    drawn = []
+    for up, kind in lines:
+        x, y = at[_Spot(column[up], up)]
+        path = f"M{x + wide} {y + tall / 2}"
+        for number in range(column[up] + 1, column[kind] + 1):
+            before, (x, y) = y + tall / 2, at[_find_spot(number, up, kind, column)]
+            end = f"{x} {y + tall / 2} H{x + wide}" if number < column[kind] else f"{x - _GAP} {y + tall / 2}"
+            path += f" H{x - _BEND} C{x - _BEND / 2} {before} {x - _BEND / 2} {y + tall / 2} {end}"
+        drawn.append({"path": path, "said": f"{needs[kind][up]} {kind} after {up}"})
     size = (max(x for x, _ in at.values()) + wide + 2, max(y for _, y in at.values()) + tall + 2) if at else (0, 0)
-    return {"boxes": boxes, "lines": lines, "size": size, "box": _BOX}
+    return {"boxes": boxes, "lines": drawn, "size": size, "box": _BOX}
+
+
+class _Spot(NamedTuple):
+    """A place in a column: of a kind's box; or, if ``passes``, of its lines to later columns."""
+
+    column: int
+    kind: str
+    passes: bool = False
+
+
+def _find_spot(number: int, up: str, kind: str, column: Mapping[str, int]) -> _Spot:
+    """Return the spot of a line in a column: its first box, its last box, or its passage between other boxes."""
+    return _Spot(number, kind) if number == column[kind] else _Spot(number, up, passes=number > column[up])
+
+
+def _place_spots(column: Mapping[str, int], lines: Sequence[tuple[str, str]]) -> dict[_Spot, int]:
+    """Return the row of each spot: no line crosses a box, and each spot is at the height of those before it."""
+    rows: dict[_Spot, int] = {}
+    for number in range(max(column.values(), default=-1) + 1):
+        spots = [_Spot(number, kind) for kind, at in column.items() if at == number]
+        spots += dict.fromkeys(_Spot(number, up, True) for up, kind in lines if column[up] < number < column[kind])
+        heights = {
+            spot: [
+                rows[_find_spot(number - 1, up, kind, column)]
+                for up, kind in lines
+                if column[up] < number and _find_spot(number, up, kind, column) == spot
+            ]
+            for spot in spots
+            if number
+        }
+        spots.sort(key=lambda spot: sum(found) / len(found) if (found := heights.get(spot)) else 0)
+        rows.update({spot: row for row, spot in enumerate(spots)})
+    return rows
 
 
 def _find_column(kind: str, needs: Mapping[str, Iterable[str]]) -> int:

@@ -21,7 +21,7 @@ from reconciler.diff.timeline import compute_ratio
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import list_jobs_under_way
-from reconciler.history.compare import compare, read_own_sides, read_tree_sides
+from reconciler.history.compare import compare, read_own_sides, read_tree_sides, resolve_side
 from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.page.cell_report import report_cell, report_run
@@ -194,8 +194,10 @@ class RepositoryPage(Struct, dict=True):
 
     def _identify(self, name: str) -> str:
         """Return what a side's name refers to now."""
-        known = name in self.trees or name in self.list_systems()
-        return f"{name} {git.resolve(self.paths.root, 'HEAD')}" if known else git.resolve(self.paths.root, name)
+        known = (*self.list_systems(), *self.trees)
+        if name in known:
+            return f"{name} {git.resolve(self.paths.root, 'HEAD')}"
+        return resolve_side(self.paths.root, name, known, "`reconcile page --tree PATH` adds a tree")
 
     def _compare(self, one: str, other: str) -> dict[str, Any]:
         """Compare two sides. A path is never read as a tree: only the trees of the command line are."""
@@ -278,9 +280,10 @@ def _describe_hardware(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
 
 
 def _find_last(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
-    """Find the newest result of a cell whose results do not count now."""
+    """Find the newest result of a cell whose results do not count now, with its validity."""
     runs = look.seen.recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ())
-    return make_metric_document(next((run.metric for run in reversed(runs) if run.metric), None))
+    last = next((run for run in reversed(runs) if run.metric), None)
+    return {**(make_metric_document(last.metric) or {}), "validity": last.validity} if last else None
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:

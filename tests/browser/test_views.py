@@ -145,3 +145,32 @@ def test_findings_fold_by_cell_and_a_filter_hides_empty_groups(
     seen.tab.get_by_role("searchbox").fill("nothing-fits")
     assert seen.tab.locator("details[data-unlisted]:visible").count() == 0
     assert seen.is_quiet(origin)
+
+
+def test_the_columns_that_matter_are_on_a_phone(
+    source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen]
+) -> None:
+    seen, origin = open_tab("phone"), serve(source)
+    wanted = {
+        f"/cell/{CELL}": {"Demand", "Met", "Measured", "Limit", "What", "Result", "Validity"},
+        "/history": {"Cell", "Result", "Change", "Validity"},
+        f"/history?cell={quote(CELL)}&one=HEAD&other=theirs": {"What", "Result", "Validity", "HEAD", "theirs", "Ratio"},
+    }
+    for view, names in wanted.items():
+        seen.tab.goto(origin + view)
+        ends = seen.tab.locator("thead th:visible").evaluate_all(
+            "heads => heads.map(head => [head.textContent, head.getBoundingClientRect().right])"
+        )
+        assert names <= {name for name, end in ends if end <= 390}, view
+
+
+@pytest.mark.parametrize("screen", ["desktop", "phone"])
+def test_a_long_name_of_a_finding_is_legible_to_its_end(
+    source: RepositoryPage, serve: Callable[..., str], open_tab: Callable[..., Seen], screen: str
+) -> None:
+    seen, origin = open_tab(screen), serve(source)
+    seen.tab.goto(origin + "/findings")
+    named = seen.tab.locator("details.group > summary").first
+    named.evaluate("element => { element.append('closed/' + 'XE9685L_B200_SXM_180GBx8_'.repeat(9) + '/llama') }")
+    cut = named.evaluate("element => element.scrollWidth - element.clientWidth")
+    assert cut <= 0

@@ -111,6 +111,19 @@ def test_margin_of_a_result(headroom: float, shown: tuple[str, str]) -> None:
 
 
 def test_the_last_result_is_shown_while_none_counts() -> None:
-    matrix = arrange(entry(reason="InputChanged", steps=2, metric=None, last=RATE), entry("closed/box/bert-99/Offline"))
+    last = {**RATE, "validity": "VALID"}
+    matrix = arrange(entry(reason="InputChanged", steps=2, metric=None, last=last), entry("closed/box/bert-99/Offline"))
     rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
     assert [(row["metric"], row["counts"]) for row in rows] == [("800 /s", False), ("800 /s", True)]
+
+
+@pytest.mark.parametrize("state", ["stale", "waiting", "invalid"])
+def test_the_number_of_an_invalid_run_says_so_in_every_state(state: str) -> None:
+    found = entry(reason="Invalid", validity="INVALID")
+    if state == "stale":
+        found = entry(reason="InputChanged", steps=2, metric=None, validity=None, last={**RATE, "validity": "INVALID"})
+    under_way = UnderWay(waiting=frozenset([CELL] if state == "waiting" else []))
+    matrix = arrange(found, entry("closed/box/resnet50/Server"), under_way=under_way)
+    rows = [row for line in matrix["divisions"][0]["lines"] for square in line["squares"] for row in square]
+    shown = [(row["state"], row["metric"], row["invalid"], "INVALID" in row["notes"]) for row in rows]
+    assert shown == [(state, "800 /s", "INVALID", True), ("ready", "800 /s", "", False)]

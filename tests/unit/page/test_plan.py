@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from reconciler.page.plan_view import arrange_plan
@@ -57,3 +58,39 @@ def test_the_graph_has_a_box_for_each_kind_and_no_line_that_others_imply() -> No
     assert [box["x"] for box in graph["boxes"]] == sorted({box["x"] for box in graph["boxes"]})
     said = sorted(line["said"] for line in graph["lines"])
     assert said == ["1 Result after Score", "2 Run accuracy after Engine", "2 Score after Run accuracy"]
+
+
+def test_the_graph_has_every_dependency_whatever_step_comes_first() -> None:
+    """Server's run and result are due first; Offline alone has an engine, an accuracy run and a score."""
+    server = step("Run:open/a/x/Server/performance")
+    first = step("Result:open/a/x/Server", server["address"], how="render")
+    engine = step("Engine:open/a/x/Offline")
+    scored = step("Run:open/a/x/Offline/accuracy", engine["address"])
+    timed = step("Run:open/a/x/Offline/performance", engine["address"])
+    score = step("Score:open/a/x/Offline", scored["address"])
+    last = step("Result:open/a/x/Offline", scored["address"], timed["address"], score["address"], how="render")
+    graph = arrange(server, first, engine, scored, timed, score, last)["graph"]
+    assert sorted(line["said"] for line in graph["lines"]) == [
+        "1 Result after Score",
+        "1 Run accuracy after Engine",
+        "1 Run perf after Engine",
+        "1 Score after Run accuracy",
+        "2 Result after Run perf",
+    ]
+    assert not [line["said"] for line in graph["lines"] if crosses_box(line["path"], graph)]
+
+
+def crosses_box(path: str, graph: dict[str, Any]) -> bool:
+    """True if a level part of the line lies in a box."""
+    wide, tall = graph["box"]
+    x = y = 0.0
+    for letter, text in re.findall(r"([MHC])([^MHC]+)", path):
+        numbers = [float(number) for number in text.split()]
+        if letter == "H":
+            for box in graph["boxes"]:
+                if box["y"] <= y <= box["y"] + tall and x < box["x"] + wide and numbers[0] > box["x"]:
+                    return True
+            x = numbers[0]
+        else:
+            x, y = numbers[-2:]
+    return False

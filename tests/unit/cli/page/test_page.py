@@ -20,6 +20,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Intent, create
 from reconciler.execute.outcome import QueuedStep
 from reconciler.page.cell_report import parse_series
+from reconciler.page.cell_view import arrange_cell
 from reconciler.page.guard import RequestGuard
 from reconciler.page.links import Links
 from reconciler.page.live_report import is_timed, report_live
@@ -225,6 +226,16 @@ def test_a_stale_cell_says_what_changed_and_shows_its_last_run(recorded: Path) -
     assert "Latency by percentile" in rest
 
 
+def test_a_stale_cell_whose_last_run_is_invalid_says_so_next_to_its_number(recorded: Path) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    document = open_page(recorded).read_cell(CELL)
+    shown = arrange_cell(document)
+    assert (shown["state"], shown["metric"], shown["validity"]) == ("stale", "", "VALID")
+    invalid = arrange_cell({**document, "performance": {**document["performance"], "validity": "INVALID"}})
+    assert (invalid["last"], invalid["validity"]) == (shown["last"], "INVALID")
+    assert open_page(recorded).read_matrix()["cells"][0]["last"]["validity"] == "VALID"
+
+
 def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -> None:
     tree = recorded / ".reconcile/tree"
     site = Site(open_page(recorded, theirs=tree))
@@ -277,6 +288,28 @@ def test_an_export_needs_no_server(recorded: Path, reconcile: Reconcile) -> None
         assert not page.all("form") or "data-filters" in page.all("form")[0], "nothing asks a server"
     assert "Merging adds no work" in (out / "plan.html").read_text()
     assert "HEAD against HEAD" in (out / "history.html").read_text()
+
+
+@pytest.mark.parametrize("asked", [("--base", "nonsense"), ("--compare", "HEAD", "bxo")])
+def test_an_export_of_something_unknown_writes_nothing(
+    recorded: Path, reconcile: Reconcile, asked: tuple[str, ...]
+) -> None:
+    code, _, err = reconcile("page", "--export", "out", *asked)
+    assert (code, asked[-1] in err) == (1, True)
+    assert not (recorded / "out").exists()
+
+
+def test_a_side_of_a_comparison_that_is_unknown_gets_the_nearest_system_or_tree(
+    recorded: Path, reconcile: Reconcile
+) -> None:
+    page = open_page(recorded, theirs=recorded / ".reconcile/tree")
+    for wrong, nearest in (("bxo", "box"), ("their", "theirs")):
+        with pytest.raises(ReconcilerError) as raised:
+            page.read_comparison("HEAD", wrong)
+        assert f"did you mean {nearest}?" in raised.value.fix
+        assert "--tree" in raised.value.fix
+    code, _, err = reconcile("compare", "HEAD", "bxo")
+    assert (code, "did you mean box?" in err) == (1, True)
 
 
 def test_an_export_draws_another_run_over_the_one_that_counts(recorded: Path, reconcile: Reconcile) -> None:

@@ -142,8 +142,11 @@ def _job(job: QueuedStep) -> dict[str, Any]:
 
 
 def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
-    names = ("time", "resource", "cell", "status", "seconds", "problem")
-    return {name: line.get(name, "") for name in names}
+    """Describe an ended step, from a log line that another version may have written."""
+    text = str(line.get("resource", ""))
+    address = find_upstream(text)
+    shown = {name: line.get(name, "") for name in ("time", "status", "seconds", "problem")}
+    return {**shown, **(_name(address) if address else {"address": text, "label": "", "cell": ""})}
 
 
 def _newest_log(folder: Path) -> Path | None:

@@ -155,6 +155,9 @@ class Site(Struct, dict=True):
         shown = {"links": links, "at": at, "repository": self.source.name, **variables}
         return escape_hidden(template.render(shown))
 
+    def _list_cells(self) -> list[str]:
+        return [entry["cell"] for entry in self.source.read_matrix()["cells"]]
+
     def show_matrix(self, links: Links) -> str:
         """Render the matrix once for all viewers, as long as it does not change."""
         document = self.source.read_matrix()
@@ -186,7 +189,9 @@ class Site(Struct, dict=True):
         return load_program_page(curve).draw_curve(found)
 
     def show_live(self, links: Links) -> str:
-        return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()))
+        """Show the pass in progress, or the last. Links of an export lead only to the cells that it contains."""
+        known = {"cells": self._list_cells()} if self.files else {}
+        return self.render("live.html", links, "live", title="Live", **arrange_live(self.source.read_live()), **known)
 
     def read_live_part(self) -> tuple[str, float]:
         """Read the current live view, and for how many seconds it is valid."""
@@ -205,7 +210,7 @@ class Site(Struct, dict=True):
             "refs": self.source.list_refs(),
             "systems": self.source.list_systems(),
             "trees": self.source.list_trees()[1:],
-            "cells": [entry["cell"] for entry in self.source.read_matrix()["cells"]],
+            "cells": self._list_cells(),
         }
         histories = [arrange_history(self.source.read_history(cell))] if cell else []
         comparisons = [arrange_comparison(self.source.read_comparison(one, other))] if one and other else []
@@ -222,7 +227,7 @@ class Site(Struct, dict=True):
 
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Show every cell of the matrix that has committed results, one below another, and one comparison."""
-        documents = [self._read_history(entry["cell"]) for entry in self.source.read_matrix()["cells"]]
+        documents = [self._read_history(cell) for cell in self._list_cells()]
         histories = [arrange_history(document) for document in documents if document is not None]
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
@@ -241,7 +246,7 @@ class Site(Struct, dict=True):
         asked = {"title": "Findings", "trees": trees, "tree": tree, "commands": FINDINGS, "command": command}
         if tree not in trees:
             raise ReconcilerError(f"there is no tree {tree!r} to look at", fix="name it: reconcile page --tree PATH")
-        cells = {entry["cell"] for entry in self.source.read_matrix()["cells"]}
+        cells = self._list_cells()
         try:
             document = {"problem": None, **arrange_findings(self.source.read_findings(tree, command), cells)}
         except ReconcilerError as error:

@@ -404,6 +404,23 @@ def test_no_pass_is_live_when_none_runs(recorded: Path) -> None:
     assert not report_live(RepositoryPaths(recorded / "specs"))["id"]
 
 
+def test_ended_steps_lead_to_their_cells(recorded: Path) -> None:
+    log = recorded / f".reconcile/log/99991231T000001.000000-{os.getpid()}.jsonl"
+    gone = "open/box/digits/Server"
+    resources = ["Model:digits", f"Run:{CELL}/performance", f"ComplianceTest:{CELL}/TEST01", f"Score:{gone}", "Odd:x"]
+    began = {"message": "pass began", "time": "9999-12-31T00:00:00", "reconcile": "x"}
+    ended = [{"message": "step ended", "resource": name, "status": "Failed", "problem": "no"} for name in resources]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in [began, *ended]))
+    for files in (False, True):
+        shown = Page(Site(open_page(recorded), files=files).show_live(Links(files=files)))
+        links = [a["href"] for a in shown.all("a") if "cell/" in (a["href"] or "")]
+        whole = ([Links(files=files).cell(gone)] if not files else []) + [Links(files=files).cell(CELL)] * 2
+        assert sorted(links) == sorted(whole * 2), "twice; an export has no page of the other"
+        for said in ("Run perf", "TEST01", "Model:digits", "Odd:x", "open / box / digits / Server Score"):
+            assert said in shown.text
+        assert "ComplianceTest:" not in shown.text
+
+
 def test_a_pass_that_left_off_is_not_live(recorded: Path) -> None:
     """Its process is gone, though no one wrote that it ended."""
     log = recorded / ".reconcile/log/99991231T000000.000000-999999999.jsonl"

@@ -88,6 +88,11 @@ def test_watch_when_the_spec_breaks_under_a_run_reports_it_at_once(recorded: Rep
         watching.wait("moved")
         recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
         assert "min_duratoin" in watching.wait("broken")["text"]
+        for _ in range(2):  # also if it breaks again in the same way
+            recorded.edit(SPEC, "min_duratoin: 10 min", "min_duration: 10 min")
+            watching.wait("valid")
+            recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
+            assert "min_duratoin" in watching.wait("broken")["text"]
         assert watching.stop() == 0
 
 

@@ -33,7 +33,7 @@ def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile
     assert code == 2
     lines = out.splitlines()
     assert lines[0] == HEADING
-    shown = "~ Run perf replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
+    shown = "~ Run performance replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
     assert " ".join(lines[1].split()) == shown
     assert lines[2].split()[1:] == ["Result", "render", "performance", "run", "replaced"]
     assert lines[3].startswith("Plan: 1 to replace, 1 to render, ")
@@ -124,7 +124,7 @@ def test_why_of_a_change(recorded: Path, reconcile: Reconcile) -> None:
     assert "target_qps 1000 → 2000  specs/one.yaml:24\n" in out
     assert f"{git(recorded, 'rev-parse', '--short=7', 'HEAD')}, A Tester, " in out
     assert ": Raise the target\n" in out
-    assert "To do: Run perf → Result\n" in out
+    assert "To do: Run performance → Result\n" in out
     assert "In sync: Dataset (" in out
     assert "Run accuracy (" in out
     report = json.loads(reconcile("why", "offline", "--json")[1])

@@ -97,7 +97,7 @@ def test_a_cell_shows_settings_runs_logs_and_files_of_the_tree(recorded: Path) -
         "target_qps",
         "specs/one.yaml:",
         "Declare one cell",
-        "Run perf",
+        "Run performance",
         "samples/s",
         "performance/mlperf_log_summary.txt",
     ):
@@ -416,7 +416,7 @@ def test_ended_steps_lead_to_their_cells(recorded: Path) -> None:
         links = [a["href"] for a in shown.all("a") if "cell/" in (a["href"] or "")]
         whole = ([Links(files=files).cell(gone)] if not files else []) + [Links(files=files).cell(CELL)] * 2
         assert sorted(links) == sorted(whole * 2), "twice; an export has no page of the other"
-        for said in ("Run perf", "TEST01", "Model:digits", "Odd:x", "open / box / digits / Server Score"):
+        for said in ("Run performance", "TEST01", "Model:digits", "Odd:x", "open / box / digits / Server Score"):
             assert said in shown.text
         assert "ComplianceTest:" not in shown.text
 
@@ -451,7 +451,7 @@ def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
 
     shown = Page(Site(WithJobs(RepositoryPaths(recorded), Options())).show_live(Links()))
     assert "No pass is running" in shown.text
-    assert "Run perf: running, 1,200 of 5,000, job 4711 on n3" in shown.text
+    assert "Run performance: running, 1,200 of 5,000, job 4711 on n3" in shown.text
     assert f"cell/{CELL}" in [a["href"] for a in shown.all("a")]
 
 

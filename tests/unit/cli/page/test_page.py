@@ -242,7 +242,9 @@ def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -
     shown = Page(site.show_history(Links(), CELL, "HEAD", "theirs")).text
     assert "Record 5 outcomes" in shown or re.search(r"Record \d+ outcomes", shown)
     assert re.search(r"Ratio.*1\.0", shown, re.DOTALL)
-    assert "box" in Page(site.show_history(Links(), "", "box", "HEAD")).text
+    compared = Page(site.show_history(Links(), "", "box", "HEAD"))
+    assert "box" in compared.text
+    assert f"cell/{CELL}" in [a["href"] for a in compared.all("a")]
     for path in (str(tree), "..", "/etc", "--upload-pack=x", "theirs/open"):
         with pytest.raises(ReconcilerError):
             site.show_history(Links(), "", "HEAD", path)

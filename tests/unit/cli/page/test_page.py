@@ -226,6 +226,17 @@ def test_a_stale_cell_says_what_changed_and_shows_its_last_run(recorded: Path) -
     assert "Latency by percentile" in rest
 
 
+def test_late_queries_of_a_run_are_counted(recorded: Path) -> None:
+    document = open_page(recorded).read_cell(CELL)
+    late = {"name": "early stopping", "measured": "1979", "limit": "9", "unit": "queries over", "met": False}
+    margins = [{**late, "headroom": "-21888.9"}, {**late, "measured": "7", "met": True, "headroom": "+22.2"}]
+    shown = arrange_cell({**document, "performance": {**document["performance"], "margins": margins}})["margins"]
+    assert [(row["measured"], row["limit"], row["room"]) for row in shown] == [
+        ("1,979 late", "9 late", "1,970 too many"),
+        ("7 late", "9 late", "2 to spare"),
+    ]
+
+
 def test_a_stale_cell_whose_last_run_is_invalid_says_so_next_to_its_number(recorded: Path) -> None:
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     document = open_page(recorded).read_cell(CELL)

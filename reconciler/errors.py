@@ -90,9 +90,9 @@ class StoreError(ReconcilerError):
     pass
 
 
-def suggest_nearest(name: str, known: Iterable[str]) -> str:
+def suggest_nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """Return the beginning of a fix for a wrong name, with a trailing blank; "" if no known name is similar."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]}? " if near else ""
+    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), most)
+    return f"did you mean {' or '.join(near)}? " if near else ""

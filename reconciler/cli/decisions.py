@@ -56,7 +56,7 @@ def say_damaged(damaged: Mapping[str, str]) -> None:
 def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
     """Print the next step. ``changed``: files written or removed; a file removed before it was committed needs no
     commit."""
-    known = [p for p in changed if (paths.root / p).exists() or git.read_head_file(paths.root, p) is not None]
+    known = [p for p in changed if (paths.root / p).exists() or git.read_file_at(paths.root, p) is not None]
     if made:
         say(f"Committed as {made[:7]}.")
     elif known:

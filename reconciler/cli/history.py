@@ -28,6 +28,7 @@ from reconciler.render.timeline import (
     report_comparison,
 )
 from reconciler.resource.kinds import Cell
+from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths
@@ -195,7 +196,13 @@ def history_command(cell: str, trials: bool, as_json: bool) -> int:
         say_json(render_document("history", cell=found, results=results))
     else:
         say(render_history_text(found, results, choose_paint()))
+        _say_uncommitted(paths)
     return IN_SYNC
+
+
+def _say_uncommitted(paths: RepositoryPaths) -> None:
+    if count := git.count_new_files(paths.root, ["state/records"]):
+        say(f"{show_count(count, 'record')} in state/ not committed yet, and not shown: git add state && git commit")
 
 
 def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
@@ -223,4 +230,5 @@ def blame_command(cell: str, as_json: bool) -> int:
         say_json(render_document("blame", cell=found, steps=parts))
     else:
         say(render_blame_text(found, steps, choose_paint()))
+        _say_uncommitted(paths)
     return IN_SYNC

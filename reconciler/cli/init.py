@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -129,7 +130,7 @@ def command(
 
 def _say_next(made: NewRepository) -> None:
     here = Path.cwd().resolve()
-    go = f"cd {os.path.relpath(made.root, here)}\n  " if made.root != here else ""
+    go = f"cd {shlex.quote(os.path.relpath(made.root, here))}\n  " if made.root != here else ""
     if made.wanted is not None:
         if made.made_git:
             say("Made a git repository.")

@@ -113,7 +113,7 @@ def _report(given: list[str], error: BaseException) -> int:
     """Report an exception that ended a command, and return the exit code."""
     match error:
         case click.UsageError():
-            say_error(*_explain_usage(error))
+            say_error(*_explain_usage(error, error.ctx or _find_context(given)))
         case click.ClickException():
             shown = StringIO()
             error.show(file=shown)
@@ -144,11 +144,18 @@ def _report(given: list[str], error: BaseException) -> int:
     return _choose_exit_code(error)
 
 
-def _explain_usage(error: click.UsageError) -> tuple[str, str]:
+def _find_context(given: list[str]) -> click.Context:
+    """Return the context of the command that was typed, which click leaves out of some errors."""
+    context = click.Context(reconcile, info_name="reconcile")
+    for word in given:
+        command = context.command.get_command(context, word) if isinstance(context.command, click.Group) else None
+        if command is not None:
+            context = click.Context(command, parent=context, info_name=word)
+    return context
+
+
+def _explain_usage(error: click.UsageError, context: click.Context) -> tuple[str, str]:
     """Return the message, prefixed with its command, and the command's usage."""
-    context = error.ctx
-    if context is None:
-        return error.message, "reconcile --help"
     command = context.command_path.removesuffix(f" {WITHOUT_NAME}")
     usage = context.get_usage().removeprefix("Usage: ").replace(context.command_path, command, 1)
     message, near = error.format_message(), ""

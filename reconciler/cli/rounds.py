@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import ExistingPath, complete_rounds, json_op
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
-from reconciler.loadgen.user_conf import parse_user_conf
+from reconciler.loadgen.user_conf import UserConf, parse_user_conf
 from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.rounds import (
     render_benchmark_list,
@@ -35,10 +35,21 @@ from reconciler.rules.drafting import choose_base, choose_round, draft_round, re
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
+
+class ShowGroup(click.Group):
+    """A group in which any word that is not a command is a name to show."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        shows = args[0] not in self.commands and not args[0].startswith("-")
+        return super().resolve_command(ctx, ["show", *args] if shows else args)
+
+
 # `reconcile benchmarks`: the bundled MLPerf benchmarks, and the disk space that each needs.
 
 
-@click.group("benchmarks", invoke_without_command=True)
+@click.group("benchmarks", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def benchmarks_command(context: click.Context, as_json: bool) -> int:
@@ -69,7 +80,7 @@ def show_benchmark(name: str, as_json: bool) -> int:
     """Show what NAME is made from, where to get it, and in which rounds and scenarios it may be entered."""
     facts = _find_benchmark(name)
     if facts is None:
-        known = [known for facts in load_benchmark_facts().values() for known in facts.names]
+        known = [known for facts in load_benchmark_facts().values() for known in facts.names if "_" not in known]
         raise ReconcilerError(
             f"there is no built-in benchmark {name!r}",
             fix=f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them",
@@ -123,7 +134,7 @@ def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = Tr
     return click.Argument([name], metavar=metavar, required=required, shell_complete=complete_rounds)
 
 
-@click.group("rounds", invoke_without_command=True)
+@click.group("rounds", cls=ShowGroup, invoke_without_command=True)
 @takes([json_option()])
 @click.pass_context
 def rounds_command(context: click.Context, as_json: bool) -> int:
@@ -211,7 +222,7 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     name = round_name or choose_round(checkers)
     if name not in (known := checkers[0].list_rounds()):
         raise ReconcilerError(f"{checkers[0].file} has no round {name!r}", fix=f"it has {', '.join(known)}")
-    read = parse_user_conf(conf.read_bytes(), conf.name) if conf is not None else None
+    read = _read_conf(conf) if conf is not None else None
     made = draft_round(name, load_ruleset(base or choose_base(name)), checkers, read)
     text = render_draft(made)
     if as_json:
@@ -220,6 +231,17 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     else:
         say(text.rstrip())
     return IN_SYNC
+
+
+def _read_conf(path: Path) -> UserConf:
+    """Raises ReconcilerError for a file that LoadGen would reject, or that sets nothing."""
+    read = parse_user_conf(path.read_bytes(), path.name)
+    fix = "pass the round's mlperf.conf: loadgen/mlperf.conf of mlcommons/inference"
+    if wrong := next((problem for problem in read.problems if problem.fatal), None):
+        raise ReconcilerError(f"{path}:{wrong.line}: LoadGen would reject this file: {wrong.message}", fix=fix)
+    if not read.values:
+        raise ReconcilerError(f"{path} sets no value", fix=fix)
+    return read
 
 
 @rounds_command.command("diff", short_help="List what changed between two rounds.")

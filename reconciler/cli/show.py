@@ -13,9 +13,9 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.execute.run_code import list_declared_code
-from reconciler.history.why import build_why_chain, explain
+from reconciler.history.why import build_why_chain, explain, find_value_commits
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.line_commits import find_commits, show_line_commit
+from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_readable
 from reconciler.render.cell import (
@@ -59,7 +59,8 @@ def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
     paths, _, seen, chosen, lineage = find_asked_cell(cell, specs)
     explanation, links = explain(seen, chosen, lineage), build_why_chain(seen, chosen)
     commits = {
-        origin: show_line_commit(commit) for origin, commit in find_commits(paths, collect_origins(explanation)).items()
+        origin: show_line_commit(commit)
+        for origin, commit in find_value_commits(paths, collect_origins(explanation)).items()
     }
     if as_json:
         say_json(

@@ -44,7 +44,7 @@ class CellReaders(Struct):
         system = self.declared.systems[cell.cell.system]
         rules = self.find_rules(cell)
         settings = dict(cell.settings)
-        settings["system.name"] = Value(cell.cell.system, cell.origin.origin)
+        settings["system.name"] = Value(system.name, system.origin)
         settings["benchmark.name"] = Value(cell.cell.benchmark, cell.origin.origin)
         settings["cell"] = Value(str(cell.cell), cell.origin.origin)
         settings.update({name: value for name, value in system.settings.items() if name not in settings})

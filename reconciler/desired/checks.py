@@ -174,6 +174,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     if not cell.backend:
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
+    problems += _ended_early(cell, rules, ruleset)
     if not (declared.rehearsal.value or declared.trial):
         problems += _too_lenient(cell, rules, ruleset)
         problems += _other_lengths(cell, rules, ruleset) + _unread_latency(cell, rules, ruleset)
@@ -392,7 +393,11 @@ _DEMANDS = (
     _Demand(keys.MAX_DURATION, "least_min_duration", "s", 10**3, whole=True),
     _Demand(keys.PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", "samples", whole=True),
     _Demand(
-        keys.ACCURACY_SAMPLE_COUNT, "exact_accuracy_sample_count", "samples", applies=_binding("accuracy"), whole=True
+        keys.ACCURACY_SAMPLE_COUNT,
+        "exact_accuracy_sample_count",
+        "samples",
+        applies=_binding("accuracy_samples"),
+        whole=True,
     ),
     _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
     # In Offline, LoadGen uses the minimum number of queries as the minimum number of samples in its single query.
@@ -404,9 +409,6 @@ _DEMANDS = (
         applies=_binding("least_samples_per_query"),
     ),
     _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
-    _Demand(
-        keys.MAX_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries, whole=True
-    ),
 )
 _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
@@ -420,7 +422,7 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
         read = not demand.scenarios or scenario in demand.scenarios
         if value is None or ruled is None or not read or not demand.applies(ruleset, cell.cell.division):
             continue
-        if demand.setting in _QUERY_COUNTS and not _issues_queries(cell):
+        if demand.setting == keys.MIN_QUERY_COUNT and not _issues_queries(cell):
             continue
         side = choose_strict_side(demand.rule)
         if _fulfils(side, int(value.value), int(ruled)) or (demand.whole and not int(value.value)):
@@ -437,11 +439,21 @@ def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-_QUERY_COUNTS = (keys.MIN_QUERY_COUNT, keys.MAX_QUERY_COUNT)
-
-
 def _fulfils(side: str, value: int, ruled: int) -> bool:
     return value == ruled if not side else value >= ruled if side == "least" else value <= ruled
+
+
+def _ended_early(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+    """Refuse a maximum of queries below the round's minimum, also in a rehearsal: LoadGen would call the run INVALID. A
+    minimum of the spec was compared with it when the spec was read."""
+    scenario, most = cell.cell.scenario, cell.settings.get(keys.MAX_QUERY_COUNT)
+    least = rules.get_value(keys.MIN_QUERY_COUNT, scenario)
+    if most is None or least is None or keys.MIN_QUERY_COUNT in cell.settings or scenario not in _ISSUED:
+        return []
+    if not 0 < int(most.value) < int(least) or not _issues_queries(cell):
+        return []
+    message = f"max_query_count is {most.value}; round {ruleset.round} requires at least {least} queries"
+    return [make_cell_problem(cell, most, message, f"remove max_query_count, or write {least} or more")]
 
 
 def _issues_queries(cell: DeclaredCell) -> bool:

@@ -34,6 +34,7 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import PROGRAMS
+from reconciler.resource.quantities import is_whole
 from reconciler.resource.records import QUICK
 from reconciler.resource.settings import ACCURACY_FROM, COMMAND, COUNTED, NO_HARDWARE, RESULTS, USUAL
 from reconciler.rules.benchmark_facts import find_benchmark_facts
@@ -82,24 +83,23 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
-    """Report the fields of systems/<name>.json that must not be empty, as one gap per system."""
+    """Report the fields of systems/<name>.json that must not be empty: those written without a value at their lines,
+    the others as one gap per system."""
     meant = {near for _, near in system.unknown.values()}
-    absent = [
-        field.name
-        for field in ruleset.system_fields
-        if field.filled
-        and field.name not in (*_FOLLOWING, *meant)
-        and not is_filled(system.description.get(field.name))
-    ]
-    if not absent:
-        return
-    listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
+    named = (field.name for field in ruleset.system_fields if field.filled)
+    empty = {name: system.description.get(name) for name in named if name not in (*_FOLLOWING, *meant)}
     fix = (
         f"`reconcile detect --system {system.name} --write` on that machine fills in the detectable fields; add "
         "the rest by hand"
     )
-    path = f"spec.systems.{system.name}.description"
-    yield _at(system.origin, path, f"the description of {system.name} has no {listed}", fix)
+    path, what = f"spec.systems.{system.name}.description", f"the description of {system.name} has no"
+    for name, value in empty.items():
+        if value is not None and not is_filled(value):
+            yield _at(value.origin, f"{path}.{name}", f"{what} {name}", fix)
+    absent = [name for name, value in empty.items() if value is None]
+    if absent:
+        listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
+        yield _at(system.origin, path, f"{what} {listed}", fix)
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
@@ -131,8 +131,7 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
             )
             yield _at(code.origin, path, message, fix)
             return
-    if ruleset.binds(division, "accuracy"):
-        yield from _shortened(cell, path)
+    yield from _shortened(cell, path, ruleset)
     yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would use 1 query/s in {cell.cell.scenario}"
@@ -167,16 +166,19 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
 
-def _shortened(cell: DeclaredCell, path: str) -> Iterator[Problem]:
-    """Report a dataset with fewer samples than the published one, or with unpublished samples."""
-    code, prefix = cell.code, "dataset.settings."
-    facts = find_benchmark_facts(str(code.value)) if code is not None else None
+def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
+    """Report a dataset with fewer samples than the round's, or with unpublished samples."""
+    division, prefix = cell.cell.division, "dataset.settings."
+    rules = ruleset.find_rules(division, str(cell.official.value)) if cell.official else None
     count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
-    if facts is not None and count is not None and 0 < int(str(count.value)) < facts.dataset.samples:
-        message = f"{count.value} samples: the closed division requires {facts.dataset.samples:,}"
-        fix = "remove count, move the cell to the open division, or set `rehearsal: true`"
+    moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
+    wanted = rules.get_value("dataset_size", cell.cell.scenario) if rules else None
+    short = count is not None and is_whole(count.value) and wanted is not None and 0 < count.value < wanted
+    if count is not None and short and ruleset.binds(division, "accuracy_samples"):
+        message = f"{count.value} samples: the {division} division requires {wanted:,}"
+        fix = f"remove count{moved}, or set `rehearsal: true`"
         yield _at(count.origin, f"{path}.{prefix}count", message, fix)
-    if facts is not None and unpublished is not None and unpublished.value is True:
+    if unpublished is not None and unpublished.value is True and ruleset.binds(division, "accuracy"):
         message = "unpublished samples: the closed division requires the published dataset"
         fix = "remove unpublished, move the cell to the open division, or set `rehearsal: true`"
         yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)

@@ -239,8 +239,9 @@ def collect_run_inputs(
     if made_from.name != "engine":
         own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
     hardware = reader.take_below("hardware")
+    cell = reader.get("cell")
     return [
-        Input("scenario", scenario),
+        Input("scenario", scenario, cell.origin if cell else DEFAULT),
         Input("mode", mode),
         made_from,
         dataset,

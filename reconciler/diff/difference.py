@@ -427,7 +427,7 @@ class Comparison(Struct):
             reason, note = (Reason.INPUT_CHANGED, "rendered from other inputs") if before else (Reason.NOT_RECORDED, "")
             self.plan_change(resource, _replace_or_create(reason), reason, note, how=Work.RENDER)
         elif edited:
-            worst = Reason.ARTIFACT_CORRUPT if any(w == "edited" for _, w in edited) else Reason.ARTIFACT_MISSING
+            worst = Reason.ARTIFACT_CORRUPT if any(w != "missing" for _, w in edited) else Reason.ARTIFACT_MISSING
             note = ", ".join(f"{path} is {what}" for path, what in edited[:3])
             more = f" and {len(edited) - 3} more" if len(edited) > 3 else ""
             self.plan_change(resource, Action.REPLACE, worst, note + more, how=Work.RENDER)

@@ -21,9 +21,9 @@ from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import HERE
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
 from reconciler.execute.perform import Finished
-from reconciler.execute.plan_executor import MachineTurns, PlanExecutor, find_proved_run
+from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import Address, find_proved_run
 
 # Scheduling of the steps of a plan on several machines. Pure: the caller reports which steps have ended.
 

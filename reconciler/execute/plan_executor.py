@@ -28,7 +28,7 @@ from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.loadgen import keys
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_proved_run
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
@@ -367,13 +367,6 @@ def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     if not is_timed(address):
         return 0.0
     return float(values.get(keys.MIN_DURATION) or 0) / 1000
-
-
-def find_proved_run(address: Address) -> Address | None:
-    """Return the performance run that a compliance test or its verdict is about; None for other resources."""
-    if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT) or address.cell is None:
-        return None
-    return RunAddress(address.cell, PERFORMANCE).address
 
 
 # Turns on a machine: one timed run and one server at a time, and none while other processes load it.

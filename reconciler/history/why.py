@@ -1,10 +1,13 @@
-"""The chain that `why` shows: each step with the commit that recorded it and the commit that last changed its line."""
+"""The chain that `why` shows: each step with the commit that recorded it and the commit that last changed its input."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct, field
 
 from reconciler.diff.acceptance import BUILT
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
@@ -17,6 +20,9 @@ from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import ORDER, Address, Cell, Kind
 from reconciler.resource.quantities import show_age
 from reconciler.resource.resources import Resource
+from reconciler.spec.nodes import MapNode, Node, convert_plain, parse
+from reconciler.storage import git
+from reconciler.storage.files import RepositoryPaths
 
 
 def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
@@ -33,7 +39,7 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
     metrics = {s.id: s.metric for r in resources for s in seen.recorded.by_address.get(r.address, ())}
     brought = _brought(seen, [record for record in records.values() if record])
     lines = {r.address: list(_lines(r, seen)) for r in resources}
-    commits = find_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
+    commits = find_value_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
     links = []
     for resource in resources:
         record = records[resource.address]
@@ -54,6 +60,57 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
             )
         )
     return tuple(links)
+
+
+class _Version(Struct):
+    """A spec file at one time. ``paths``: place → path of the value there; ``values``: path → value and place."""
+
+    paths: dict[Origin, Sequence[str]] = field(default_factory=dict)
+    values: dict[Sequence[str], tuple[Any, Origin]] = field(default_factory=dict)
+
+    def add(self, node: Node, path: tuple[str, ...] = ()) -> None:
+        if not isinstance(node, MapNode):
+            self._note(path, convert_plain(node), node.origin)
+            return
+        self._note(path, None, node.origin)
+        for name, item in node.items.items():
+            self._note((*path, name, "name"), None, node.keys[name])
+            self.add(item, (*path, name))
+
+    def _note(self, path: tuple[str, ...], value: Any, origin: Origin) -> None:
+        self.paths.setdefault(origin, path)
+        self.values[path] = value, origin
+
+
+def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
+    """Find who last changed the value at each place of a spec, as far as git knows. Edits of other values on its line,
+    of comments and of the indentation do not count."""
+    versions: dict[tuple[str, str], _Version] = {}
+
+    def read(file: str, commit: str) -> _Version:
+        if (file, commit) not in versions:
+            data = git.read_file_at(paths.root, file, commit) if commit else (paths.root / file).read_bytes()
+            root, _ = parse((data or b"").decode(errors="replace"), file)
+            versions[file, commit] = version = _Version()
+            if root is not None:
+                version.add(root)
+        return versions[file, commit]
+
+    def trace(origin: Origin, commit: LineCommitText) -> LineCommitText:
+        here = read(origin.file, "")
+        path = here.paths.get(origin)
+        while path is not None:
+            earlier = f"{commit.commit}^" if commit.committed else "HEAD"
+            before, place = read(origin.file, earlier).values.get(path, (None, origin))
+            if place is origin or before != here.values[path][0]:
+                break
+            found = git.find_line_commits(paths.root, origin.file, [place.line], earlier)
+            if place.line not in found:
+                break
+            commit = found[place.line]
+        return commit
+
+    return {origin: trace(origin, commit) for origin, commit in find_commits(paths, origins).items()}
 
 
 def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
@@ -77,10 +134,8 @@ def _changed(commit: LineCommitText | None) -> By | None:
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Return record → the commit that added it. Records never change, so their paths suffice."""
-    from reconciler.storage.git import find_appearances
-
     paths = [f"state/records/{record}.json" for record in records]
-    found = find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
+    found = git.find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
     names = {path.removeprefix("state/records/").removesuffix(".json"): c for (path, _), c in found.items()}
     return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
 

@@ -19,6 +19,7 @@ from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy
 from reconciler.storage.untrusted_files import walk_files
+from reconciler.tree.documents import parse_requirements
 from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.reading.files import decode_text, read_file
 from reconciler.tree.render import CONFIGS, OF_BENCHMARK, PLACES, REPRODUCE, SCORER, Instructions, parse_reproduce
@@ -167,7 +168,7 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
         if "path" in settings.get(kind, ()) and listed in found.digests:
             settings[kind] = {"sha256": found.digests[listed], **settings[kind]}
     if engine := settings.get("engine"):
-        version = find_backend_version(str(engine.get("backend", "")), item.installed)
+        version = find_backend_version(str(engine.get("backend", "")), parse_requirements(item.requirements))
         settings["engine"] = {**engine, **({"version": version} if version and "version" not in engine else {})}
     named = {"code": own, **settings} if own else settings
     return replace(item, measured_with=named, hardware=found.hardware)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.errors import LogError, ReconcilerError
+from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.run_import import (
     Import,
     ImportContext,
@@ -21,11 +22,11 @@ from reconciler.importing.run_import import (
 from reconciler.importing.run_reader import FoundRun
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
-from reconciler.resource.kinds import MODES, Address, Cell, Kind, RunAddress
+from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.programs import find_program_of_division
-from reconciler.resource.records import IMPORTED, Ended, Recorded
+from reconciler.resource.records import IMPORTED, REQUIREMENTS, Ended, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.rules.results.format import ResultFormat
+from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, copy
 
@@ -51,14 +52,18 @@ class ImportRecorder(Struct):
     context: ImportContext
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(self, cell: Cell, found: FoundRun, test: str = "") -> tuple[TakenRecord, ...]:
-        """Record a run, or a compliance test's run, and the included score. Raises LogError if it is not what the cell
-        requests."""
+    def run(
+        self, cell: Cell, found: FoundRun, test: str = "", requirements: Sequence[str] = ()
+    ) -> tuple[TakenRecord, ...]:
+        """Record a run, or a compliance test's run, and the included score. ``requirements``: packages installed for a
+        performance run. Raises LogError if it is not what the cell requests."""
         at = Address(Kind.COMPLIANCE_TEST, f"{cell}/{test}") if test else RunAddress(cell, found.mode).address
         resource = self._resource(at)
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, find_format(detail.settings))
         made = found.make_run(resource, detail, self.context)
+        if requirements and found.mode == PERFORMANCE and not test:
+            made = self._add_requirements(made, requirements)
         upstream = self._upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
         if found.has_score:
@@ -67,6 +72,13 @@ class ImportRecorder(Struct):
             ups = {**self._upstream(detail, found), "run": taken[0].identity}
             taken.append(self._store(found.make_score(score, detail, ups, self.context)))
         return tuple(taken)
+
+    def _add_requirements(self, made: Import, requirements: Sequence[str]) -> Import:
+        path = self.context.scratch / REQUIREMENTS
+        path.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8", errors="surrogateescape")
+        kept = KeptFile(path, REQUIREMENTS, in_git=True)
+        record = replace(made.record, artifacts=(*made.record.artifacts, describe_artifact(kept)))
+        return replace(made, record=record, kept=(*made.kept, kept))
 
     @staticmethod
     def _refuse_other(cell: Cell, found: FoundRun, wanted: ResultFormat) -> None:

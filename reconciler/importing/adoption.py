@@ -77,7 +77,8 @@ def compare_with(
     for shown, folder in folders.items():
         for path in sorted(p for p in walk_sent(folder) if is_readable(p, unreadable) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
-            content = by_name.get(name.casefold()) or _renamed(name, rendered)
+            content = by_name.get(name.casefold())
+            content = _renamed(name, rendered) if content is None else content
             found[_verdict(path, content, read)].append(name)
     return Reproduced(**{kind: tuple(names) for kind, names in found.items()})
 
@@ -246,7 +247,7 @@ def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
             left_out[f"{item.cell} ({problem.partition(':')[0]})"] = problem.partition(": ")[2]
         for run in item.runs:
             try:
-                taken += recorder.run(item.cell, run)
+                taken += recorder.run(item.cell, run, requirements=item.requirements)
             except ReconcilerError as error:
                 left_out[f"{item.cell} ({run.mode} run)"] = error.message
                 if run.format.TIES_ACCURACY:

@@ -20,7 +20,7 @@ from reconciler.rules.programs import load_program, load_programs
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.untrusted_files import list_special_entries
-from reconciler.tree.documents import parse_requirements
+from reconciler.tree.documents import read_requirements
 from reconciler.tree.reading.cell import README, CellFiles
 from reconciler.tree.reading.places import SubmitterPlace
 from reconciler.tree.reading.survey import RecognisedRound, Survey, refuse_unknown_round, survey_tree
@@ -148,8 +148,8 @@ def _cells(
             view = tree.make_view(files.place, place, system, official)
             taken = _cell(view.files, official, tree.ruleset)
             readme = view.files.read_text(view.files.measurements_folder, README).value or ""
-            installed = parse_requirements(readme)
-            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view), installed=installed)
+            listed = read_requirements(readme)
+            yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view), requirements=listed)
 
 
 def _find_failing(view: CellView) -> dict[str, str]:

@@ -61,8 +61,8 @@ class TakenCell(Struct, frozen=True):
     imported, with the reason. ``needed``: it is declared although none of its runs could be imported, since others
     depend on it. ``source``: the cell whose logs these are. ``power``: files of a power measurement by their path below
     performance/. ``failing``: compliance test → why it is not passed. ``rehearsal``: its tree is marked as one.
-    ``installed``: package → version on the machine of its performance run. ``measured_with``: groups of settings, such
-    as engine, that a tree of ours lists for its measurement; ``hardware``: of its system, likewise.
+    ``requirements``: packages installed on the machine of its performance run. ``measured_with``: groups of settings,
+    such as engine, that a tree of ours lists for its measurement; ``hardware``: of its system, likewise.
     """
 
     cell: Cell
@@ -78,7 +78,7 @@ class TakenCell(Struct, frozen=True):
     failing: Mapping[str, str] = field(default_factory=dict)
     rehearsal: bool = False
     needed: bool = False
-    installed: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
     measured_with: Mapping[str, object] = field(default_factory=dict)
     hardware: Mapping[str, object] = field(default_factory=dict)
 

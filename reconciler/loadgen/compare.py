@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import DetailLog
@@ -50,16 +51,19 @@ class Asked(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """Contradiction with a detail log. ``line``: its 1-based line, 0 if the log states nothing."""
+    """Contradiction with a detail log. ``line``: its 1-based line, 0 if the log states nothing. ``release``:
+    LoadGen's, for a value that is built into it."""
 
     field: str
     asked: str
     logged: str
     line: int
+    release: str = ""
 
     def __str__(self) -> str:
         where = f" (line {self.line})" if self.line else ""
-        return f"{self.field}: expected {self.asked}, LoadGen logged {self.logged}{where}"
+        name = f"LoadGen {self.release}".rstrip()
+        return f"{self.field}: expected {self.asked}, {name} logged {self.logged}{where}"
 
 
 # Settings that appear in no spec and that only a compliance test may change. They select the samples to issue and the
@@ -96,7 +100,8 @@ def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
         if value is not None and not _is_longer_test(log, asked, setting):
             yield from _compare(log, setting, value)
     for name, seed in asked.seeds.items():
-        yield from _unequal(log, name, f"effective_{name}", str(seed))
+        for item in _unequal(log, name, f"effective_{name}", str(seed)):
+            yield replace(item, release=log.version.partition(" ")[0])
     if asked.whole:
         yield from find_unasked(log, asked)
     if (log.audit is not None) != asked.audit:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import functools
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from harness.benchmark_catalog import BuiltInBenchmark
 from harness.catalog import BACKENDS, LOADGEN
+from reconciler.storage.process import list_import_folders
 
 PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
-    """Return normalised distribution name → version for this interpreter's packages; LoadGen under its newer name."""
+    """Return normalised distribution name → version for the packages of this interpreter's children; LoadGen
+    under its newer name."""
     found: dict[str, str] = {}
-    for folder in filter(None, sys.path):
+    for folder in list_import_folders():
         try:
             there = _list_folder(folder, Path(folder).stat().st_mtime_ns)
         except OSError:

@@ -7,7 +7,6 @@ of each release were read from the libraries themselves.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from harness.catalog import CONF
 from reconciler.loadgen import keys
 from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings, select_audit_settings
+from reconciler.storage.process import list_import_folders
 
 # Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and everything that the round
 # takes from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to
@@ -41,9 +41,9 @@ _LIBRARY = "mlperf_loadgen*.so"
 
 
 def find_loadgen_library(folders: list[str] | None = None) -> Path | None:
-    """Find the library as the interpreter would."""
-    for folder in sys.path if folders is None else folders:
-        found = sorted(Path(folder).glob(_LIBRARY)) if folder and Path(folder).is_dir() else []
+    """Find the library as this interpreter's children do."""
+    for folder in list_import_folders() if folders is None else folders:
+        found = sorted(Path(folder).glob(_LIBRARY)) if Path(folder).is_dir() else []
         if found:
             return found[0]
     return None

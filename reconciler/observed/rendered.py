@@ -1,9 +1,9 @@
-"""Compares the rendered tree with the note of what was rendered: missing, edited and unknown files."""
+"""Compares the rendered tree with the note of what was rendered: missing, edited, replaced and unknown files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from reconciler.storage.files import RepositoryPaths, hash_bytes, read_checked, 
 
 VERSION = 2
 SHARED = "submission"  # key for the files that all cells share
+_LINK = -1  # size stated for a link, which no file has
 
 
 class Rendered(Struct, frozen=True):
@@ -76,11 +77,19 @@ def _walk(folder: str, found: list[Stated]) -> None:
             _walk(entry.path, found)
         else:
             status = entry.stat(follow_symlinks=False)
-            found.append((entry.path, status.st_size, status.st_mtime_ns))
+            size = _LINK if entry.is_symlink() else status.st_size
+            found.append((entry.path, size, status.st_mtime_ns))
+
+
+def list_levels(path: str) -> Iterator[str]:
+    """Yield the folders above a file of the tree, outermost first, and the file itself."""
+    parts = path.split("/")
+    yield from ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Return cell → (path, "missing" | "edited") pairs; the key "" lists files that were not rendered."""
+    """Return cell → (path, "missing" | "edited" | …) pairs; the key "" lists files that were not rendered. A
+    link or file in place of a folder is listed once in each cell."""
     if not tree.is_dir():
         return {}
     stated: list[Stated] = []
@@ -89,18 +98,21 @@ def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[st
     if stamps.was_intact("tree", sealed):
         return {}
     present = {file[0].removeprefix(f"{tree}/"): file for file in stated}
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[str, dict[str, str]] = {}
     known = set()
     for cell, files in rendered.files.items():
         for path, sha256 in files.items():
-            known.add(path)
-            entry = present.get(path)
+            place = next((level for level in list_levels(path) if level in present), path)
+            known.add(place)
+            entry = present.get(place)
             if entry is None:
-                found.setdefault(cell, []).append((path, "missing"))
+                found.setdefault(cell, {})[place] = "missing"
+            elif entry[1] == _LINK or place != path:
+                found.setdefault(cell, {})[place] = "a link" if entry[1] == _LINK else "a file"
             elif stamps.get_digest(*entry) != sha256:
-                found.setdefault(cell, []).append((path, "edited"))
+                found.setdefault(cell, {})[place] = "edited"
     unknown = sorted(set(present) - known)
     if unknown:
-        found[""] = [(path, "unknown") for path in unknown]
+        found[""] = dict.fromkeys(unknown, "unknown")
     stamps.note_check("tree", sealed, well=not found)
-    return {cell: tuple(items) for cell, items in found.items()}
+    return {cell: tuple(items.items()) for cell, items in found.items()}

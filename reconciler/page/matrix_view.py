@@ -124,7 +124,7 @@ def find_state(entry: Document, under_way: UnderWay) -> str:
         return "running"
     if entry["cell"] in under_way.waiting:
         return "waiting"
-    if entry["ready"] == "True":
+    if entry["ready"]:
         return "ready"
     if entry["validity"] == "INVALID":
         return "invalid"

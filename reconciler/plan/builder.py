@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from reconciler.diff.change import Change, Difference, InputChange, Work
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selection, Selector
-from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind
+from reconciler.resource.kinds import ALL_DIVISIONS, ORDER, Address, Cell, Kind, find_proved_run
 from reconciler.resource.resources import Resource
 
 # External knowledge: blocked(address) → (why, fix) or None; seconds(address) → (prediction, basis); frozen(address) →
@@ -190,17 +190,18 @@ def _step(
     reason = _frozen((change.address, *shared), change.how, context)
     if reason is None and change.how in _WORK:
         reason = context.blocked(change.address)
-    if reason is None:
-        waits = next((up for up in resource.upstream if up in stuck), None)
-        whole = change.address.kind is Kind.SUBMISSION  # shows the finished cells, even if others are stuck
-        reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits and not whole else None
+    waits = None
+    if (
+        reason is None and change.address.kind is not Kind.SUBMISSION
+    ):  # shows the finished cells, even if others are stuck
+        needs = (*resource.upstream, find_proved_run(change.address))
+        waits = next((up for up in needs if up in stuck), None)
+        reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits else None
     if reason is None and change.how is Work.RENDER and (unasked := left_out.intersection(resource.upstream)):
         first = min(unasked, key=lambda address: (ORDER[address.kind], address))
         reason = (f"{first.label} is due but not selected", "select it, too, or omit --only")
     if reason is not None:
-        root = (
-            reason[0] if not reason[0].startswith(_WAITS) else stuck[next(u for u in resource.upstream if u in stuck)]
-        )
+        root = stuck[waits] if waits else reason[0]
         for address in (change.address, *shared):
             stuck[address] = root
     seconds, basis = context.predict(change.address) if change.how in _WORK else (0.0, "")

@@ -204,9 +204,8 @@ def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
 def _nearest(text: str, known: dict[str, Cell]) -> list[str]:
     """Return similar names, or names with a similar part, so that a typo in a scenario finds its cells."""
     text = text.rpartition("=")[2]
-    near = difflib.get_close_matches(text, known, 3)
-    if near:
+    if near := difflib.get_close_matches(text, known, 3):
         return near
     by_part = {part: name for name in reversed(known) for part in name.split("/")}
     by_lower = {part.lower(): name for part, name in by_part.items()}
-    return [by_lower[part] for part in difflib.get_close_matches(text.lower(), by_lower, 3)]
+    return [by_lower[part] for part in difflib.get_close_matches(text.lower(), by_lower, 3, cutoff=0.8)]

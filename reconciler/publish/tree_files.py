@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from reconciler.observed.rendered import SHARED
+from reconciler.observed.rendered import SHARED, list_levels
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import copy, hash_file, remove, replace
 from reconciler.storage.storage_errors import convert_storage_errors
@@ -18,15 +18,17 @@ def write_tree(
     """Make ``tree`` contain exactly these files among those that we rendered, and return {path: sha256}. Other files
     are not changed."""
     written: dict[str, str] = {}
+    folders: set[str] = set()
     with convert_storage_errors(tree):
         tree.mkdir(parents=True, exist_ok=True)
     for path, content in rendered:
         target, sha256 = tree / path, hash_content(content)
         written[path] = sha256
-        if target.is_file() and hash_file(target) == sha256:
+        replaced = _find_replaced(tree, path, folders)
+        if replaced:
+            remove(replaced)
+        elif target.is_file() and hash_file(target) == sha256:
             continue
-        if target.is_dir() or target.is_symlink():
-            remove(target)
         if isinstance(content, LogRef):
             copy(stored(content), target)
         else:
@@ -35,10 +37,27 @@ def write_tree(
     return written
 
 
+def _find_replaced(tree: Path, path: str, folders: set[str]) -> Path | None:
+    """Find what somebody put in the place of a file of the tree, or of a folder above it: a link, which would lead out
+    of the tree, or the wrong kind of entry. ``folders``: those already examined; real ones are added."""
+    *above, name = list_levels(path)
+    for level in above:
+        if level in folders:
+            continue
+        entry = tree / level
+        if entry.is_symlink() or (entry.exists() and not entry.is_dir()):
+            return entry
+        folders.add(level)
+    entry = tree / name
+    return entry if entry.is_symlink() or entry.is_dir() else None
+
+
 def remove_rendered(tree: Path, paths: Iterable[str]) -> None:
+    folders: set[str] = set()
     for path in sorted(paths, reverse=True):
-        remove(tree / path)
-        _remove_empty(tree, (tree / path).parent)
+        entry = _find_replaced(tree, path, folders) or tree / path
+        remove(entry)
+        _remove_empty(tree, entry.parent)
 
 
 def _remove_empty(tree: Path, folder: Path) -> None:

@@ -68,10 +68,12 @@ def _refuse(seen: PlanResult, source: Cell, target: Cell) -> None:
     if Address(Kind.RESULT, str(target)) in seen.desired.by_address:
         raise ReconcilerError(f"{target} is declared already", fix="remove one of the two from the spec first")
     if not ruleset.binds(target.division, "model_mapping") and ruleset.find_official_name(target.benchmark) is None:
+        inputs = seen.desired.detail(Address(Kind.RESULT, str(source))).inputs
+        official = next((item.value for item in inputs if item.name == "benchmark.official"), "its official name")
         raise ReconcilerError(
-            f"round {ruleset.round} takes only official benchmark names in the {target.division} division, "
-            f"and {target.benchmark} is none",
-            fix="rename the benchmark in the spec to the official one it is entered as, then move it",
+            f"{target.benchmark} is not a benchmark of round {ruleset.round}, and the {target.division} division takes "
+            "no other",
+            fix=f"rename {target.benchmark} in the spec to {official}, then move it",
         )
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from harness.catalog import CONF
 from harness.contract import ProbeRequest
-from reconciler.errors import ReconcilerError, SpecError
+from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
@@ -44,7 +44,7 @@ from reconciler.storage.files import RepositoryPaths, hash_file
 from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
-from reconciler.storage.process import run_pip
+from reconciler.storage.process import list_import_folders, run_pip
 
 _LIMIT = 1800  # seconds to download a package of a few megabytes, or to build it on a slow machine
 
@@ -163,8 +163,8 @@ def _locate_packages(environment: Path) -> Path:
 
 
 def _list_packages_here() -> list[str]:
-    """List the package folders that this interpreter reads, in its order."""
-    return [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
+    """List the package folders that this interpreter's children read, in their order."""
+    return [folder for folder in list_import_folders() if Path(folder).name in ("site-packages", "dist-packages")]
 
 
 MACHINE, REPOSITORY, SPEC, RUNS = "Machine", "Repository", "Spec", "Runs"
@@ -471,8 +471,12 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
 
 
 def _spec(seen: PlanResult) -> Iterator[Check]:
+    alike: dict[str, list[Problem]] = {}
     for gap in seen.desired.gaps:
-        yield Check(SPEC, gap.message, True, gap.fix, f"{gap.file}:{gap.line}:{gap.column}")
+        alike.setdefault(gap.fix, []).append(gap)
+    for fix, (gap, *more) in alike.items():
+        text = f"{gap.message}{f' ({len(more)} more alike)' if more else ''}"
+        yield Check(SPEC, text, True, fix, f"{gap.file}:{gap.line}:{gap.column}")
     for cell in seen.desired.missing_cells:
         yield Check(
             SPEC, "the round requires it, but it is not declared", True, "declare it below spec.divisions", cell

@@ -66,7 +66,7 @@ def trace_cells(seen: PlanResult) -> Callable[[str], str]:
                 found.setdefault(f"{cell.division}/{cell.system}/{cell.benchmark}", lines.get("benchmark.official", ""))
                 found.setdefault(str(cell), lines.get("benchmark.official", ""))
         elif resource.kind is Kind.RUN and resource.cell is not None:
-            found |= {str(cell): lines.get("system.name", "") for cell in _name_in_tree(seen, resource.cell)}
+            found |= {str(cell): lines.get("scenario", "") for cell in _name_in_tree(seen, resource.cell)}
 
     def origin(cell: str) -> str:
         division, _, rest = cell.partition("/")

@@ -450,7 +450,7 @@ class Recorder(Struct):
     def read_head_file(self, path: str) -> bytes | None:
         from reconciler.storage import git
 
-        return git.read_head_file(self.paths.root, path)
+        return git.read_file_at(self.paths.root, path)
 
     def commit(self, outcomes: Iterable[Outcome]) -> str:
         from reconciler.storage import git

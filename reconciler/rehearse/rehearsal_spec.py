@@ -73,8 +73,8 @@ def find_rehearsed(name: str, facts: Sequence[BenchmarkFacts]) -> Rehearsed:
     """Find a benchmark by name. Raises ReconcilerError that suggests the nearest name if there is none."""
     found = next((item for item in facts if name in item.names), None)
     if found is None:
-        known = [known for item in facts for known in item.names]
-        fix = f"{suggest_nearest(name, known)}known are {', '.join(known)}"
+        known = [known for item in facts for known in item.names if "_" not in known]
+        fix = f"{suggest_nearest(name, known, most=3)}`reconcile benchmarks` lists them"
         raise ReconcilerError(f"no rehearsal for {name}", fix=fix)
     return Rehearsed(name=name, facts=found)
 

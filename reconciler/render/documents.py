@@ -13,7 +13,7 @@ from msgspec import Struct
 from reconciler.errors import Problem
 from reconciler.loadgen.settings import SETTINGS, Unit
 from reconciler.plan.plan import Plan
-from reconciler.resource.conditions import CellStatus
+from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import Address, Cell
 
@@ -86,7 +86,7 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
     return [
         {
             "cell": str(status.cell),
-            "ready": status.ready.value,
+            "ready": status.ready is ConditionStatus.TRUE,
             "steps": steps.get(status.cell, 0),
             "metric": make_metric_document(status.metric),
             "accuracy": make_metric_document(status.accuracy),

@@ -59,12 +59,18 @@ class Explanation(Struct, frozen=True):
 
 
 def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
-    """Return the changed resources that depend on no other change of this cell: the origins. A lost file is remade
-    because something else needs it."""
+    """Return the origins: the changed resources that depend on no other change of this cell, and those with another
+    changed input of their own. A lost file is remade because something else needs it."""
     due = [part for part in explanation.parts if part.step is not None]
     causes = [p for p in due if p.step and p.step.change.reason is not Reason.ARTIFACT_MISSING] or due
     changed = {part.resource.address for part in causes}
-    return tuple(part for part in causes if not changed.intersection(part.resource.upstream))
+    found, named = [], set[tuple[str, Origin]]()
+    for part in causes:
+        own = {(c.name, c.origin) for c in part.step.explained if c.upstream is None} if part.step else set()
+        if own - named or not changed.intersection(part.resource.upstream):
+            found.append(part)
+            named |= own
+    return tuple(found)
 
 
 def trace_chain(explanation: Explanation) -> str:
@@ -130,6 +136,8 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
     address = part.resource.address
     lines = [f"{paint(address.label, Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
     for change in part.step.explained:
+        if change.upstream in part.step.because:
+            continue
         before = f" (was {change.before_origin})" if change.before_origin not in ("", str(change.origin)) else ""
         text = show_change(change.name, change.before, change.after, address.kind)
         lines.append(f"    {text}  {change.origin}{before}")

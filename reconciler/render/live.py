@@ -27,11 +27,10 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.render.colour import Paint, show_coloured, show_plain
 from reconciler.render.progress import (
     EVERY,
-    LEAST_NAME,
     PassProgress,
     fit_name,
     fit_progress,
@@ -40,7 +39,7 @@ from reconciler.render.progress import (
     render_outcome_text,
     render_started_text,
 )
-from reconciler.render.table import fold, fold_line, measure
+from reconciler.render.table import fold, fold_line
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
@@ -151,10 +150,7 @@ class Live:
                     self._bars.update(task_id, description=name, total=total, completed=fraction or 0.0, now=said)
             case Outcome(step=step):
                 self._drop(step.change.address)
-                ended = render_outcome_text(event, self._paint)
-                name, room = name_step(step), self._console.width - measure(ended) - len("  ")
-                is_one_line = event.status is Status.DONE and room >= LEAST_NAME
-                self._print(f"{fit_name(name, room) if is_one_line else name}  {ended}")
+                self._print(f"{name_step(step)}  {render_outcome_text(event, self._paint)}")
             case Message(text=text, waits=None):
                 self._print(text)
 

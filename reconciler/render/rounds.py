@@ -135,7 +135,13 @@ def render_benchmark_part(rules: BenchmarkRules) -> dict[str, Any]:
     rows = render_benchmark_rows(rules)
     values = {
         name or "all": {
-            n: {**convert_plain_value(ruled), "value": _convert_rule(ruled.value)} for n, ruled in fields.items()
+            n: {
+                **convert_plain_value(ruled),
+                "value": _convert_rule(ruled.value),
+                "overruled": [(source, _convert_rule(value)) for source, value in ruled.overruled],
+                "ignored": [{**convert_plain_value(i), "value": _convert_rule(i.value)} for i in ruled.ignored],
+            }
+            for n, ruled in fields.items()
         }
         for name, fields in rows.items()
     }

@@ -36,10 +36,12 @@ def fold(text: str, width: int | None) -> str:
 
 def fold_line(line: str, width: int, hang: int | None = None) -> list[str]:
     """Fold a line at blanks. ``hang``: blanks before each further part; by default these begin below the last column of
-    the left half. A word that is too long is not split, so that it can be copied."""
+    the left half. A path wider than a line is folded after a slash; any other word is never split."""
     if measure(line) <= width:
         return [line]
-    return _join(re.findall(r" *[^ ]+", line), width, _find_hang(line, width) if hang is None else hang)
+    words = re.findall(r" *[^ ]+", line)
+    pieces = [part for word in words for part in (_split_path(word) if measure(word) > width else [word])]
+    return _join(pieces, width, _find_hang(line, width) if hang is None else hang)
 
 
 def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
@@ -57,7 +59,11 @@ def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
 def _cut(text: str) -> list[str]:
     """Split a text where a column may fold it: at blanks, and long paths after a slash."""
     words = re.findall(r" *[^ ]+", text)
-    return [part for word in words for part in (re.findall(r"[^/]*/|[^/]+", word) if len(word) > _LONG else [word])]
+    return [part for word in words for part in (_split_path(word) if len(word) > _LONG else [word])]
+
+
+def _split_path(word: str) -> list[str]:
+    return re.findall(r"[^/]*/|[^/]+", word)
 
 
 def _find_hang(line: str, width: int) -> int:

@@ -131,7 +131,7 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         else ["nothing to compare: no benchmark and scenario in both"]
     )
     for name, cells in found.alone.items():
-        lines += [f"only in {name}: {cell}" for cell in cells]
+        lines += [f"only in {name}:", *(f"  {cell}" for cell in cells)] if cells else []
     return "\n".join([*lines, *(line for curve in found.curves for line in _compare_curves(curve, found.names))])
 
 

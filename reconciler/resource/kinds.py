@@ -109,6 +109,13 @@ class RunAddress(NamedTuple):
         return Address(Kind.RUN, f"{self.cell}/{self.mode}")
 
 
+def find_proved_run(address: Address) -> Address | None:
+    """Return the performance run that a compliance test or its verdict is about; None for other resources."""
+    if address.kind not in (Kind.COMPLIANCE_TEST, Kind.VERDICT) or address.cell is None:
+        return None
+    return RunAddress(address.cell, PERFORMANCE).address
+
+
 def find_upstream(origin: str) -> Address | None:
     """Find the resource that an input comes from, by its origin text in a record or saved plan; None if the origin is a
     line, a round or a machine."""

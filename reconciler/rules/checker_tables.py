@@ -18,6 +18,7 @@ _FOLDER = Path("tools/submission")  # of a checkout
 _NEWER = Path("submission_checker/constants.py")
 _OLDER = tuple(map(Path, ("submission_checker_old.py", "submission_checker.py", "submission-checker.py")))
 _MODELS = "MODEL_CONFIG"
+_LISTS = ("models", "ignore_errors")  # beginnings of the names of a round's lists; its other entries are tables
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -68,10 +69,26 @@ class CheckerTables(Struct, frozen=True):
         return found if isinstance(found, Constant) and isinstance(found.value, tuple) else None
 
     def list_unread(self, round_name: str) -> Iterator[tuple[str, Constant]]:
-        """List the values of the round's tables that are not constants, each with its location."""
+        """List the values of the round's tables that are not constants, and its entries that have another form than in
+        every round so far, each with its location. Raises ReconcilerError if the round itself is not a table."""
+        own = self.tables[_MODELS].get(round_name, {})
+        if not isinstance(own, Mapping):
+            fix = "pass a checker with the round's table, or name another round: --round ROUND"
+            raise ReconcilerError(f"{self.file}:{own.line}: {round_name} in {_MODELS} is not a table", fix=fix)
         for name in sorted(self.tables):
-            found = self.tables[name]
-            yield from _list_unread(name, found.get(round_name, {}) if name == _MODELS else found)
+            yield from _list_unread(name, own if name == _MODELS else self.tables[name])
+        for name, found in own.items():
+            listed = name.startswith(_LISTS)
+            constant = isinstance(found, Constant)
+            if (constant and found.unread) or (constant and isinstance(found.value, tuple) if listed else not constant):
+                continue
+            what = "a list" if listed else "a table"
+            yield f"{_MODELS}/{name}", Constant(None, _find_line(found), f"it is not {what}")
+
+
+def _find_line(found: Any) -> int:
+    """Return the first line of a value; 0 for an empty table."""
+    return found.line if isinstance(found, Constant) else min(map(_find_line, found.values()), default=0)
 
 
 def _list_unread(name: str, found: Any) -> Iterator[tuple[str, Constant]]:

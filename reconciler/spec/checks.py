@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, BackendFacts, Option
 from reconciler.errors import Problem
+from reconciler.loadgen import keys
 from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import is_whole
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, NO_HARDWARE, SERVICE
@@ -197,6 +199,9 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "run.url needs a model name", fix)
+    latency = settings[keys.TARGET_LATENCY][0] if keys.TARGET_LATENCY in settings else None
+    if latency is not None and latency.path.endswith(f".Offline.{keys.TARGET_LATENCY}"):
+        yield make_problem(latency, "target_latency has no effect in Offline, which has no latency limit", "remove it")
     yield from _check_weights(settings, backend, facts)
     yield from _check_model(settings, backend, facts)
     for name, layers in settings.items():
@@ -230,7 +235,11 @@ def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
 def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
     """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
     code = settings.get("benchmark.code")
-    known = find_benchmark_facts(str(code[0].value.value)) if code is not None else None
+    name = str(code[0].value.value) if code is not None else ""
+    known = find_benchmark_facts(name)
+    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as digits
+        entered = find_benchmark_facts(str(settings["benchmark.official"][0].value.value))
+        known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return
     able = [name for name, other in BACKENDS.items() if not _computes_nothing(other) and can_compute(other, known)]

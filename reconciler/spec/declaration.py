@@ -268,6 +268,7 @@ class Declaring:
         self._adapters = name_adapters(adapters)
         self._refused = refused
         self._blocks = self._resolve_defaults()
+        self._cut: set[str] = set()  # systems that extend something wrong, so that inherited settings are unknown
         self._chains = self._order_systems()
         self._hardware = self._resolve_systems()
         self.systems = {name: self._system(name, block) for name, block in self._hardware.items()}
@@ -284,7 +285,10 @@ class Declaring:
             name=self.name,
             round=self._round(),
             submitter=self._value(self.spec.submitter, "spec", "submitter"),
-            rehearsal=self._value(self.spec.rehearsal or False, "spec", "rehearsal"),
+            # Report a refused value once, without the rules that only a submission must meet.
+            rehearsal=self._value(
+                "spec.rehearsal" in self._refused or self.spec.rehearsal or False, "spec", "rehearsal"
+            ),
             systems={name: system for name, system in self.systems.items() if _STATED.issubset(system.settings)},
             cells=tuple(cells),
             files=files,
@@ -390,10 +394,15 @@ class Declaring:
 
     def _extended(self, name: str) -> tuple[str, ...]:
         where, declared = ("spec", "systems", name, "extends"), self._names("systems")
+        if ".".join(where) in self._refused:
+            self._cut.add(name)
+            return ()
         for other, node in _named(self._node(*where)):
             if other not in declared and self._complete:
                 origin, fix = node.origin, give_advice(other, declared, what="system under spec.systems")
                 message = f"{other} is not a declared system"
+                self.sound = False
+                self._cut.add(name)
                 self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
@@ -406,7 +415,7 @@ class Declaring:
         found = {name: combine(own[layer] for layer in layers) for name, layers in self._chains.items()}
         extended = {layer for layers in self._chains.values() for layer in layers[:-1]}
         for name, block in found.items():
-            if name not in extended or self._is_entered(name):
+            if self._cut.isdisjoint(self._chains[name]) and (name not in extended or self._is_entered(name)):
                 self._require_stated(name, block)
             self._check_count(block)
         return found
@@ -443,6 +452,7 @@ class Declaring:
         if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
             count = block["hardware.count"][0]
             if count.value.value == 0:
+                self.sound = False
                 fix = "set the number per node, such as 8, or remove accelerator"
                 self.problems.append(make_problem(count, f"count is 0, but {accelerator} is declared", fix))
         if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
@@ -493,15 +503,10 @@ class Declaring:
                 continue
             each, nodes = (system.settings.get(f"hardware.{number}") for number in ("count", "nodes"))
             count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
-            if not count and not self.sound:
-                continue
-            if not count:
-                fix = (
-                    f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or write the rate of the "
-                    "complete system"
-                )
-                message = f"the number of accelerators of {system.name} is not declared"
+            if not count and self.sound:
+                message, fix = _explain_no_count(system)
                 self.problems.append(make_problem(layers[0], message, fix))
+            if not count:
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
             origin, path = layers[0].value.origin, layers[0].path
@@ -669,6 +674,15 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:  # for example, a name that is too long for the file system
         return False
+
+
+def _explain_no_count(system: DeclaredSystem) -> tuple[str, str]:
+    """Explain why a rate per accelerator cannot be multiplied; return the problem and the fix."""
+    model = system.settings.get("hardware.accelerator")
+    if "hardware.count" in system.settings or (model is not None and str(model.value).lower() in NO_HARDWARE):
+        return f"{system.name} is declared without accelerators", "write the rate of the complete system"
+    fix = f"write 'hardware: {{count: 8}}' in spec.systems.{system.name}, or write the rate of the complete system"
+    return f"the number of accelerators of {system.name} is not declared", fix
 
 
 def _named(node: Node | None) -> list[tuple[str, Node]]:

@@ -132,7 +132,7 @@ Code = Annotated[
 ]
 Names = Annotated[
     tuple[str, ...] | None,
-    FieldReader(scalars.parse_list_of("names", "write use: [name, other]"), _one_or_more({"type": "string"})),
+    FieldReader(scalars.parse_list_of("names", "write [name, other], or remove it"), _one_or_more({"type": "string"})),
 ]
 Patterns = Annotated[
     tuple[str, ...] | None,

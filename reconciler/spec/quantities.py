@@ -199,9 +199,11 @@ def parse_rate(value: Any) -> str:
     """Parse a rate above 0 (queries or samples per second) to decimal text. A plain number is per second. A rate per
     accelerator keeps the suffix ``PER_ACCELERATOR``."""
     if isinstance(value, str) and (each := _EACH.fullmatch(value.strip())) is not None:
+        if (rate := parse_rate(each[1])).endswith(PER_ACCELERATOR):
+            raise UnfitError(f"{show_quantity(value)} is per accelerator twice", f"write '{rate}'")
         if each[2].casefold() != "accelerator":
             raise UnfitError(f"{show_quantity(value)} is per {each[2]}", f"write '{each[1]}{PER_ACCELERATOR}'")
-        return f"{parse_rate(each[1])}{PER_ACCELERATOR}"
+        return f"{rate}{PER_ACCELERATOR}"
     text, number, unit = _split(value, RATE)
     if unit and unit not in RATE.units:
         raise _wrong_unit(text, unit, RATE)

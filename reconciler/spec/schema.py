@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import textwrap
@@ -123,12 +122,18 @@ def find_schema_node(path: str) -> SchemaNode:
     definitions: Mapping[str, Node] = schema["$defs"]
     root, parts = _resolve(schema, definitions), [*filter(None, path.replace("/", ".").split("."))]
     found: dict[str, tuple[str, Node]] = {}
+    wrong: ReconcilerError | None = None
     if parts and parts[0] not in root["properties"]:
         for place, below in _list_fields(root, definitions):
             if place[-1] == parts[0]:
-                with contextlib.suppress(ReconcilerError):
+                try:
                     end, end_node = _follow(below, parts[1:], definitions, ".".join(place))
+                except ReconcilerError as error:
+                    wrong = wrong or error
+                else:
                     found.setdefault(_describe(end_node), (end, end_node))
+        if not found and wrong:
+            raise wrong
         if not found:
             names = dict.fromkeys(place[-1] for place, _ in _list_fields(root, definitions))
             near = find_nearest(parts[0], names)

@@ -6,11 +6,13 @@ import importlib.util
 import re
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.tokens import ScalarToken
 
 from reconciler.errors import Problem
 
@@ -108,10 +110,8 @@ _SETTING = re.compile(r" *[^\s#-][^:]*:")
 _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
-_QUOTE = re.compile(r'(?<!\\)"')
 _AFTER_QUOTE = re.compile(r"""[:,\[{-] *(?P<quote>["']).*(?P=quote) *$""")
 _AFTER_QUOTE_FIX = "close the quotes after the complete text, and quote text that contains ' with \""
-_OPEN_QUOTE = ("unclosed quotes", "close the quotes")
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
 
 
@@ -143,8 +143,9 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     if "'-' indicator" not in words and (written := _find_other_notation(text, mark.line, mark.column)):
         line, column, message, fix = written
         return Problem(file, line, column, "", message, fix)
-    if error.context_mark is not None and (column := _find_open_quote(text, error.context_mark.line)):
-        return Problem(file, error.context_mark.line + 1, column, "", *_OPEN_QUOTE)
+    if opened := _find_open_quote(text, mark.line, mark.column):
+        message = f"unclosed quotes: the next {opened.style} is on line {mark.line + 1}"
+        return Problem(file, opened.start_mark.line + 1, opened.start_mark.column + 1, "", message, "close the quotes")
     # An unclosed quote or bracket is detected at the end of the file, but must be fixed where it begins.
     if error.context_mark is not None and (
         "unexpected end of stream" in words or _ends(text, mark.line) or _stays_open(text, error)
@@ -205,11 +206,19 @@ def _has_following_settings(lines: list[str], number: int, column: int) -> bool:
     return any(_SETTING.match(line) and len(line) - len(line.lstrip(" ")) in (column - 1, column + 1) for line in near)
 
 
-def _find_open_quote(text: str, line: int) -> int:
-    """Return the column of a double quote that is not closed on its line; 0 if there is none."""
-    lines = text.splitlines()
-    quotes = [match.start() for match in _QUOTE.finditer(lines[line])] if line < len(lines) else []
-    return quotes[-1] + 1 if len(quotes) % 2 else 0
+def _find_open_quote(text: str, line: int, column: int) -> Any | None:
+    """Return the quoted text that starts on an earlier line and ends on this line, before ``column``; None if there is
+    none."""
+    found = None
+    with suppress(MarkedYAMLError):
+        for token in YAML(typ="safe", pure=True).scan(text):
+            if token.start_mark.line > line:
+                break
+            end = token.end_mark
+            is_quoted = isinstance(token, ScalarToken) and token.style in ('"', "'")
+            if is_quoted and token.start_mark.line < end.line == line and end.column <= column:
+                found = token
+    return found
 
 
 def _stays_open(text: str, error: MarkedYAMLError) -> bool:

@@ -58,6 +58,7 @@ _RENAMED: Mapping[str, str] = {
         ("offline_expected_qps", "gpu_offline_expected_qps", "server_target_qps", "expected_qps", "qps"),
         "'target_qps: …', for each scenario",
     ),
+    "min_sample_count": "'min_query_count: …', which counts samples in Offline",
     **{setting.conf_name: setting.name for setting in SETTINGS if setting.conf_name},
     **dict.fromkeys(("gpu_batch_size", "max_batch_size"), "'engine: {batch_size: …}'"),
     **dict.fromkeys(

@@ -101,9 +101,9 @@ def find_head(root: Path) -> str | None:
     return ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text or None
 
 
-def read_head_file(root: Path, path: str) -> bytes | None:
-    """Return the bytes of a file in HEAD; None if HEAD does not have it."""
-    answer = ask(root, "cat-file", "blob", f"HEAD:./{path}", fetch=True)
+def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
+    """Return the bytes of a file in a commit; None if the commit does not have it."""
+    answer = ask(root, "cat-file", "blob", f"{at}:./{path}", fetch=True)
     return answer.out if answer.status == 0 else None
 
 
@@ -118,7 +118,7 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
         except OSError as error:
             refuse_storage_error(error, root / path)
             data = None
-        if data is None or read_head_file(root, path) != data:
+        if data is None or read_file_at(root, path) != data:
             return True
     return False
 
@@ -147,7 +147,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     if at or find_root(root) is None or not (root / file).is_file():
         return {}
     count = len((root / file).read_bytes().splitlines())
-    if read_head_file(root, file) is not None:
+    if read_file_at(root, file) is not None:
         # One line past the end makes git refuse them all.
         inside = [line for line in wanted if line <= count]
         return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}

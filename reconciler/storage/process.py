@@ -4,6 +4,8 @@ parent."""
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import platform
 import signal
@@ -186,6 +188,29 @@ def ask(command: Sequence[str], limit: float) -> ChildEnd:
     """Run a short cluster query with the environment variables that its programs read. It never raises: the status is
     127 if the program is missing, 124 if it takes longer than ``limit`` seconds."""
     return _run_short(command, build_launched_environment(), b"", limit)
+
+
+# Environment variables that change where Python imports packages from; children get none of them.
+_IMPORTING = ("PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONUSERBASE")
+
+
+def list_import_folders() -> list[str]:
+    """List the folders from which children with this interpreter import packages, in their order. It starts one only if
+    this process has other folders. Raises ReconcilerError if it cannot."""
+    if any(os.environ.get(name) for name in _IMPORTING):
+        return _list_folders_of_child()
+    return list(filter(None, sys.path))
+
+
+@functools.cache
+def _list_folders_of_child() -> list[str]:
+    command = [sys.executable, "-P", "-c", "import json, sys; print(json.dumps(sys.path))"]
+    ended = _run_short(command, build_child_environment(), b"", 60)
+    if ended.status:
+        fix = f"run {sys.executable} without {', '.join(_IMPORTING)}, as its children do"
+        raise ReconcilerError(f"{sys.executable} does not start: {ended.error.strip()[-200:]}", fix=fix)
+    folders: list[str] = json.loads(ended.out)
+    return folders
 
 
 # Environment variables that pip reads: the index and how to reach it.

@@ -365,8 +365,10 @@ def _unpack(
     return {n: data for n, data in left.items() if all(map(is_portable, n.split("/")))}, len(files) - len(left)
 
 
-def _shown(settings: CellSettings) -> dict[str, str]:
-    return {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
+def _shown(settings: CellSettings, *, adopted: bool) -> dict[str, str]:
+    """``adopted``: from a tree of ours, whose list of software has the version that the spec now declares."""
+    found = {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
+    return {name: value for name, value in found.items() if not (adopted and name == "engine.version")}
 
 
 def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
@@ -455,7 +457,7 @@ def _cell(
         cell=cell,
         official=settings.official or cell.benchmark,
         measurements=_measurements(settings),
-        settings=_shown(run),
+        settings=_shown(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
         user_conf=performance[shown.user_conf] if shown.user_conf else None,
         performance={name: performance[name] for name in shown.performance},
         accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),

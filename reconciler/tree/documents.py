@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reconciler.loadgen.log_files import BUILT_IN_CONF
@@ -134,11 +134,15 @@ def _render_requirements(requirements: tuple[str, ...]) -> str:
     return f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
 
 
-def parse_requirements(readme: str) -> dict[str, str]:
-    """Read normalised package → version from the list of installed packages in the README.md of a cell rendered
-    here."""
+def read_requirements(readme: str) -> tuple[str, ...]:
+    """Read the list of installed packages in the README.md of a cell rendered here; empty without one."""
     listed = readme.partition("\n## Software\n")[2].partition("```\n")[2].partition("```")[0]
-    pairs = (line.split("==") for line in listed.splitlines() if line.count("==") == 1)
+    return tuple(listed.splitlines())
+
+
+def parse_requirements(listed: Sequence[str]) -> dict[str, str]:
+    """Return normalised package → version."""
+    pairs = (line.split("==") for line in listed if line.count("==") == 1)
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pairs}
 
 

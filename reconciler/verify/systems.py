@@ -11,6 +11,7 @@ from reconciler.check.demands import OURS, Complaints, ask_repeated
 from reconciler.check.presence import BenchmarkView
 from reconciler.check.structure import check_round
 from reconciler.check.systems import SystemView
+from reconciler.resource.quantities import show_count
 from reconciler.resource.records import REHEARSAL
 from reconciler.resource.rules import Premise, Severity, applies, question, rule
 from reconciler.tree.findings import Complaint, Place
@@ -87,7 +88,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
             amount = " or ".join(map(str, sorted(named)))
             yield Complaint(
                 Place(view.system.read.file, view.system.line("accelerators_per_node")),
-                f"{stated} accelerators per node, {nodes} nodes",
+                f"{show_count(stated, 'accelerator')} per node, {show_count(nodes, 'node')}",
                 f"{amount}, as {whose} says",
                 cause="a description copied from another system, or a name that counts unused accelerators",
             )

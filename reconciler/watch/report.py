@@ -55,12 +55,16 @@ class WatchOutput:
         quiet: bool = False,
     ) -> None:
         self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
-        self._quiet = quiet
-        self._lines = (Failures if quiet else Lines)(self.line, paint=paint)
+        self._quiet, self._paint = quiet, paint
+        self.begin_pass()
         self.hook_refused = "no spec has been read"
         self._moved = 0.0
         self._lock = threading.Lock()
         self._state: dict[str, Any] = {"state": "starting"}
+
+    def begin_pass(self) -> None:
+        """Count the steps of a new pass from 1."""
+        self._lines = (Failures if self._quiet else Lines)(self.line, paint=self._paint)
 
     def line(self, text: str) -> None:
         first, *rest = text.split("\n")
@@ -176,6 +180,7 @@ class WatchReport:
         self.say("plan", text, due=len(due), held=waiting, in_sync=result.plan.in_sync)
 
     def report_pass_begun(self, number: int) -> None:
+        self._output.begin_pass()
         self._output.now(state="reconciling", passes=number)
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:

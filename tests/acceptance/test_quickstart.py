@@ -18,7 +18,7 @@ def test_first_command_ends_green(quickstart: Quickstart) -> None:
     cells = {cell["cell"]: cell for cell in said.report["cells"]}
     assert set(cells) == {f"open/this-machine/digits/{name}" for name in SCENARIOS}
     for name, cell in cells.items():
-        assert (cell["ready"], cell["validity"]) == ("True", "VALID"), name
+        assert (cell["ready"], cell["validity"]) == (True, "VALID"), name
         assert float(cell["metric"]["value"]) > 0
         assert float(cell["accuracy"]["value"]) > 95, "the net learns real digits"
         assert cell["marks"] == ["rehearsal"], "real data on a real backend, and a rehearsal for ever"

@@ -19,6 +19,7 @@
 #             $ONLY for its parts, also outputs and accuracy); dlrm-fp16: compiled by AOTInductor; fused-tiles: its kernels alone, by tile
 #   bert-packed  BERT without padding in fp8: outputs, F1 of a trained network, three Offline runs of $SECONDS_EACH (62), Server   (14 minutes;
 #             $ONLY for its parts)
+#   whole     complete passes of dlrm-v2-99 and bert-99 in fp8, from generated data to the tree, and a second one   (7 minutes each; $ONLY for one)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
 #   first, second, third: everything, in three parts of less than ten minutes each with two devices; all: the three
 #   serve-SHAPE  its Server figures alone; $SERVER_WAYS replaces what is tried (see tests.gpu.measure)
@@ -118,6 +119,7 @@ part() {
         dlrm-fp16) report dlrm-fp16 env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.dlrm --size fp16 --json "$OUT/dlrm-fp16.json" ${ONLY:+--only $ONLY} ;;
         fused-tiles) report fused-tiles $TORCH_PYTHON -m tests.gpu.fused_tiles ;;
         bert-packed) report bert-packed env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.bert_packed --json "$OUT/bert-packed.json" ${ONLY:+--only $ONLY} ;;
+        whole) report whole env SECONDS="${SECONDS_EACH:-62}" $TORCH_PYTHON -m tests.gpu.whole --json "$OUT/whole.json" ${ONLY:+--only $ONLY} ;;
         ceiling) report ceiling "$PYTHON" -m tests.gpu.ceiling; tail -n 1 "$OUT/ceiling.log" > "$OUT/ceiling.json" ;;
         first) beside "env resnet-int8 ort" "copies ceiling bert" ;;
         second) beside "tests serve-bert-fp16" "resnet-fp16" ;;

@@ -104,6 +104,7 @@ def test_an_adopted_archive_is_reproduced(archive: Archive, tmp_path: Path, monk
     adopted.git("init", "--quiet")
     said = console(adopted.root, "adopt", str(archive.tree), "--rehearsal", "--json")
     assert (said.code, said.report["left_out"]) == (0, {}), said
+    assert (said.report["reproduced"]["differing"], said.report["reproduced"]["missing"]) == ([], [])
     assert not adopted.look().plan.steps
     monkeypatch.setenv("MODEL_PATH", str(tmp_path / "net.onnx"))
     assert not adopted.look().plan.steps

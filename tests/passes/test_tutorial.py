@@ -55,13 +55,14 @@ def test_shown_lines_when_they_differ_in_words_are_missed() -> None:
 
 
 def _not_found(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
-    """The first run of shown lines that does not stand in what was printed, behind the one before it."""
+    """The first run of shown lines that does not stand in what was printed, behind the one before it. The document
+    shows lines as a terminal of 80 columns folds them, so words are compared."""
     if not shown:
         return []
-    remaining = [_without_figures(line) for line in printed]
+    remaining = _words(printed)
     parts = _parts(shown)
     for number, part in enumerate(parts):
-        wanted = [_without_figures(line) for line in part]
+        wanted = _words(part)
         starts = range(len(remaining) - len(wanted) + 1)
         at = next((start for start in starts if remaining[start : start + len(wanted)] == wanted), None)
         if at is None or (number == 0 and at > 0):
@@ -81,9 +82,8 @@ def _parts(shown: Sequence[str]) -> list[list[str]]:
     return parts
 
 
-def _without_figures(line: str) -> str:
-    """What a line says on any machine: figures, durations, digests and the gaps of a table vary."""
-    line = re.sub(r"\b[0-9a-f]{7,64}\b", "#", line)
-    line = re.sub(r"\d[\d,.:]*\d|\d", "#", line)
-    line = _DURATION.sub("# s", line)
-    return " ".join(line.split())
+def _words(lines: Sequence[str]) -> list[str]:
+    """What lines say on any machine: figures, durations, digests and the gaps of a table vary."""
+    text = re.sub(r"\b[0-9a-f]{7,64}\b", "#", " ".join(" ".join(lines).split()))
+    text = re.sub(r"\d[\d,.:]*\d|\d", "#", text)
+    return _DURATION.sub("# s", text).split()

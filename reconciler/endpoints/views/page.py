@@ -92,7 +92,7 @@ def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | Non
         "per_user": show_rate(float(point.per_user)) if point else "",
         "ttft": show_rate(float(point.ttft_p90_ms)) if point and point.ttft_p90_ms is not None else "",
         "beaten": number in curve["dominated"],
-        "state": "" if entry is None else "ready" if entry["ready"] == "True" else "due",
+        "state": "" if entry is None else "ready" if entry["ready"] else "due",
         "validity": entry["validity"] if entry is not None else "",
     }
 

@@ -187,10 +187,10 @@ def many(*changes: Change) -> Change:
     return change
 
 
-def large(root: Path) -> None:
+def sized(size: int, root: Path) -> None:
     path = root / "closed/Acme/src/resnet/weights.bin"
     with path.open("wb") as stream:
-        stream.truncate(51 << 20)
+        stream.truncate(size)
 
 
 def linked(root: Path) -> None:
@@ -301,10 +301,14 @@ MUTATIONS = (
     expect("a percentile of its own", logged("effective_target_latency_percentile", 0.5), "run.percentile"),
     expect("percentile of Offline", logged("effective_target_latency_percentile", 0.5, "Offline")),
     expect("599999 ms", logged("effective_min_duration_ms", 599_999), "run.duration"),
+    expect("a duration in words", logged("effective_min_duration_ms", '"long"'), "run.duration"),
+    expect("no duration logged", partial(without_line, _LOG, '"effective_min_duration_ms"'), "run.duration"),
     expect("1023 samples loaded", logged("effective_performance_sample_count", 1023), "run.samples"),
     expect("24575 Offline samples", logged("effective_samples_per_query", 24_575, "Offline"), "run.samples-per-query"),
     expect("early stopping", logged("early_stopping_met", "false"), "run.early-stopping"),
     expect("early stopping Offline", logged("early_stopping_met", "false", "Offline"), "run.early-stopping"),
+    expect("early stopping in words", logged("early_stopping_met", '"yes"'), "run.early-stopping"),
+    expect("early stopping Offline in words", logged("early_stopping_met", '"yes"', "Offline")),
     expect("no README", removed("README.md"), "files.document"),
     expect("empty README", emptied("README.md"), "files.document"),
     expect("no user.conf", removed("user.conf"), "files.document"),
@@ -312,11 +316,15 @@ MUTATIONS = (
     expect("no measurements", removed("measurements.json"), "measurements.missing"),
     expect("empty field in measurements", partial(measured, "retraining", ""), "measurements.fields"),
     expect("number in measurements", partial(measured, "retraining", 0), "measurements.fields"),
+    expect("false in measurements", partial(measured, "retraining", False), "measurements.fields"),
     expect("no field in measurements", partial(without_line, "measurements.json", "retraining"), "measurements.fields"),
     expect(
         "no line of a summary",
         lambda root: write(run(root) / "mlperf_log_summary.txt", "nothing of LoadGen\n"),
         "files.empty-log",
+    ),
+    expect(
+        "a summary of one line", lambda root: write(run(root) / "mlperf_log_summary.txt", "No errors encountered\n")
     ),
     expect("measurements cut", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable"),
     expect("no src", lambda root: shutil.rmtree(root / "closed/Acme/src"), "submitter.source"),
@@ -324,6 +332,18 @@ MUTATIONS = (
     expect("a README for code", lambda root: (root / "closed/Acme/src/resnet/run.py").unlink(), "submitter.code"),
     expect("a public commit for code", points_at_public_code),
     expect("no calibration", lambda root: shutil.rmtree(root / "closed/Acme/documentation"), "submitter.calibration"),
+    expect(
+        "calibration next to the systems",
+        many(
+            lambda root: shutil.rmtree(root / "closed/Acme/documentation"),
+            added("calibration.md", top="closed/Acme"),
+        ),
+    ),
+    expect(
+        "calibration of blanks",
+        added("documentation/calibration.md", b" \n", top="closed/Acme"),
+        "submitter.calibration",
+    ),
     expect("lower-case scenario", moved(f"{_RESNET}/Offline", f"{_RESNET}/offline"), "files.scenario-name"),
     expect("no MultiStream", lambda root: shutil.rmtree(cell(root, "MultiStream")), "benchmark.scenarios"),
     expect("Server on edge", partial(copied, SMALL, "Server"), "benchmark.forbidden", "run.scenario"),
@@ -351,9 +371,19 @@ MUTATIONS = (
         ),
         "compliance.verdict",
     ),
+    expect(
+        "fallback without the score of the accuracy run",
+        many(partial(fallback, after="76.0"), removed("TEST01/accuracy/baseline_accuracy.txt")),
+        "compliance.files",
+    ),
+    expect("scores next to a passed test", added("TEST01/accuracy/baseline_accuracy.txt"), "compliance.extra"),
+    expect(
+        "TEST04 without a verdict", edited("TEST04/verify_performance.txt", "TEST PASS\n", ""), "compliance.verdict"
+    ),
     expect("a test without audit.config", partial(without_line, _TEST_LOG, AUDIT_TEXT[:30]), "compliance.audit"),
     expect("a test without a result", partial(without_line, _TEST_LOG, '"result_validity"'), "run.ended"),
     expect("no TEST01/verify_accuracy.txt", removed("TEST01/verify_accuracy.txt"), "compliance.files"),
+    expect("no TEST04/verify_performance.txt", removed("TEST04/verify_performance.txt"), "compliance.files"),
     expect("fallback without accuracy.txt", partial(fallback, after="76.0", listed=False), "compliance.files"),
     expect("extra file in TEST01", added("TEST01/performance/run_1/user.conf"), "compliance.extra"),
     expect("TEST01 with the accuracy run's answers", copied_answers, "accuracy.test-hash"),
@@ -370,6 +400,12 @@ MUTATIONS = (
     expect("system without a field", described(cooling=None), "system.fields"),
     expect("system with an empty field", described(cooling=""), "system.fields"),
     expect("bad status", described(status="soon"), "system.fields"),
+    expect("status in capitals", described(status="Available")),
+    expect("status as a number", described(status=5), "system.fields"),
+    expect("system type in capitals", described(system_type="Edge"), "system.fields"),
+    expect("nodes as a number", described(number_of_nodes=1)),
+    expect("nodes as a fraction", described(number_of_nodes="1.0"), "system.fields"),
+    expect("a system description cut", lambda root: write(root / _SYSTEM, "{"), "system.readable"),
     expect("other submitter", described(submitter="Other"), "system.names"),
     expect("other division", described(division="open"), "system.names"),
     expect("division Closed", described(division="Closed"), "system.names"),
@@ -389,6 +425,7 @@ MUTATIONS = (
     expect("loose file in results", added("notes.txt", top="closed/Acme/results"), "submitter.loose"),
     expect("the checker's log in results", added("submission_checker_log.txt", top="closed/Acme/results")),
     expect("loose file of a system", added("notes.txt", top="closed/Acme/results/sys1"), "submitter.loose"),
+    expect("a private id among the systems", added("privateid.json", top="closed/Acme/results"), "submitter.loose"),
     expect("a private id", added("privateid.json", top="closed/Acme/results/sys1")),
     expect("loose file in the root", added("notes.txt", top="."), "tree.root"),
     expect("loose file in the division", added("notes.txt", top="closed"), "tree.division"),
@@ -396,13 +433,20 @@ MUTATIONS = (
     expect("a space in a name", added("a b.md", top="closed/Acme/src"), "submitter.names"),
     expect("empty folder", lambda root: (root / "closed/Acme/src/empty").mkdir(), "submitter.empty"),
     expect("compiled files", added("__pycache__/x.pyc", top="closed/Acme/src"), "submitter.names"),
-    expect("51 MiB", large, "submitter.sizes"),
+    expect("a byte more than 50 MiB", partial(sized, (50 << 20) + 1), "submitter.sizes"),
+    expect("50 MiB", partial(sized, 50 << 20)),
     expect("broken link", lambda root: (root / "closed/Acme/src/link").symlink_to("nowhere"), "submitter.links"),
     expect("a link to a file of its folder", linked, "submitter.links"),
     expect("no results folder", lambda root: write(root / "closed/Late/src/x.md", "x"), "submitter.results"),
     expect("MultiStream inferred from too few", too_few, "run.inferred"),
     expect("MultiStream inferred", partial(copied, "SingleStream", "MultiStream")),
     expect("Offline inferred from SingleStream", partial(copied, "SingleStream", "Offline")),
+    expect(
+        "Offline inferred on a datacenter",
+        many(partial(copied, "SingleStream", "Offline"), described(system_type="datacenter")),
+        "benchmark.category",
+        "run.scenario",
+    ),
     expect("Offline inferred from MultiStream", partial(copied, "MultiStream", "Offline")),
     expect("SingleStream from MultiStream", partial(copied, "MultiStream", "SingleStream"), "run.scenario"),
     expect("open with one scenario", only_offline, division="open"),
@@ -468,4 +512,4 @@ MUTATIONS = (
     expect("network SUT by another name", unnamed_network, "run.network", division="network"),
 )
 
-__all__ = ["MUTATIONS", "Mutation", "cell", "make_accuracy", "run"]
+__all__ = ["MUTATIONS", "Mutation", "cell", "logged", "make_accuracy", "run"]

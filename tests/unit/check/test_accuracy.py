@@ -143,13 +143,6 @@ def test_an_accuracy_is_asked_for_where_the_round_and_the_files_have_one(tmp_pat
         assert not list(check(small_cell(tmp_path / "b", accuracy(), benchmark=asked)))
 
 
-def test_one_number_that_is_a_scalar_of_numpy_is_reported(tmp_path: Path) -> None:
-    bars = (Bar("ROUGE2", Decimal(1)), Bar("acc", Decimal(1)), Bar("ROUGE1", Decimal(1)), Bar("unheard", Decimal(1)))
-    text = "{'rouge2': 7}\naccuracy=np.float32(80.5)\n{'rouge1': np.float64(9)}\n"
-    found = say(check_number_form(small_cell(tmp_path, accuracy(text), benchmark=rules(asked=bars))))
-    assert found == ["./accuracy/accuracy.txt:2"]
-
-
 HASHES = {
     "of the log": (f"\nhash={OWN}", ANSWERS, ""),
     "in capitals": (f"\nhash={OWN.upper()}", ANSWERS, ""),

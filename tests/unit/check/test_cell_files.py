@@ -1,22 +1,12 @@
-"""Which files a scenario folder holds, file by file, and what measurements.json states."""
+"""Which files a scenario folder holds, file by file."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from reconciler.check.cell_files import (
-    check_empty_logs,
-    check_extra_files,
-    check_measurements,
-    check_measurements_fields,
-    check_power_files,
-    check_readable_logs,
-)
-from reconciler.tree.reading.places import LEGACY
+from reconciler.check.cell_files import check_extra_files, check_power_files, check_readable_logs
 from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
 
 ANSWERS, TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
@@ -42,36 +32,6 @@ def test_nothing_but_logs_is_next_to_them(tmp_path: Path) -> None:
     assert say(check_extra_files(mild)) == [f"warning {line}" for line in said]
 
 
-def test_the_measurements_file_is_there(tmp_path: Path) -> None:
-    assert not list(check_measurements(small_cell(tmp_path / "a", {"measurements.json": "{}"})))
-    assert not list(check_measurements(small_cell(tmp_path / "b", {"measurements.json": "{"})))
-    assert say(check_measurements(small_cell(tmp_path / "c", {}))) == ["./measurements.json"]
-    older = small_cell(tmp_path / "d", {}, layout=LEGACY)
-    place = "closed/Acme/measurements/sys1/resnet/Offline/measurements.json"
-    assert say(check_measurements(older)) == [place]
-
-
-FIELDS = ("input_data_types", "retraining", "starting_weights_filename", "weight_data_types", "weight_transformations")
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, ""),
-        ({"retraining": None}, ":3"),
-        ({"retraining": ""}, ":3"),
-        ({"retraining": 0}, ":3"),
-        ({"retraining": False}, ":3"),
-        ({"weight_data_types": ""}, ":5"),
-    ],
-)
-def test_measurements_state_each_field(tmp_path: Path, changed: Mapping[str, object], said: str) -> None:
-    text = json.dumps({**dict.fromkeys(FIELDS, "stated"), **changed}, indent=1)
-    for exempt, severity in (((), ""), (("filled_values",), "warning ")):
-        view = small_cell(tmp_path, {"measurements.json": text}, exempt=exempt)
-        assert say(check_measurements_fields(view)) == ([f"{severity}./measurements.json{said}"] if said else [])
-
-
 def test_files_that_cannot_be_read_are_reported_at_their_lines(tmp_path: Path) -> None:
     broken = some(
         f"{RUN}/{DETAIL}",
@@ -88,21 +48,6 @@ def test_files_that_cannot_be_read_are_reported_at_their_lines(tmp_path: Path) -
     ]
     whole = {f"{RUN}/{DETAIL}": log(("a", 1)), "measurements.json": "{}"}
     assert not list(check_readable_logs(small_cell(tmp_path / "whole", whole)))
-
-
-@pytest.mark.parametrize(
-    ("text", "empty"),
-    [
-        ("nothing\n", True),
-        ("Scenario : Offline\n", False),
-        ("No errors encountered during test.\n", False),
-        ("2 ERRORS encountered. See detailed log.\n", False),
-    ],
-)
-def test_a_summary_has_a_line_of_loadgen(tmp_path: Path, text: str, empty: bool) -> None:
-    files = {f"{folder}/{SUMMARY}": text for folder in (RUN, "accuracy", f"TEST01/{RUN}")}
-    assert say(check_empty_logs(small_cell(tmp_path / "a", files))) == [f"./{path}" for path in files if empty]
-    assert not list(check_empty_logs(small_cell(tmp_path / "b", {})))
 
 
 POWER = (

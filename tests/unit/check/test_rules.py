@@ -12,7 +12,7 @@ from reconciler.check.engine import check_tree, list_rules
 from reconciler.resource.rules import Severity
 from reconciler.storage.untrusted_files import DEEPEST
 from tests.unit.check.conftest import checked
-from tests.unit.check.mutations import MUTATIONS, Mutation
+from tests.unit.check.mutations import MUTATIONS, Mutation, logged
 
 ALL_RULES = list_rules()
 
@@ -75,6 +75,15 @@ def test_a_count_in_words_is_an_error_only_where_the_round_asks_for_numbers(
     described.write_text(json.dumps({**json.loads(described.read_text()), "accelerators_per_node": "N/A"}))
     found = [item for item in check_tree(root, round_name=round_name).findings if item.rule.id == "system.fields"]
     assert [item.severity for item in found] == [severity]
+
+
+@pytest.mark.parametrize(("division", "severity"), [("closed", Severity.ERROR), ("open", Severity.WARNING)])
+def test_a_percentile_of_its_own_is_an_error_only_in_the_closed_division(
+    division: str, severity: Severity, tree_of: Callable[[str], Path]
+) -> None:
+    root = tree_of(division)
+    logged("effective_target_latency_percentile", 0.5)(root)
+    assert [(item.rule.id, item.severity) for item in checked(root).findings] == [("run.percentile", severity)]
 
 
 def test_folders_within_each_other_are_examined_to_a_bound(tree_of: Callable[[str], Path]) -> None:

@@ -138,23 +138,6 @@ def test_of_a_submitter_without_results_these_are_missing_alone(tree: Path) -> N
     assert said == [("submitter.results", "closed/Late/results", "missing")]
 
 
-@pytest.mark.parametrize(
-    ("file", "accepted"),
-    [
-        ("calibration.md", True),
-        ("documentation/calibration.md", True),
-        ("Documentation/calibration.md", True),
-        ("documentation/quantization.md", False),
-        ("docs/calibration.md", False),
-    ],
-)
-def test_calibration_is_documented_in_one_of_its_places(tree: Path, file: str, accepted: bool) -> None:
-    (tree / ACME / "documentation/calibration.md").unlink()
-    write(tree / ACME / file, "by hand")
-    missing = f"{ACME}/documentation/calibration.md", "missing"
-    assert find_wrong(tree, "submitter.calibration") == ([] if accepted else [missing])
-
-
 @pytest.mark.parametrize(("text", "empty"), [("", True), (" \n", True), ("-", False)])
 def test_calibration_that_says_nothing_is_none(tree: Path, text: str, empty: bool) -> None:
     write(tree / ACME / "documentation/calibration.md", text)
@@ -168,21 +151,6 @@ def test_the_open_division_documents_no_calibration(tree: Path) -> None:
     (tree / ACME / "documentation/calibration.md").unlink()
     (tree / "closed").rename(tree / "open")
     assert not find(tree, "submitter.calibration")
-
-
-@pytest.mark.parametrize(
-    ("file", "found"),
-    [
-        ("results/submission_checker_log.txt", ""),
-        ("results/other_log.txt", "file other_log.txt"),
-        ("results/sys1/privateid.json", ""),
-        ("results/sys1/submission_checker_log.txt", "file submission_checker_log.txt"),
-        ("results/privateid.json", "file privateid.json"),
-    ],
-)
-def test_files_among_the_results_are_those_that_checkers_leave(tree: Path, file: str, found: str) -> None:
-    write(tree / ACME / file, "x")
-    assert find_wrong(tree, "submitter.loose") == ([(f"{ACME}/{file}", found)] if found else [])
 
 
 @pytest.mark.parametrize(
@@ -200,15 +168,6 @@ def test_names_are_those_that_every_file_system_shows(tree: Path, name: str, fou
     write(tree / ACME / "src/resnet" / name, "x")
     place = f"{ACME}/src/resnet/{name.partition('/')[0]}"
     assert find_wrong(tree, "submitter.names") == ([(place, found)] if found else [])
-
-
-@pytest.mark.parametrize(("size", "found"), [(50 << 20, []), ((50 << 20) + 1, ["52,428,801 bytes"])])
-def test_a_file_has_50_mebibytes_at_most(tree: Path, size: int, found: list[str]) -> None:
-    path = tree / ACME / "src/resnet/weights.bin"
-    with path.open("wb") as stream:
-        stream.truncate(size)
-    path.with_name("other").symlink_to(path.name)
-    assert find_wrong(tree, "submitter.sizes") == [(f"{ACME}/src/resnet/weights.bin", text) for text in found]
 
 
 def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: Path) -> None:

@@ -71,7 +71,8 @@ may add fields under the same version), `report` (its kind) and the fields below
 
 The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
 A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
-values of an object whose names are data. `True`, `False` and `Unknown` are the states of a condition. The fields of
+values of an object whose names are data. The `status` of a condition is the text `True`, `False` or `Unknown`, as in
+Kubernetes. The fields of
 `adopt`, `doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
 
 Five commands have no `--json`, since they report no state: `help` prints documents, `init` makes a repository (then see

@@ -55,6 +55,12 @@ def test_a_wrong_word_gets_the_nearest_right_one(command: str, word: str, reconc
 
 
 @pytest.mark.usefixtures("two")
+def test_a_word_like_no_cell_gets_no_name(reconcile: Reconcile) -> None:
+    code, _, err = reconcile("show", "nope")
+    assert (code, "did you mean" in err, "reconcile status" in err) == (1, False, True)
+
+
+@pytest.mark.usefixtures("two")
 @pytest.mark.parametrize("command", ["plan", "status", "apply"])
 def test_a_wrong_value_among_right_ones_is_named(command: str, reconcile: Reconcile) -> None:
     code, out, err = reconcile(command, "benchmark=digits,digit-2", "scenario=Offline")

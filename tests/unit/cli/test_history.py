@@ -96,6 +96,13 @@ def test_history_and_why_name_the_merge_that_brought_a_record(recorded: Path, re
     assert "not committed" not in out
 
 
+def test_history_says_which_records_it_leaves_out(recorded: Path, reconcile: Reconcile) -> None:
+    assert all("not committed" not in reconcile(command, "digits")[1] for command in ("history", "blame"))
+    edit(recorded, "target_qps: 1000", "target_qps: 1100")
+    assert reconcile()[0] == 0
+    assert all("1 record in state/ not committed" in reconcile(name, "digits")[1] for name in ("history", "blame"))
+
+
 @pytest.mark.usefixtures("twice")
 def test_history_plots_for_terminals(reconcile: Reconcile) -> None:
     code, out, _ = reconcile("history", "digits")

@@ -42,7 +42,7 @@ def test_nothing_is_measured_again(recorded: Path, reconcile: Reconcile) -> None
 def test_what_the_round_forbids(recorded: Path, reconcile: Reconcile) -> None:
     before = (recorded / SPEC).read_text()
     code, _, err = reconcile("move", CELL, "--to", "closed")
-    assert (code, "takes only official benchmark names in the closed division" in err) == (1, True)
+    assert (code, "rename digits in the spec to resnet" in err) == (1, True)
     assert (recorded / SPEC).read_text() == before
     official(recorded)
     edit(recorded, "Offline: {", "Server: {")

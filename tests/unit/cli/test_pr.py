@@ -189,16 +189,6 @@ def test_pr_without_a_commit_says_so(declared: Path, reconcile: Reconcile) -> No
     assert (code, "no commit is checked out" in err, "git fetch" in err) == (1, True, False)
 
 
-def test_pr_writes_a_comment_in_markdown(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "batch_size: 8", "batch_size: 16")
-    commit(recorded, "Use larger batches")
-    code, _, _ = reconcile("pr", "--base", "HEAD~1", "--fail-on", "errors", "--markdown", "comment.md")
-    assert code == 0
-    text = (recorded / "comment.md").read_text()
-    assert text.startswith("**Due after merging: ")
-    assert "| " + CELL + " | stale |" in text
-
-
 EMBARGO = "  rehearsal: true\n  embargo: {until: 2999-01-01, allow: 'git@git.acme.com:*'}\n"
 
 

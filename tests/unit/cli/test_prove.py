@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,28 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.machine import list_accelerators
+from reconciler.rehearse import machine_parts
 from reconciler.rehearse.machine_parts import PARTS, Given, redact
+from reconciler.storage.process import ChildEnd, ask
 from tests.processes import find_free_ports
 from tests.shared import need
+from tests.warm.commands import run_command
 
 without_gpus = pytest.mark.skipif(bool(list_accelerators()), reason="this machine has a GPU to try")
+
+
+@pytest.fixture
+def _warm_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the commands that a part runs, and their children."""
+    start = [sys.executable, "-P", "-m", "reconciler.cli.main"]
+
+    def ask_warm(command: Sequence[str], limit: float) -> ChildEnd:
+        if list(command[: len(start)]) != start:
+            return ask(command, limit)
+        ended = run_command(command[len(start) :], Path.cwd())
+        return ChildEnd(ended.returncode, ended.stdout.encode(), ended.stderr)
+
+    monkeypatch.setattr(machine_parts, "ask", ask_warm)
 
 
 @without_gpus
@@ -33,6 +52,7 @@ def test_parts_without_what_they_need_name_it(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("_warm_commands")
 def test_a_machine_without_gpus_runs_its_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need("onnxruntime", "onnx", "mlperf_loadgen")
     target = tmp_path / "report.json"
@@ -55,6 +75,7 @@ def test_a_report_is_written_only_if_its_user_agrees(tmp_path: Path, monkeypatch
     assert not target.exists()
 
 
+@pytest.mark.usefixtures("_warm_commands")
 def test_a_silent_meter_fails_with_its_address_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     need("onnxruntime", "onnx", "mlperf_loadgen")
     (port,) = find_free_ports(1)

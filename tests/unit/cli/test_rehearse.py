@@ -186,7 +186,7 @@ def test_a_rehearsal_is_green_in_sync_and_not_packed(tmp_path: Path, monkeypatch
     asked = ["resnet50", "--division", "open", "--samples", "8", "--output", str(folder), "--json", "--busy"]
     first = run(asked)
     assert first["pass"]["in_sync"], first["pass"]
-    assert {cell["ready"] for cell in first["pass"]["cells"]} == {"True"}
+    assert {cell["ready"] for cell in first["pass"]["cells"]} == {True}
     assert {cell["accuracy"]["value"] for cell in first["pass"]["cells"]} == {100.0}
     assert {refused["reason"] for refused in first["refused"]} >= {"it is a rehearsal"}
     assert "run.duration" in first["expected_findings"]

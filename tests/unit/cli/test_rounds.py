@@ -50,6 +50,25 @@ def test_show_as_json(reconcile: Reconcile) -> None:
     assert value["sources"] == ["policy", "mlperf.conf"]
     whole = json.loads(reconcile("rounds", "show", "v6.1", "--json")[1])
     assert len(whole["benchmarks"]) == 21
+    ignored = whole["benchmarks"]["rgat"]["values"]["all"]["accuracy.acc.least"]["ignored"]
+    assert [item["value"] for item in ignored] == [0.721314]
+    overruled = whole["benchmarks"]["yolo-99"]["values"]["all"]["accuracy.mAP.least"]["overruled"]
+    assert [value for _, value in overruled] == [52.866]
+
+
+@pytest.mark.parametrize("words", ["rounds v6.1 resnet", "benchmarks resnet50"])
+def test_a_name_needs_no_show(words: str, reconcile: Reconcile) -> None:
+    group, *names = words.split()
+    assert reconcile(group, *names) == reconcile(group, "show", *names)
+    assert reconcile(group, *names)[0] == 0
+
+
+def test_a_wrong_benchmark_gets_names_that_a_spec_takes(reconcile: Reconcile) -> None:
+    assert "did you mean llama3.1-8b?" in reconcile("benchmarks", "show", "llama3-8b")[2]
+    _, _, err = reconcile("rehearse", "llama3-8b")
+    assert "llama3.1-8b" in err
+    assert "reconcile benchmarks" in err
+    assert err.count(" or ") == 2
 
 
 @pytest.mark.parametrize(

@@ -190,13 +190,6 @@ def test_a_key_is_checked_against_the_time_of_the_record_whatever_the_zone_here(
         time.tzset()
 
 
-def test_auditors_see_what_is_unsigned(recorded: Path, tmp_path: Path, key: Path, reconcile: Reconcile) -> None:
-    (tmp_path / "mine").write_text(f"ann@lab {key.read_text()}")
-    code, found = signatures(reconcile, "--signers", str(tmp_path / "mine"))
-    assert (code, set(found)) == (2, SIGNED)
-    assert {proof for proof, _ in found.values()} == {"missing"}
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
-from reconciler.observed import loadgen_library
+from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.loading import load
@@ -175,6 +176,17 @@ def test_explain_names_the_nearest_field(path: str, reconcile: Reconcile) -> Non
     assert (code, "write target_qps" in err) == (1, True)
 
 
+def test_explain_names_what_may_be_at_the_place(reconcile: Reconcile) -> None:
+    code, _, err = reconcile("explain", "divisions.open.x.y.Foo")
+    assert (code, "SingleStream, MultiStream, Server" in err) == (1, True)
+
+
+def test_init_quotes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = reconcile("init", "a b")
+    assert (code, "cd 'a b'\n" in out) == (0, True)
+
+
 def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) -> None:
     for path in ("spec.benchmarks.engine", "spec.benchmarks.resnet.engine", "spec/benchmarks/resnet/engine"):
         code, out, _ = reconcile("explain", path)
@@ -228,6 +240,10 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
+    gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+    described = {number for number, line in enumerate(lines, 1) if line.endswith(": not declared   # <- fill in")}
+    assert described
+    assert described <= {gap["line"] for gap in gaps}, "validate counts each blank of the description, as init does"
     commit(root, "Declare it")
     assert "1 spec committed" in reconcile("doctor")[1]
     edit_spec = root / "specs/acme.yaml"
@@ -249,7 +265,7 @@ def install_older_loadgen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     old = b"*.*.qsl_rng_seed = 1780908523862526354\n*.*.sample_index_rng_seed = 14771362308971278857\n"
     library = folder / "mlperf_loadgen.so"
     library.write_bytes(b"\x7fELF" + old + b"*.*.schedule_rng_seed = 18209322760996052031\n")
-    monkeypatch.setattr(loadgen_library.sys, "path", [str(folder), *loadgen_library.sys.path])
+    monkeypatch.setattr("sys.path", [str(folder), *sys.path])
     return library
 
 
@@ -265,9 +281,10 @@ def test_a_loadgen_of_another_round_is_reported_before_anything_runs(
     out = reconcile("plan")[1]
     assert "the seeds of round v6.1" in out
     assert "Not committed: specs/acme.yaml" in out
-    assert (
-        "4 things that a submission needs are missing" in out
-    )  # a command of its own scores: which type its answers are
+    lines = (begun[0] / "specs/acme.yaml").read_text().splitlines()
+    described = sum(line.endswith(": not declared   # <- fill in") for line in lines)
+    assert described
+    assert f"{described + 3} things that a submission needs are missing" in out, "a blank of the description each"
 
 
 def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
@@ -286,6 +303,21 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
     assert list_blocked() == [(what, "pip install mlcommons-loadgen==6.0.17")] * 2
     edit(declared, "status: available", "status: available\n      launcher: [env]\n      python: /opt/v6.1/bin/python")
     assert list_blocked() == [("", "")] * 2
+
+
+def test_a_loadgen_in_pythonpath_is_not_that_of_the_runs(
+    begun: tuple[Path, str], reconcile: Reconcile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Children get no PYTHONPATH, so that it changes neither the LoadGen nor the packages that they import."""
+    usual, installed = find_loadgen_library(), list_installed()
+    install_older_loadgen(tmp_path, monkeypatch)
+    (tmp_path / "mlcommons_loadgen-5.1.2.dist-info").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert (find_loadgen_library(), list_installed()) == (usual, installed)
+    assert "the seeds of round v6.1" not in reconcile("plan")[1]
+    monkeypatch.delenv("PYTHONPATH")
+    assert find_loadgen_library() != usual
+    assert list_installed()["mlcommons-loadgen"] == "5.1.2"
 
 
 def test_each_round_has_a_release_or_none_that_can_be_had() -> None:

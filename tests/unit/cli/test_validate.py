@@ -199,3 +199,17 @@ def test_nothing_of_a_file_that_is_no_spec_is_quoted(declared: Path, reconcile: 
         code, out, err = reconcile(command)
         assert (code, SECRET in out + err) == (1, False)
         assert "error: specs/other.yaml:" in err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        ("rehearsal: true", "rehearsal: yes please", "spec.rehearsal"),
+        ('backend: "null"', "backend: vllm", "spec.benchmarks.digits.engine.backend"),
+        ("{target_qps: 1000", "{target_latency: 15 ms", "spec.divisions.open.box.digits.Offline.target_latency"),
+    ],
+)
+def test_one_mistake_is_one_problem(declared: Path, reconcile: Reconcile, before: str, after: str, path: str) -> None:
+    edit(declared, before, after)
+    report = json.loads(reconcile("validate", "--json")[1])
+    assert [problem["path"] for problem in report["problems"]] == [path]

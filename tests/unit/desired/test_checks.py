@@ -37,7 +37,6 @@ def test_what_no_checker_accepts_is_refused(scenario: str, setting: str, value: 
         ("v5.1", "Offline", "min_query_count", 100, 24_576),
         ("v1.0", "SingleStream", "min_query_count", 1023, 1024),
         ("v1.0", "Server", "min_query_count", 270_335, 270_336),
-        ("v1.0", "Server", "max_query_count", 270_335, 0),
         ("v6.1", "Server", "max_duration", 599_999, 0),
         ("v6.1", "Server", "accuracy_sample_count", 49_999, 50_000),
         ("v6.1", "Server", "accuracy_sample_count", 50_001, 0),
@@ -60,6 +59,38 @@ def test_closed_results_need_what_the_checkers_of_their_round_read(
     assert setting in found.fix
     assert find_problems(replace(closed(refused), rehearsal=Value(True)), rules) == []
     assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
+
+
+@pytest.mark.parametrize(("round_name", "refused"), [("v6.1", True), ("v5.1", False)])
+def test_open_results_need_every_sample_where_the_rounds_checker_counts_them(round_name: str, refused: bool) -> None:
+    found = find_problems(declare("Offline", accuracy_sample_count=1024), load_ruleset(round_name))
+    assert ["accuracy_sample_count" in each.message for each in found] == [True] * refused
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "most", "more", "refused"),
+    [
+        ("v6.1", "Server", 99, {}, True),
+        ("v6.1", "Interactive", 99, {}, True),
+        ("v6.1", "SingleStream", 99, {}, True),
+        ("v6.1", "MultiStream", 661, {}, True),
+        ("v6.1", "MultiStream", 662, {}, False),
+        ("v6.1", "Server", 0, {}, False),
+        ("v6.1", "Server", 50, {"min_query_count": 50}, False),
+        ("v6.1", "Server", 99, {"engine__backend": "external"}, False),
+        ("v6.1", "Offline", 1, {}, False),
+        ("v1.0", "Server", 270_335, {}, True),
+        ("v1.0", "Server", 270_336, {}, False),
+    ],
+)
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_most_queries_are_no_fewer_than_the_rounds_fewest(
+    round_name: str, scenario: str, most: int, more: dict[str, object], refused: bool, rehearsal: bool
+) -> None:
+    declared = declare(scenario, max_query_count=most, **more)
+    found = find_problems(replace(declared, rehearsal=Value(rehearsal)), load_ruleset(round_name))
+    wrong = [each for each in found if each.message.startswith("max_query_count")]
+    assert [(each.file, each.line) for each in wrong] == [(HERE.file, HERE.line)] * refused
 
 
 @pytest.mark.parametrize(

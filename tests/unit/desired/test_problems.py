@@ -81,6 +81,14 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "inferred from another benchmark": ((NET, f"{NET}, chat: {{Offline: {{infer_from: net}}}}"),),
     "weights that are discarded": (("model: {path: m.onnx}", 'model: {path: m.onnx, settings: {sparsity: "2:4"}}'),),
     "fewer samples than closed results need": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"),),
+    "fewer samples of a benchmark of ones own": (
+        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 1024}}}}"),
+    ),
+    "a count of ones own that is no number": (
+        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: few}}}}"),
+    ),
     "fewer samples in open": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"), ("closed:", "open:")),
     "samples that nobody has published": (
         ("code: resnet50", "code: bert"),
@@ -132,6 +140,9 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a number of nodes of its own": (
         (BOX, 'status: available, hardware: {accelerator: AMD, nodes: 2}, description: {number_of_nodes: "4"}}'),
     ),
+    "fields of a description that are written and empty": (
+        (BOX, 'status: available, description: {cooling: not declared, framework: ""}}'),
+    ),
     "a field of a description that nobody reads": (
         (BOX, "status: available, description: {coolinq: air, cooling: air}}"),
     ),
@@ -178,6 +189,12 @@ EXPECTED = {
     "inferred from another benchmark": ["20:100 spec.divisions.closed.box.chat.Offline", "6:14 spec.documents"],
     "weights that are discarded": ["14:50 spec.divisions.closed.box.net.SingleStream"],
     "fewer samples than closed results need": ["16:35 spec.benchmarks.net.dataset.settings.count"],
+    "fewer samples of a benchmark of ones own": [
+        "16:35 spec.benchmarks.net.dataset.settings.count",
+        "12:11 spec.benchmarks.net",
+    ],
+    "a count of ones own that is no number": ["12:11 spec.benchmarks.net"],
+    "fewer samples in open": ["16:35 spec.benchmarks.net.dataset.settings.count"],
     "samples that nobody has published": ["16:41 spec.benchmarks.net.dataset.settings.unpublished"],
     "results of endpoints that are not taken": [
         "18:55 spec.divisions.closed.box.chat.Offline",
@@ -229,6 +246,11 @@ EXPECTED = {
         "9:5 spec.systems.box.description",
         "9:117 spec.systems.box.description.number_of_nodes",
         "15:25 spec.benchmarks.net",
+    ],
+    "fields of a description that are written and empty": [
+        "9:69 spec.systems.box.description.cooling",
+        "9:94 spec.systems.box.description.framework",
+        "9:5 spec.systems.box.description",
     ],
     "a field of a description that nobody reads": [
         "9:60 spec.systems.box.description",

@@ -110,8 +110,10 @@ STOPS = (StopSequence("31 32", (31, 32)), StopSequence("52", (52,)))
 OF_PROMPTS = [0, 0, 1, 1, 2, 0, 0, 0]
 
 
-@pytest.mark.parametrize("mischief", ["", "goes on"])
-@pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
+@pytest.mark.parametrize(
+    ("mischief", "streaming", "processes"),
+    [("", True, 1), ("", False, 1), ("goes on", True, 1), ("goes on", False, 1), ("goes on", True, 2)],
+)
 def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
     streaming: bool, processes: int, mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:
@@ -269,8 +271,7 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
     assert client.notes["tokenizer_seconds"] > 0
 
 
-@pytest.mark.parametrize("mischief", ["shares", "shares in a tree"])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(("mischief", "processes"), [("shares", 2), ("shares in a tree", 1)])
 def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
     mischief: str, processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
 ) -> None:

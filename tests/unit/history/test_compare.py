@@ -62,6 +62,17 @@ def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators
     assert text[1].split()[-8:] == ["13", "→", "14", "samples/s", "1.077", "1.077", "on", "1"]
 
 
+def test_cells_of_one_side_are_listed_below_its_name() -> None:
+    one = side("old", "Offline", "13", 1)
+    two = side("new", "Server", "14", 1) | side("new", "SingleStream", "14", 1)
+    text = render_comparison_text(compare(("trees/a", "trees/b"), one, two)).splitlines()
+    assert text[text.index("only in trees/b:") + 1 :] == [
+        "  closed/new/resnet/Server",
+        "  closed/new/resnet/SingleStream",
+    ]
+    assert text.count("only in trees/a:") == 1
+
+
 def make_curve(benchmark: str, *points: tuple[int, str, str]) -> dict[Cell, Side]:
     """(concurrency, tokens a second per user, tokens a second) of each point."""
     found = {}

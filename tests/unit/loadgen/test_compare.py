@@ -123,6 +123,13 @@ def test_each_setting_is_compared(loadgen_run: Runs, name: str, settings: dict[s
     assert [(c.field, c.asked, c.logged) for c in found] == [(name, str(value), logged)]
 
 
+def test_other_seeds_are_explained_by_the_release_that_ran(loadgen_run: Runs) -> None:
+    log = loadgen_run("offline-valid").detail
+    (found,) = find_contradictions(log, replace(ASKED["offline-valid"], seeds={"qsl_rng_seed": 7}))
+    assert log.version.startswith(f"{found.release} @ ")
+    assert found.release in str(found)
+
+
 def test_the_rounds_token_latencies_are_asked_of_the_log(loadgen_run: Runs) -> None:
     rules = load_ruleset("v5.1").find_benchmark("llama2-70b-99")
     assert rules is not None

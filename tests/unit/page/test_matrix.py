@@ -14,8 +14,10 @@ RATE = {"value": "800", "unit": "samples/s"}
 
 def entry(cell: str = CELL, reason: str = "InSync", **changes: Any) -> dict[str, Any]:
     """A cell that is ready, unless ``reason`` says why it is not."""
-    ready = "True" if reason == "InSync" else "False"
-    conditions = [{"type": name, "status": ready, "reason": reason, "message": ""} for name in ("Performed", "Ready")]
+    ready = reason == "InSync"
+    conditions = [
+        {"type": name, "status": str(ready), "reason": reason, "message": ""} for name in ("Performed", "Ready")
+    ]
     measured = {"metric": RATE, "accuracy": None, "efficiency": None, "validity": "VALID", "margin": None}
     named = {"cell": cell, "ready": ready, "steps": 0, "marks": [], "accelerators": 1, "published": None, "last": None}
     return {**named, "conditions": conditions, **measured, **changes}

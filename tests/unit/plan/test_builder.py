@@ -12,7 +12,7 @@ from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Step
 from reconciler.plan.select import Selection, parse
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address, Kind, RunAddress
 from tests.unit.diff.simulated import Wish, World, desire
 from tests.unit.diff.test_difference import wishes
 
@@ -98,6 +98,19 @@ def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
         "Model": why,
         "Engine": "another machine",
     }
+
+
+def test_tests_of_a_blocked_performance_run_are_blocked() -> None:
+    desired = desire([Wish(tests=("TEST01", "TEST04")), Wish(scenario="Server", tests=("TEST01",))])
+    run = RunAddress(Wish().cell, PERFORMANCE).address
+    plan = World().plan(desired, blocked={run: "another LoadGen"})
+    blocked = {step.change.address: step.blocked for step in plan.steps if step.blocked}
+    tests = [Address(kind, f"{run.cell}/{name}") for kind in _TESTS for name in ("TEST01", "TEST04")]
+    assert set(blocked) == {run, *tests, Address(Kind.RESULT, str(run.cell))}
+    assert all("another LoadGen" in text for text in blocked.values())
+
+
+_TESTS = (Kind.COMPLIANCE_TEST, Kind.VERDICT)
 
 
 def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:

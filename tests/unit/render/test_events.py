@@ -18,6 +18,7 @@ from reconciler.render.progress import (
     PassProgress,
     count_samples,
     measure_pace,
+    name_step,
     render_event_part,
     render_progress_text,
 )
@@ -97,6 +98,20 @@ def test_a_pass_and_what_waits_fit_their_lines(columns: int, monkeypatch: pytest
     assert any("0 of 2 steps" in line for line in _show(written))
     assert "waiting for another" in " ".join(" ".join(_show(written)).split())
     assert all(len(line.rstrip()) <= columns for line in _show(written))
+
+
+def test_an_ended_step_keeps_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    written = StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdout", written)
+    with Live(colour=False) as view:
+        view.report(StepStarted(STEP))
+        view.report(Outcome(STEP, Status.DONE, message="125009 samples/s, VALID, 12.5% below the limit"))
+    shown = _show(written)
+    assert name_step(STEP) in " ".join(shown)
+    assert all(len(line.rstrip()) <= 80 for line in shown)
 
 
 @pytest.mark.parametrize(

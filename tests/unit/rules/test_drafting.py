@@ -214,6 +214,38 @@ def test_a_table_of_another_form_is_named_and_costs_no_other(tmp_path: Path, tab
     assert table in ("models", "seeds") or draft.changed[RulePlace("", "", "qsl_rng_seed")]["checker"].value == 1
 
 
+@pytest.mark.parametrize("table", [*dict.fromkeys(TABLES)])
+@pytest.mark.parametrize("value", ["7", "'text'", "['resnet']", "{'resnet': 7}"])
+def test_a_table_in_place_of_a_list_or_the_reverse_has_its_line(tmp_path: Path, table: str, value: str) -> None:
+    models = f"'models': {MODELS}, 'seeds': {{'qsl_rng_seed': 1}}"
+    (tmp_path / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'v6.2': {{{models},\n{table!r}: {value}}}}}\n")
+    draft = draft_round("v6.2", BASE, read_checkers(tmp_path), None)
+    right = "['resnet']" if table.startswith("models") else "{'resnet': 7}"
+    named = [item for item in draft.unread if item.startswith(f"submission_checker.py:2: MODEL_CONFIG/{table}: ")]
+    assert bool(named) is (value != right)
+
+
+def test_a_round_that_is_no_table_is_refused_at_its_line(tmp_path: Path) -> None:
+    (tmp_path / "submission_checker.py").write_text("MODEL_CONFIG = {'v6.1': {},\n'v6.2': 7}\n")
+    with pytest.raises(ReconcilerError, match=r"submission_checker\.py:2") as caught:
+        draft_round("v6.2", BASE, read_checkers(tmp_path), None)
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("conf", "named"), [(b"", ""), (b"# a comment\nresnet50.*.min_duration=5\n", ""), (b"\na = b\n", ":2")]
+)
+def test_a_conf_that_sets_nothing_or_that_loadgen_rejects_is_refused(
+    checkout: Path, capsys: pytest.CaptureFixture[str], conf: bytes, named: str
+) -> None:
+    (checkout / "mlperf.conf").write_bytes(conf)
+    draft = ("rounds", "draft", "--checker", str(checkout), "--conf", str(checkout / "mlperf.conf"))
+    assert main(draft) == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert f"mlperf.conf{named}" in written.err
+
+
 @pytest.mark.parametrize("text", ["", "MODEL_CONFIG = load()\n", "MODEL_CONFIG = {\n", "\0"])
 def test_a_folder_without_a_checkers_tables_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "submission_checker.py").write_text(text)

@@ -47,6 +47,12 @@ def test_a_field_of_the_guides_stubs_is_answered(tmp_path: Path, name: str, wher
         assert find_schema_node(f"spec.benchmarks.NAME.{path}").path.endswith(path)
 
 
+def test_the_fewest_samples_of_offline_are_its_fewest_queries(tmp_path: Path) -> None:
+    """LoadGen takes them from min_query_count there; the guides name what it logs."""
+    (problem,) = problems_in(tmp_path, main=replaced("target_qps: 54", "min_sample_count: 24576"))
+    assert "'min_query_count: …'" in problem.fix
+
+
 def list_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
     for name, below in value.items():
         if isinstance(below, Mapping):

@@ -125,11 +125,26 @@ def test_a_rate_per_accelerator_of_a_test(tmp_path: Path) -> None:
     assert cell.settings["target_qps"].value == "54"
 
 
-@pytest.mark.parametrize("hardware", ["", ", hardware: {count: 0}", ", hardware: {accelerator: A30}"])
-def test_a_rate_of_accelerators_that_there_are_none_of(tmp_path: Path, hardware: str) -> None:
+@pytest.mark.parametrize("hardware", ["", ", hardware: {accelerator: A30}"])
+def test_a_rate_of_undeclared_accelerators(tmp_path: Path, hardware: str) -> None:
     (problem,) = problems_in(tmp_path, main=RATES.replace("status: available", f"status: available{hardware}"))
     assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
     assert "spec.systems.box" in problem.fix
+
+
+@pytest.mark.parametrize("hardware", ["count: 0", "accelerator: none", "accelerator: N/A, count: 0"])
+def test_a_rate_of_accelerators_that_there_are_none_of(tmp_path: Path, hardware: str) -> None:
+    """Their number is declared, so the fix is another."""
+    text = RATES.replace("status: available", f"status: available, hardware: {{{hardware}}}")
+    (problem,) = problems_in(tmp_path, main=text)
+    assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
+    assert "not declared" not in problem.message
+    assert "count" not in problem.fix
+
+
+def test_a_count_of_0_is_reported_without_the_rates_that_need_it(tmp_path: Path) -> None:
+    text = RATES.replace("status: available", "status: available, hardware: {accelerator: A30, count: 0}")
+    assert [problem.line for problem in problems_in(tmp_path, main=text)] == [11]
 
 
 @pytest.mark.parametrize("written", ["5 per GPU", "5 /s per device", "5 per accelerators"])
@@ -143,8 +158,23 @@ def test_other_words_for_an_accelerator(tmp_path: Path, written: str) -> None:
         assert "per accelerator" in problem.fix
 
 
+@pytest.mark.parametrize("more", [" per accelerator", "  per  accelerators per accelerator", " per GPU"])
+def test_a_rate_is_per_accelerator_only_once(tmp_path: Path, more: str) -> None:
+    text = RATES.replace("per accelerator", f"per accelerator{more}")
+    text = text.replace("status: available", "status: available, hardware: {accelerator: A30, count: 4}")
+    (problem,) = problems_in(tmp_path, main=text)
+    assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
+    assert "'1700.5 per accelerator'" in problem.fix
+
+
 BROKEN = {
     "nothing of that name": ("    box: {extends: bx, category: edge, status: available}\n", [(11, "box.extends")]),
+    "nothing of that name, for two": (
+        "    a: {extends: bx}\n    box: {extends: a}\n",
+        [(11, "a.extends")],
+    ),
+    "no name": ("    box: {extends: null}\n", [(11, "box.extends")]),
+    "a mapping": ("    box: {extends: {a: b}}\n", [(11, "box.extends")]),
     "itself": ("    box: {extends: box, category: edge, status: available}\n", [(11, "box.extends")]),
     "a circle": (
         "    a: {extends: box}\n    box: {extends: a, category: edge, status: available}\n",

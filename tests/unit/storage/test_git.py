@@ -50,7 +50,7 @@ def test_everything_answers_when_outside_a_repository(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("one: 1\n")
     assert git.find_root(tmp_path) is None
     assert git.find_head(tmp_path) is None
-    assert git.read_head_file(tmp_path, "a.yaml") is None
+    assert git.read_file_at(tmp_path, "a.yaml") is None
     assert git.find_line_commits(tmp_path, "a.yaml", [1]) == {}
     assert git.find_blob_commits(tmp_path, "a.yaml", "0" * 40) == ()
     assert git.is_dirty(tmp_path, ["a.yaml"])
@@ -62,7 +62,7 @@ def test_everything_answers_when_there_is_no_commit(root: Path) -> None:
     (root / "specs/a.yaml").write_text("one: 1\n")
     assert git.find_root(root / "specs") == root
     assert git.find_head(root) is None
-    assert git.read_head_file(root, "specs/a.yaml") is None
+    assert git.read_file_at(root, "specs/a.yaml") is None
     assert git.is_dirty(root, ["specs/a.yaml"])
     assert git.find_line_commits(root, "specs/a.yaml", [1]) == {1: git.LineCommit()}
 
@@ -103,7 +103,7 @@ def test_blame_says_boundary_when_the_clone_is_shallow(committed: Path, tmp_path
 
 
 def test_head_file_when_ours_lies_below_the_top_of_git(committed: Path) -> None:
-    assert git.read_head_file(committed / "specs", "a.yaml") == b"one: 1\ntwo: 2\nthree: 3\n"
+    assert git.read_file_at(committed / "specs", "a.yaml") == b"one: 1\ntwo: 2\nthree: 3\n"
     assert not git.is_dirty(committed / "specs", ["a.yaml"])
 
 

@@ -65,7 +65,7 @@ def read_everything(root: Path) -> None:
     tip = git.find_head(root) or ""
     blob = run(root, "rev-parse", f"HEAD:{SPEC}")
     git.find_root(root / "specs")
-    git.read_head_file(root, SPEC)
+    git.read_file_at(root, SPEC)
     git.is_dirty(root, [SPEC])
     git.is_shallow(root)
     git.find_line_commits(root, SPEC, [1, 2])
@@ -224,7 +224,7 @@ def test_objects_that_stand_for_others_are_not_believed(copied: Path) -> None:
     assert run(copied, "cat-file", "blob", blob) == "one: 1"
     assert git.read_blobs(copied, [blob]) == {blob: b"one: 2\n"}
     assert git.find_parents(copied, tip) == (before,)
-    assert git.read_head_file(copied, SPEC) == b"one: 2\n"
+    assert git.read_file_at(copied, SPEC) == b"one: 2\n"
 
 
 def test_checkout_of_an_audit_runs_no_hook_or_filter(copied: Path, program: Path, marker: Path, tmp_path: Path) -> None:

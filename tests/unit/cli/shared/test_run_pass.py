@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.execute.outcome import Outcome, Status, StepsDue, StepStarted
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
@@ -94,6 +95,16 @@ def show(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[st
         else:
             backoff.record_success("key")
     return [json.loads(line) for line in stream.getvalue().splitlines()], lines
+
+
+def test_each_pass_of_a_watch_counts_its_own_steps(step: Step) -> None:
+    lines: list[str] = []
+    report = WatchReport(WatchOutput(lines.append), WatchSettings(Options()))
+    for number in (1, 2):
+        report.report_pass_begun(number)
+        for event in (StepsDue((step,)), StepStarted(step), Outcome(step, Status.DONE)):
+            report.report_step(event)
+    assert sum("step 1 of 1" in line for line in lines) == 2
 
 
 def test_what_may_be_over_the_next_time_is_no_event(step: Step) -> None:

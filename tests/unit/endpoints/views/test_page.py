@@ -38,9 +38,7 @@ def make_document() -> dict[str, Any]:
         "agentic": False,
         "points": [make_point(2, "80", "160.5", "30"), make_point(64, "10", "150", None)],
     }
-    cells = [
-        {"cell": f"{NAME}/c{n}", "ready": str(n != 5), "validity": "VALID", "marks": ["rehearsal"]} for n in (2, 5, 64)
-    ]
+    cells = [{"cell": f"{NAME}/c{n}", "ready": n != 5, "validity": "VALID", "marks": ["rehearsal"]} for n in (2, 5, 64)]
     return {"curves": [curve], "cells": cells, "looked": "now"}
 
 

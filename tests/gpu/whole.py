@@ -1,0 +1,135 @@
+"""Drive complete passes of built-in benchmarks on the PyTorch backend: ``python -m tests.gpu.whole [--size S] [--only
+BENCHMARK,…] [--json FILE]``.
+
+Each pass makes engine, accuracy run, performance run, compliance test and tree in the closed division, from data that
+``rehearse`` generates; a second pass must find nothing to do. Networks of ``true`` are as deep as the published ones.
+An interrupted pass continues in the same folder. BERT's random weights do not survive fp8: its F1 stays below the
+round's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from functools import partial
+from io import StringIO
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+
+from harness.contract import Progress
+from reconciler.rehearse.rehearsal import RehearsalRequest, choose_benchmarks, prepare_rehearsal
+from tests.benchmarks.children import ROOT
+from tests.gpu.cases import WORK
+from tests.gpu.parts import Figures, add_options, measure_parts
+
+MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
+_SECONDS = float(os.environ.get("SECONDS", "62"))
+
+
+class Whole(NamedTuple):
+    """``settings``: of the benchmark's entry in the spec. ``cells``: scenario -> settings, of which ``target_qps`` is
+    for true networks."""
+
+    samples: int
+    settings: Mapping[str, Any]
+    cells: Mapping[str, Mapping[str, Any]]
+
+
+_FP8 = {"format": "pt2", "precision": "fp8"}
+BENCHMARKS = {
+    "dlrm-v2-99": Whole(
+        512,
+        {
+            "model": {"settings": _FP8},
+            "dataset": {"settings": {"dtype": "float16"}},
+            "engine": {"precision": "fp8", "batch_size": 65_536, "options": {"half_inputs": True}},
+            "run": {"streams": 1},
+        },
+        {"Offline": {"target_qps": 88_000}, "Server": {"target_qps": 50_000, "engine": {"batch_size": 32_768}}},
+    ),
+    "bert-99": Whole(
+        256,
+        {"model": {"settings": _FP8}, "engine": {"precision": "fp8", "batch_size": 640}},
+        {"Offline": {"target_qps": 7200, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
+    ),
+}
+
+
+def declare(name: str, size: str, spec: str) -> str:
+    """Return the spec of a rehearsal with the engine and the cells of ``name``."""
+    yaml, whole = YAML(), BENCHMARKS[name]
+    document = yaml.load(spec)
+    benchmark = document["spec"]["benchmarks"][name]
+    for field, settings in whole.settings.items():
+        benchmark[field] = (benchmark.get(field) or {}) | settings if field in ("model", "dataset") else dict(settings)
+    if size == "true":
+        benchmark["engine"]["backend"] = "pytorch-cuda"
+    else:
+        benchmark["engine"] = {"backend": "pytorch", "batch_size": 64}
+        benchmark["model"]["settings"] = {"format": "pt2"}  # the small layers are too narrow for fp8
+        benchmark["dataset"].pop("settings", None)
+    system = document["spec"]["divisions"]["closed"]
+    (cells,) = (entry[name] for entry in system.values())
+    cells.clear()
+    for scenario, settings in whole.cells.items():
+        cell = {**settings, "min_duration": f"{_SECONDS:g} s"} if size == "true" else {"min_duration": 0}
+        if size != "true" and "target_qps" in settings:
+            cell |= {"target_qps": 20, "min_query_count": 300}
+        cells[scenario] = cell
+    text = StringIO()
+    yaml.dump(document, text)
+    return text.getvalue()
+
+
+def drive(name: str, size: str, seed: int) -> Figures:
+    """Generate, drive a pass and a second one, and return their seconds, plans and cells."""
+    folder = WORK / f"whole-{size}-{name}"
+    asked = RehearsalRequest(
+        round_name="v5.1", size="full" if size == "true" else "small", samples=BENCHMARKS[name].samples, seed=seed
+    )
+    began = time.monotonic()
+    chosen = choose_benchmarks([name]).benchmarks
+    prepare_rehearsal(folder, chosen, asked, _ignore, partial(declare, name, size))
+    figures: Figures = {"generating": round(time.monotonic() - began, 1), "passes": []}
+    for _ in range(2):
+        began = time.monotonic()
+        done = _reconcile(folder, "--json", "--commit")
+        report = json.loads(done.stdout)
+        if "problems" in report:
+            raise RuntimeError(str(report["problems"]))
+        figures["passes"].append({"rc": done.returncode, "seconds": round(time.monotonic() - began, 1)})
+        print(done.stderr[-2500:], file=sys.stderr, flush=True)
+    figures["status"] = json.loads(_reconcile(folder, "status", "--json").stdout)
+    figures["steps"] = report
+    return figures
+
+
+def _reconcile(folder: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", MAIN, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def _ignore(_code: str, _progress: Progress) -> None:
+    pass
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=("true", "small"), default="true")
+    parser.add_argument("--seed", type=int, default=1)
+    add_options(parser, BENCHMARKS, BENCHMARKS)
+    options = parser.parse_args()
+    parts = {name: partial(drive, name, options.size, options.seed) for name in BENCHMARKS}
+    measure_parts("tests.gpu.whole", f"whole-{options.size}", parts, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Finding, Reason, Work
-from reconciler.diff.conditions import summarise_cells
+from reconciler.diff.conditions import summarise_cells, trace_lineages
 from reconciler.observed.state import Observed
 from reconciler.render.status import render_status_text
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
@@ -75,6 +75,33 @@ def words(standing: CellStatus) -> str:
     return " ".join(c.status.value[0] for c in standing.conditions if c.reason != NOT_REQUIRED)
 
 
+def test_all_true_when_nothing_differs() -> None:
+    assert words(stand()[OFFLINE]) == "T T T T T T"
+    assert stand()[OFFLINE].metric == ("107.2", "samples/s")
+    assert stand()[OFFLINE].marks == ("rehearsal",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((change(Kind.ENGINE, str(OFFLINE)),), "F T T T T F"),
+        ((change(Kind.RUN, f"{OFFLINE}/performance"),), "T T F U T F"),
+        ((change(Kind.RUN, f"{OFFLINE}/accuracy"),), "T U T T T U"),
+        ((change(Kind.SCORE, str(OFFLINE)),), "T U T T T U"),
+        ((change(Kind.RESULT, str(OFFLINE), how=Work.RENDER),), "T T T T F F"),
+    ],
+    ids=["engine", "performance", "accuracy", "score", "result"],
+)
+def test_one_change_shows_in_its_column_and_in_ready_only(changes: tuple[Change, ...], expected: str) -> None:
+    found = stand(*changes)
+    assert words(found[OFFLINE]) == expected
+    assert words(found[SERVER]) == "T T T T T T"
+
+
+def test_what_cells_share_shows_in_each() -> None:
+    assert {words(s) for s in stand(change(Kind.MODEL, "digits")).values()} == {"F T T T T F"}
+
+
 def test_an_invalid_run_is_red_and_says_its_margin() -> None:
     finding = Finding("Invalid", str(OFFLINE), "p99 is 20 % above the limit")
     found = stand(findings=(finding,), rendered={})[OFFLINE]
@@ -91,6 +118,11 @@ def test_an_invalid_run_is_measured_though_not_published() -> None:
     found = summarise_cells(desired(), recorded, Observed(), difference)[1]
     assert (found.metric, found.validity) == (("12.5", "queries/s"), "INVALID")
     assert "12.5 queries/s  INVALID, rehearsal" in render_status_text((found,))
+
+
+def test_accuracy_below_the_bar_is_no_invalid_run() -> None:
+    finding = Finding("AccuracyBelow", str(OFFLINE), "98.1 is below 99")
+    assert words(stand(findings=(finding,))[OFFLINE]) == "T F T T T F"
 
 
 @pytest.mark.parametrize(
@@ -213,6 +245,17 @@ def test_what_is_wrong_with_runs_it_takes_is_its_own(kind: str, where: str, infe
         assert standing.conditions[-1].message == ("so it is" if reported else "")
 
 
+def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it() -> None:
+    """The runs of one are made again without those of the other."""
+    both = desired()
+    accuracy, timed = (Address(Kind.RUN, f"{OFFLINE}/{mode}") for mode in ("accuracy", TIMED))
+    tied = tuple(replace(r, upstream=(*r.upstream, timed)) if r.address == accuracy else r for r in both.resources)
+    sharing = Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", (accuracy,), BORROWING)
+    everything = (*tied, sharing)
+    lineage = trace_lineages(replace(both, resources=everything, by_address={r.address: r for r in everything}))
+    assert [r.address.label for r in lineage[BORROWING]] == ["Model", "Engine", "Run accuracy", "Result"]
+
+
 def test_the_table() -> None:
     finding = Finding("Invalid", str(SERVER), "late")
     table = render_status_text(tuple(stand(change(Kind.ENGINE, str(OFFLINE)), findings=(finding,)).values()))
@@ -230,3 +273,10 @@ def test_a_long_table_shows_what_is_not_ready_first() -> None:
     table = render_status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
     assert table[1].startswith(str(SERVER))
     assert table[2] == "… and 1 more cell; --all shows them"
+
+
+def test_efficiency_of_a_measured_run_is_next_to_its_result() -> None:
+    standing = stand()[OFFLINE]
+    assert "samples/J" not in render_status_text([standing])
+    row = render_status_text([replace(standing, efficiency=("0.0625", "samples/J"))]).splitlines()[1]
+    assert row.index("107 samples/s") < row.index("0.0625 samples/J")

@@ -169,6 +169,32 @@ def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
     assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
 
 
+CHANGES = [
+    ("note", {"note": 5}, ["Result"]),
+    ("target", {"target": 5}, ["Run performance", "Result"]),
+    ("batch", {"batch": 5}, ["Engine", "Run accuracy", "Run performance", "Score", "Result"]),
+    ("attempts", {"attempts": 3}, []),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
+def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], expected: list[str]) -> None:
+    cells = [Wish(), Wish(scenario="Server")]
+    world = World()
+    world.settle(desire(cells))
+    rendered = Observed(tree_present=True, rendered={str(c.cell): "as before" for c in cells})
+    after = desire([replace(cells[0], **change), cells[1]])
+    found = compare(after, world.recorded, rendered).changes
+    changed = [c.address.label for c in found if c.how is Work.MAKE or c.reason is Reason.UPSTREAM_REPLACED]
+    if expected == ["Result"]:
+        own = [c for c in found if c.address == Address(Kind.RESULT, str(cells[0].cell))]
+        assert [c.reason for c in own] == [Reason.INPUT_CHANGED]
+        assert changed == []
+    else:
+        assert changed == expected
+    assert all(c.address.cell in (None, cells[0].cell) for c in found if c.reason is Reason.UPSTREAM_REPLACED)
+
+
 def render(world: World, desired: Desired) -> Observed:
     """The tree as it was last rendered: just now."""
     known = world.compare(desired)
@@ -190,6 +216,23 @@ def test_code_that_the_tree_shows_is_rendered_once_the_runs_that_are_due_have_de
     unlike = replace(rendered, rendered={**rendered.rendered, "submission": "of another submitter"})
     due = world.compare(desire([Wish(target=7)]), unlike).changes
     assert [c.address.kind for c in due] == [Kind.RUN, Kind.RESULT, Kind.SUBMISSION]
+
+
+def test_an_inferred_cell_publishes_the_records_of_the_cell_that_it_is_inferred_from() -> None:
+    world, own = World(), desire([Wish()])
+    world.settle(own)
+    source = own.by_address[Address(Kind.RESULT, str(Wish().cell))]
+    cell = replace(Wish().cell, scenario="SingleStream")
+    result = Resource(Address(Kind.RESULT, str(cell)), "key inferred", source.upstream, cell)
+    everything = (*own.resources, result)
+    both = replace(own, resources=everything, by_address={r.address: r for r in everything})
+    assert world.compare(both).chosen[cell] == world.compare(both).chosen[Wish().cell]
+    shown = render(world, both)
+    assert world.compare(both, shown).changes == ()
+    other = replace(shown, rendered={**shown.rendered, str(cell): "other"})
+    assert [(c.address, c.note) for c in world.compare(both, other).changes] == [
+        (result.address, "rendered from other inputs")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference, Reason
+from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
 from reconciler.plan.builder import Policy
@@ -53,6 +54,18 @@ def update_and_measure(point: str, *, publish: str = "latest") -> tuple[World, D
     world.evidence = "driver 2"
     measure(world, after, point)
     return world, after
+
+
+def test_a_point_measured_later_on_another_system_makes_both_runs_stale_whose_accuracy_counts_for_it() -> None:
+    world, desired = update_and_measure(LATER)
+    found = world.compare(desired)
+    why = (Reason.EVIDENCE_DIFFERS, f"driver differs from the performance run of {LATER}")
+    assert list_due_runs(found) == {f"{SOURCE}/accuracy": why, f"{SOURCE}/performance": why}
+    chosen = {cell.scenario: records for cell, records in found.chosen.items()}
+    assert not any((chosen[p].accuracy, chosen[p].score) != ("", "") for p in (SOURCE, LATER, OTHER))
+    standing = summarise_cells(desired, world.recorded, Observed(), found)
+    reported = {s.cell.scenario: [str(c.reason) for c in s.conditions if c.type == "Accurate"] for s in standing}
+    assert {p for p, reasons in reported.items() if reasons == ["EvidenceDiffers"]} == {SOURCE, LATER, OTHER}
 
 
 @pytest.mark.parametrize("publish", ["latest", "best", "median"])

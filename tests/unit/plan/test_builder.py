@@ -7,7 +7,7 @@ from datetime import date
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.diff.change import Difference
+from reconciler.diff.change import Difference, Finding
 from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Step
 from reconciler.plan.select import Selection, parse
@@ -88,6 +88,34 @@ def test_settling_a_selection_never_needs_what_was_not_selected(cells: list[Wish
     assert all(s.address.cell is None or s.address.cell.scenario == scenario or s.shared for s in world.summaries)
 
 
+def test_what_only_a_blocked_step_needs_names_its_reason_once() -> None:
+    desired = desire([Wish()])
+    blocked = {r.address: "another machine" for r in desired.resources if r.kind is Kind.ENGINE}
+    plan = World().plan(desired, Policy(only=frozenset({"engine"})), blocked)
+    why = "needed only by what is blocked (another machine)"
+    assert {s.change.address.label: s.blocked for s in plan.steps} == {
+        "Dataset": why,
+        "Model": why,
+        "Engine": "another machine",
+    }
+
+
+def test_selection_keeps_findings_of_its_cells_and_of_files() -> None:
+    desired, world = desire([Wish(), Wish(scenario="Server")]), World()
+    found = (
+        Finding("Invalid", str(Wish().cell), "m"),
+        Finding("Invalid", str(Wish(scenario="Server").cell), "m"),
+        Finding("DamagedRecord", "state/records/Run/x.json", "m"),
+    )
+    context = world.plan(desired)
+    assert context.findings == ()
+    plan = make_plan(
+        "all", "", "", Difference((), findings=found), Policy(select=parse(["scenario=Offline"])),
+        PlanContext({}, lambda _: None, lambda _: (None, ""), lambda _: ()),
+    )  # fmt: skip
+    assert plan.findings == (found[0], found[2])
+
+
 @few
 @given(wishes)
 def test_runs_of_one_server_follow_each_other(cells: list[Wish]) -> None:
@@ -99,6 +127,30 @@ def test_runs_of_one_server_follow_each_other(cells: list[Wish]) -> None:
             asked += [desired.by_address[up].key for up in ups if up.kind is Kind.SERVICE]
     starts = [key for before, key in zip(["", *asked], asked, strict=False) if key != before]
     assert len(starts) == len(set(starts))
+
+
+def test_no_server_starts_for_nothing() -> None:
+    world, desired = World(), desire([Wish(service="one")])
+    world.settle(desired)
+    assert world.plan(desired).in_sync
+    only = World().plan(desired, Policy(only=frozenset({"service"})))
+    assert not only.steps
+    again = desire([Wish(service="one", target=2)])
+    starts = [str(s.change.how) for s in world.plan(again).steps if s.change.address.kind is Kind.SERVICE]
+    assert starts == ["start"]
+
+
+def test_what_is_rendered_alone_waits_for_no_run() -> None:
+    world, desired = World(), desire([Wish()])
+    world.settle(desired)
+    again = desire([Wish(target=2)])
+    whole = {step.change.address.label for step in world.plan(again).steps}
+    assert "Run performance" in whole
+    for policy in (Policy(only=frozenset({"result"})), Policy(select=parse(["kind=Result"]))):
+        steps = world.plan(again, policy).steps
+        assert [(s.change.address.label, s.blocked) for s in steps] == [
+            ("Result", "Run performance is due but not selected")
+        ]
 
 
 def test_a_selection_keeps_the_acceptances_of_its_cells() -> None:
@@ -113,3 +165,25 @@ def test_a_selection_keeps_the_acceptances_of_its_cells() -> None:
     for terms, kept in ((["scenario=Server"], decisions[1:]), (["scenario=SingleStream"], ()), ([], decisions)):
         policy = Policy(select=parse(terms))
         assert make_plan("all", "", "", Difference((), acceptances=decisions), policy, context).acceptances == kept
+
+
+def test_what_cells_share_is_withheld_only_where_all_of_them_are_frozen() -> None:
+    world, cells = World(), [Wish("a"), Wish("b", note=1)]
+    desired = desire(cells)
+    difference = world.compare(desired)
+
+    def find_withheld(*frozen: str) -> set[str]:
+        def why(address: Address) -> tuple[str, str] | None:
+            is_frozen = address.cell is not None and address.cell.benchmark in frozen
+            return ("it is frozen", "thaw it") if is_frozen else None
+
+        context = PlanContext(desired.by_address, lambda _: None, lambda _: (None, ""), lambda _: (), why)
+        steps = make_plan("all", "", "", difference, Policy(), context).steps
+        assert all(step.fix == "thaw it" for step in steps if step.blocked == "it is frozen")
+        return {step.change.address.label for step in steps if step.blocked == "it is frozen"}
+
+    engines = {r.key for r in desired.resources if r.kind is Kind.ENGINE}
+    assert len(engines) == 1  # one step for both
+    assert find_withheld() == set()
+    assert find_withheld("a") == find_withheld("b") == {"Result"}
+    assert find_withheld("a", "b") == {"Engine", "Run accuracy", "Run performance", "Score", "Result"}

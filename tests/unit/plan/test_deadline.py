@@ -53,6 +53,11 @@ def test_what_takes_least_comes_first_and_the_longest_is_dropped_first() -> None
     assert [entry.name for entry in machine.drops] == ["open/box/d/Offline", "open/box/a/Offline"]
 
 
+def test_machines_have_their_own_time() -> None:
+    found = schedule(plan(run("open/one/a/Offline", 3), run("open/two/a/Offline", 3)), place, 4 * HOUR)
+    assert {machine.machine: len(machine.fits) for machine in found} == {"one": 1, "two": 1}
+
+
 def test_a_benchmark_of_the_closed_division_stays_or_goes_as_a_whole() -> None:
     found = plan(run("closed/box/a/Offline", 1), run("closed/box/a/Server", 4), run("closed/box/b/Offline", 2))
     (machine,) = schedule(found, place, 4 * HOUR)
@@ -66,6 +71,11 @@ def test_what_cells_share_counts_for_the_first_that_needs_it() -> None:
     found = plan(dataset, engine, run("open/box/a/Offline", 1), run("open/box/a/Server", 1.5))
     (machine,) = schedule(found, place, 5.5 * HOUR)
     assert [entry.ends for entry in machine.fits] == [4 * HOUR, 5.5 * HOUR]
+
+
+def test_what_is_blocked_from_here_says_why() -> None:
+    (machine,) = schedule(plan(run("open/box/a/Offline", 1, blocked="another accelerator")), place, HOUR)
+    assert machine.blocked == "another accelerator"
 
 
 @settings(max_examples=60)
@@ -139,6 +149,11 @@ def test_a_rate_that_no_one_declared_says_nothing_of_offline_and_everything_of_s
     assert expect(Address(Kind.RUN, f"{OFFLINE}/performance"), origin=ROUND, **settings) == (None, "")
     asked = expect(Address(Kind.RUN, f"{SERVER}/performance"), origin=ROUND, **settings)
     assert asked == (24_576.0, "formula")  # LoadGen asks at that rate indeed
+
+
+def test_a_run_that_was_made_takes_as_long_as_it_took() -> None:
+    settings = {"target_latency": 10_000_000, "min_duration": 600_000, "min_query_count": 100}
+    assert expect(RUN, took(4000.0, key="same"), took(30.0), key="same", **settings) == (4000.0, "history")
 
 
 def test_of_a_long_run_with_another_target_the_formula_predicts_more_than_an_earlier_one() -> None:

@@ -28,6 +28,10 @@ def chosen(found: Selector) -> set[Address]:
     return {address for address in ALL if found.matches(address)}
 
 
+def test_nothing_selects_everything() -> None:
+    assert chosen(parse([])) == set(ALL)
+
+
 def field(word: str) -> str:
     return word.partition("=")[0] if "=" in word else "cell"
 

@@ -21,7 +21,6 @@ from reconciler.execute.queue_status import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_readable
-from reconciler.render.causes import label
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
@@ -81,7 +80,7 @@ def print_progress(
 
 
 def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
-    name = label(printed.address)
+    name = printed.address.label
     if printed.began:
         say(f"{name}: {printed.log}", err=True)
         shown_at[printed.address] = now
@@ -145,7 +144,7 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
 
 
 def _folder(resource: Resource) -> str:
-    return label(resource.address).removeprefix("Run ").lower().replace("perf", "performance")
+    return resource.address.label.removeprefix("Run ").lower()
 
 
 def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:

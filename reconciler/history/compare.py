@@ -26,7 +26,7 @@ from reconciler.errors import RepositoryError, suggest_nearest
 from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import Address, Cell, Kind, place_cell, read_point
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, place_cell, read_point
 from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.resources import Resource
@@ -40,7 +40,7 @@ from reconciler.tree.reading.system import SubmitterFiles, SystemFile
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     """Return every cell that either commit declares, including unchanged ones."""
     before, after = trace_lineages(one.desired), trace_lineages(other.desired)
-    first, second = read_sides(one), read_sides(other)
+    first, second = read_sides(one, is_published=True), read_sides(other, is_published=True)
     found = []
     for cell in sorted({*before, *after}, key=place_cell):
         causes = _causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
@@ -73,13 +73,18 @@ def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
     return {i.name: i for i in at.desired.detail(address).inputs if i.value is not None and i.upstream is None}
 
 
-def read_sides(at: Snapshot) -> dict[Cell, Side]:
-    """Return the published performance of every cell that has one."""
+def read_sides(at: Snapshot, *, is_published: bool = False) -> dict[Cell, Side]:
+    """Return the performance of every cell that has one: published, or, unless ``is_published``, that of an INVALID
+    run. A curve has no INVALID points."""
     systems = at.desired.submission.systems
     found = {}
     for cell, chosen in at.difference.chosen.items():
-        record = at.records.get(chosen.performance)
-        summary = at.committed.summaries[chosen.performance] if record else None
+        program = find_program_of_division(cell.division)
+        measured = chosen.performance
+        if not (measured or is_published or program):
+            measured = at.difference.recorded_as.get(RunAddress(cell, PERFORMANCE).address, "")
+        record = at.records.get(measured)
+        summary = at.committed.summaries[measured] if record else None
         metric = summary.find_metric(cell.scenario) if summary else None
         if record is not None and summary is not None and metric is not None:
             system = systems.get(cell.system, SystemSettings())
@@ -89,7 +94,6 @@ def read_sides(at: Snapshot) -> dict[Cell, Side]:
             headroom = summary.margin[1] if summary.margin else ""
             side = Side(cell, *metric, validity, count, accelerator, headroom)
             figures = record.values.get("point")
-            program = find_program_of_division(cell.division)
             found[cell] = _place(side, figures, at, load_program(program)) if figures and program else side
     return found
 

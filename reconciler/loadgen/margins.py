@@ -8,12 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_allowed_over, compute_least_queries
 from reconciler.loadgen.inconsistency import read_integer, read_number
 from reconciler.loadgen.log import DetailLog
 from reconciler.resource.canonical import show_decimal
+from reconciler.resource.records import LATE_QUERIES, show_margin
 
 _MILLISECOND = 1_000_000
 _MISSING = re.compile(r"at least (\d+) more queries")  # in LoadGen's text on early stopping
@@ -34,9 +36,7 @@ class Margin(Struct, frozen=True):
     headroom: str
 
     def __str__(self) -> str:
-        word = "met" if self.met else "not met"
-        room = f" ({self.headroom}%)" if self.headroom else ""
-        return f"{self.name} {self.measured} {self.unit}, limit {self.limit} {self.unit}: {word}{room}"
+        return f"{show_margin(asdict(self))}: {'met' if self.met else 'not met'}"
 
 
 def compute_margins(log: DetailLog) -> tuple[Margin, ...]:
@@ -128,7 +128,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         return
     allowed = compute_allowed_over(queries, read_percentile(log))
     if allowed >= 0:
-        yield _margin("early stopping", Decimal(over), Decimal(allowed), "queries over", met=met, sign=-1)
+        yield _margin("early stopping", Decimal(over), Decimal(allowed), LATE_QUERIES, met=met, sign=-1)
     else:
         yield _at_least(
             "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met

@@ -21,7 +21,6 @@ from reconciler.page.plan_snapshots import PlanSnapshot
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
-from reconciler.render.causes import label
 from reconciler.render.cell import render_showing_part
 from reconciler.render.documents import (
     convert_plain_value,
@@ -70,7 +69,7 @@ def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
         commit = look.commits.get(showing.settings[name].origin)
         setting["commit"] = show_line_commit(commit) if commit is not None else ""
     for resource, shown in zip(parts["resources"], showing.resources, strict=True):
-        resource["label"] = label(shown.address)
+        resource["label"] = shown.address.label
     return render_document(
         "cell",
         **parts,
@@ -95,7 +94,7 @@ def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     for summary in sorted(found, key=lambda item: item.started):
         yield {
             "address": str(summary.address),
-            "what": label(summary.address),
+            "what": summary.address.label,
             "performance": summary.address.mode == PERFORMANCE,
             "record": summary.id,
             "started": summary.started,
@@ -143,7 +142,7 @@ def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
             inputs = look.seen.desired.detail(resource.address).inputs
             yield {
-                "label": label(resource.address),
+                "label": resource.address.label,
                 "address": str(resource.address),
                 "inputs": [
                     {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in inputs
@@ -157,7 +156,7 @@ def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
         if resource.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
             yield {
-                "label": label(resource.address),
+                "label": resource.address.label,
                 "record": look.seen.difference.recorded_as.get(resource.address, ""),
                 "values": _plain_values(record.values) if record else {},
             }

@@ -22,6 +22,7 @@ from reconciler.render.causes import find_obstacle, word_reason
 from reconciler.render.documents import Document
 from reconciler.resource.kinds import find_upstream
 from reconciler.resource.quantities import show_rate, show_size
+from reconciler.resource.records import LATE_QUERIES, show_late_room
 from reconciler.resource.wording import shorten_value, show_value
 
 _SHOWN_RUNS = 200
@@ -171,14 +172,16 @@ def _reading(name: str, value: Any) -> tuple[str, str]:
 
 def _margin(margin: Document) -> Document:
     """Show the figures with their unit, exactly, since a rounded one may look like its limit."""
-    name, unit = margin["name"], "" if margin["unit"] == margin["name"] else f" {margin['unit']}"
+    late = margin["unit"] == LATE_QUERIES
+    unit = "" if margin["unit"] == margin["name"] else " late" if late else f" {margin['unit']}"
     measured, limit = (f"{Decimal(margin[side]):,}{unit}" for side in ("measured", "limit"))
+    room = margin["headroom"] and show_headroom(float(margin["headroom"]))
     return {
-        "name": name,
+        "name": margin["name"],
         "measured": measured,
         "limit": limit,
         "met": margin["met"],
-        "room": margin["headroom"] and show_headroom(float(margin["headroom"])),
+        "room": show_late_room(margin["measured"], margin["limit"]) if late else room,
     }
 
 

@@ -93,6 +93,7 @@ def _pair(pair: Document, reach: float, names: list[str]) -> Document:
     better = -1 if _is_latency(pair["one"]["unit"]) else 1
     return {
         "cell": _name_both(pair["one"]["cell"], pair["other"]["cell"], names),
+        "cells": (pair["one"]["cell"], pair["other"]["cell"]),
         "one": _side(pair["one"]),
         "other": _side(pair["other"]),
         "ratio": _show_ratio(ratio) if ratio is not None else "",

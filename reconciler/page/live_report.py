@@ -19,7 +19,6 @@ from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import QueuedStep
 from reconciler.loadgen import keys
 from reconciler.page.cell_report import parse_series
-from reconciler.render.causes import label
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_upstream
@@ -75,7 +74,7 @@ def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _name(address: Address) -> dict[str, str]:
     return {
         "address": str(address),
-        "label": label(address),
+        "label": address.label,
         "cell": str(address.cell) if address.cell else "",
     }
 

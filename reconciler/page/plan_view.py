@@ -8,14 +8,14 @@ from functools import cache
 from typing import NamedTuple
 
 from reconciler.page.matrix_view import is_cell
-from reconciler.render.causes import find_obstacle, label, word_reason
+from reconciler.render.causes import find_obstacle, word_reason
 from reconciler.render.documents import Document
 from reconciler.resource.kinds import ORDER, Address, find_upstream
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.wording import shorten_value, show_value
 
 _MOST = 200  # maximum number of steps listed per group
-_BOX, _ACROSS, _DOWN, _BEND, _GAP = (150, 44), 196, 56, 46, 4  # pixels in the graph
+_BOX, _ACROSS, _DOWN, _BEND, _GAP = (168, 44), 214, 56, 46, 4  # pixels in the graph
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
@@ -162,7 +162,7 @@ def _find_needs(kind: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
 @cache
 def _label(address: str) -> str:
     found = find_upstream(address)
-    return label(found) if found else address.partition(":")[0]
+    return found.label if found else address.partition(":")[0]
 
 
 def _name_action(step: Document) -> str:

@@ -227,10 +227,11 @@ class Site(Struct, dict=True):
 
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Show every cell of the matrix that has committed results, one below another, and one comparison."""
-        documents = [self._read_history(cell) for cell in self._list_cells()]
+        cells = self._list_cells()
+        documents = [self._read_history(cell) for cell in cells]
         histories = [arrange_history(document) for document in documents if document is not None]
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
-        found = {"histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
+        found = {"cells": cells, "histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)
 
     def _read_history(self, cell: str) -> Document | None:

@@ -22,7 +22,17 @@ from reconciler.resource.codec import encode_canonical, make_versioned, read_doc
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import parse_decimal
-from reconciler.resource.records import FORMAT, REDUNDANT_LOGS, Ended, Record, Summary, find_written, is_latency_limit
+from reconciler.resource.records import (
+    FORMAT,
+    LATE_QUERIES,
+    REDUNDANT_LOGS,
+    Ended,
+    Record,
+    Summary,
+    find_written,
+    is_latency_limit,
+    show_margin,
+)
 from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
@@ -306,8 +316,8 @@ def _find_efficiency(power: Any) -> tuple[str, str] | None:
 
 def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
     """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
-    tightest of the latency limits."""
-    known = [margin for margin in values.get("margins") or () if margin["headroom"]]
+    tightest of the latency limits. A count of late queries is none: its limit is often close to 0."""
+    known = [m for m in values.get("margins") or () if m["headroom"] and m["unit"] != LATE_QUERIES]
     asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
     least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)
     return (str(least["name"]), str(least["headroom"])) if least else None
@@ -339,13 +349,8 @@ def _invalid(values: Mapping[str, Any]) -> str:
     change."""
     if values.get("validity") != "INVALID":
         return ""
-    missed = [m for m in values.get("margins", ()) if not m["met"]]
-    texts = [
-        f"{m['name']} {m['measured']} {m['unit']}, limit {m['limit']} {m['unit']}"
-        + (f" ({m['headroom']}%)" if m["headroom"] else "")
-        for m in missed
-    ]
-    found = [*values.get("reasons", ()), *texts]
+    missed = (show_margin(margin) for margin in values.get("margins", ()) if not margin["met"])
+    found = [*values.get("reasons", ()), *missed]
     suggestion = values.get("suggestion")
     if suggestion:
         wanted = f"{suggestion['value'] or 'leave it out'} {suggestion['unit']}".rstrip()

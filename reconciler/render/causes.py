@@ -16,13 +16,7 @@ from reconciler.resource.wording import show_change
 # A step that waits for another, or that only such steps need: see ``plan.builder``.
 _WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
 _FILES = 4  # changed code files listed by name
-_LABELS = {"Run performance": "Run perf"}
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
-
-
-def label(address: Address) -> str:
-    """Return the label of the second column: "Engine", "Run accuracy", "Run perf", "TEST01"."""
-    return _LABELS.get(address.label, address.label)
 
 
 def choose_action_word(step: Step) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value, convert_setting
 from reconciler.render.table import render_table
@@ -83,7 +82,7 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
     lines += render_table(rows, 2, width=paint.width)
     for resource in showing.resources:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
-        lines += ["", f"{paint(label(resource.address), Tone.HEADING)}  {paint(resource.state, tone)}"]
+        lines += ["", f"{paint(resource.address.label, Tone.HEADING)}  {paint(resource.state, tone)}"]
         lines.append(f"  key     {resource.key}")
         if resource.record:
             lines.append(f"  record  state/records/{resource.record}.json")

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from reconciler.diff.change import Finding, InputChange, MovedSource, Reason
 from reconciler.plan.plan import Step
-from reconciler.render.causes import choose_action_word, describe_cause, label, word_reason
+from reconciler.render.causes import choose_action_word, describe_cause, word_reason
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value, convert_setting, make_metric_document
 from reconciler.render.status import render_metric_text
@@ -74,7 +74,7 @@ def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
 
 
 def trace_chain(explanation: Explanation) -> str:
-    """Return "Engine → Run accuracy, Run perf → Score → Result": what runs again, by distance from the cause."""
+    """Return "Engine → Run accuracy, Run performance → Score → Result": what runs again, by distance from the cause."""
     depth: dict[Address, int] = {}
     for part in explanation.parts:
         if part.step is not None:
@@ -82,7 +82,7 @@ def trace_chain(explanation: Explanation) -> str:
             depth[part.resource.address] = max(above, default=0)
     levels: dict[int, list[str]] = {}
     for address, level in depth.items():
-        levels.setdefault(level, []).append(label(address))
+        levels.setdefault(level, []).append(address.label)
     return " → ".join(", ".join(names) for _, names in sorted(levels.items()))
 
 
@@ -116,7 +116,7 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     blocked: dict[tuple[str, str], list[str]] = {}
     for part in explanation.parts:
         if part.step is not None and part.step.blocked:
-            blocked.setdefault((part.step.blocked, part.step.fix), []).append(label(part.resource.address))
+            blocked.setdefault((part.step.blocked, part.step.fix), []).append(part.resource.address.label)
     for (reason, fix), labels in blocked.items():
         lines.append(f"{paint('blocked', Tone.BAD)} {join_listing(labels)}: {reason}")
         lines += [f"    fix: {fix}"] if fix else []
@@ -128,13 +128,13 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
 
 def _kept(part: Reasoned) -> str:
     how = "accepted" if part.accepted else f"{show_count(len(part.inputs), 'input')} equal"
-    return f"{label(part.resource.address)} ({how})"
+    return f"{part.resource.address.label} ({how})"
 
 
 def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
     assert part.step is not None
     address = part.resource.address
-    lines = [f"{paint(label(address), Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
+    lines = [f"{paint(address.label, Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
     for change in part.step.explained:
         if change.upstream in part.step.because:
             continue
@@ -151,8 +151,8 @@ def _matched(part: Reasoned, paint: Paint) -> list[str]:
     record = f"record {part.record}" if part.record else "rendered from the records above"
     made = f", {part.made}" if part.made else ""
     if part.accepted:
-        return [f"  {label(part.resource.address)}: not equal, accepted; {record}{made}"]
-    lines = [f"  {label(part.resource.address)}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
+        return [f"  {part.resource.address.label}: not equal, accepted; {record}{made}"]
+    lines = [f"  {part.resource.address.label}: {show_count(len(part.inputs), 'input')} equal; {record}{made}"]
     rows = [(item.name, shorten_value(show_value(item.name, item.value)), str(item.origin)) for item in part.inputs]
     return lines + render_table(rows, 4, width=paint.width, is_last_loose=True)
 
@@ -251,7 +251,7 @@ def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[
         parts += [render_metric_text(link.metric)] if link.metric else []
         parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
         parts += [paint(f"due: {word_reason(link.due)}", Tone.DOUBT)] if link.due else []
-        lines.append(f"  {label(link.address)}: {', '.join(parts)}")
+        lines.append(f"  {link.address.label}: {', '.join(parts)}")
         if link.line is not None:
             name = name_setting(link.line.name, link.address.kind)
             lines.append(

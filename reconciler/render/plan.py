@@ -16,7 +16,6 @@ from reconciler.render.causes import (
     describe_origin,
     describe_sharing,
     find_obstacle,
-    label,
 )
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.table import lay_out, render_table
@@ -77,7 +76,7 @@ def render_plan_text(
     actions = {step.change.address: step.change.action for step in plan.steps}
     shown = groups[:limit]
     steps = [step for group in shown for step in group.steps]
-    names = max((len(label(step.change.address)) for step in steps), default=0)
+    names = max((len(step.change.address.label) for step in steps), default=0)
     rows = [_row(step, commits or {}, actions, obstacles, max(names, _NAME), paint) for step in steps]
     laid_out = iter(lay_out([row.cells for row in rows], 2, width=paint.width, first=2))
     below = iter(rows)
@@ -128,7 +127,7 @@ def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ..
     """Describe a step without who changed its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
-    return label(step.change.address), word, cause, shared, describe_origin(step), step.blocked, step.fix
+    return step.change.address.label, word, cause, shared, describe_origin(step), step.blocked, step.fix
 
 
 class _Obstacle(NamedTuple):
@@ -171,7 +170,7 @@ def _row(
     elif step.blocked:
         below = (f"blocked: {step.blocked}", *([f"fix: {step.fix}"] if step.fix else ()))
     tone, symbol = (Tone.BAD, "!") if step.blocked else (_TONES[step.change.action], SYMBOL[step.change.action])
-    name = label(step.change.address)
+    name = step.change.address.label
     cells = (
         f"{paint(symbol, tone)} {name:<{names}} {choose_action_word(step):<7}",
         reason,
@@ -271,9 +270,9 @@ def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
         sorts.setdefault((drift.presence, drift.repair), []).append(drift)
     for (presence, repair), found in sorts.items():
         if len(found) <= _FEW:
-            yield from (f"{render_heading(d.address)}: {label(d.address)} {d.what} {presence}; {repair}" for d in found)
+            yield from (f"{render_heading(d.address)}: {d.address.label} {d.what} {presence}; {repair}" for d in found)
         else:
-            kinds = Counter(label(drift.address) for drift in found)
+            kinds = Counter(drift.address.label for drift in found)
             named = join_listing([f"{number} x {kind}" for kind, number in kinds.items()])
             noun = {DIFFERS: "facts", FAILED: "repeats", INVALID: "repeats"}.get(presence, "artifacts")
             yield f"{len(found)} {noun} {presence} ({named}); {repair}"

@@ -14,7 +14,7 @@ from harness.contract import Progress
 from reconciler.diff.change import Work
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepsDue, StepStarted
 from reconciler.plan.plan import Step
-from reconciler.render.causes import choose_action_word, label
+from reconciler.render.causes import choose_action_word
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_plain_value
 from reconciler.render.plan import render_heading
@@ -241,11 +241,11 @@ class PassProgress(Struct):
 
 
 def name_step(step: Step) -> str:
-    """Return "open / box / digits / Offline Run perf"; both benchmarks of a shared step."""
+    """Return "open / box / digits / Offline Run performance"; both benchmarks of a shared step."""
     address = step.change.address
     others = [a for a in step.shared if a.cell is None and a.kind is address.kind] if address.cell is None else []
     heading = ", ".join(dict.fromkeys(map(render_heading, (address, *others))))
-    return f"{heading}  {label(address)}"
+    return f"{heading}  {address.label}"
 
 
 def render_progress_text(moved: StepProgress, width: int | None = None, predicted: float = 0.0) -> str:

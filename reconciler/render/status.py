@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from reconciler.execute.outcome import QueuedStep
-from reconciler.render.causes import label
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.plan import LIMIT
 from reconciler.render.table import measure, render_table
@@ -75,11 +74,11 @@ def _describe_result(item: CellStatus, without: Collection[str] = ()) -> str:
 
 
 def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
-    """Return " open/box/resnet/Offline Run perf: running, 1,200 of 5,000, job 4711 on n3"."""
+    """Return " open/box/resnet/Offline Run performance: running, 1,200 of 5,000, job 4711 on n3"."""
     lines = []
     for step in steps:
         far = [f"{step.done:,} of {step.expected:,}"] if step.expected else [f"{step.done:,} done"] if step.done else []
-        lines.append(f"  {step.address.cell or ''}  {label(step.address)}: {', '.join([step.state, *far, step.note])}")
+        lines.append(f"  {step.address.cell or ''}  {step.address.label}: {', '.join([step.state, *far, step.note])}")
     return "\n".join(["In a queue:", *lines])
 
 

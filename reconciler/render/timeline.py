@@ -38,7 +38,7 @@ def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Pai
         [
             item.started[:16].replace("T", " "),
             item.written.commit[:7],
-            "Run perf" if item.what == "Run performance" else item.what,
+            item.what,
             f"{item.value} {item.unit}".strip(),
             item.validity,
             ", ".join([*item.marks, *([] if item.kept else ["no longer recorded"])]),

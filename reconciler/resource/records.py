@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.quantities import parse_decimal
 
 FORMAT = 1
 REHEARSAL = "rehearsal"  # permanent mark of what the spec declares a rehearsal
@@ -130,6 +131,29 @@ def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
     """Find the files that a record's command created in its code folder: the folder's location, and their names."""
     fact = record.facts.get("code.written")
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
+
+
+LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the latency limit
+
+
+def show_late_room(measured: str, limit: str) -> str:
+    """Return "970 too many" or "2 to spare"; "" if either is no number. As a percentage of a small count it says
+    nothing."""
+    over, allowed = parse_decimal(measured), parse_decimal(limit)
+    if over is None or allowed is None:
+        return ""
+    left = allowed - over
+    return f"{left:,} to spare" if left >= 0 else f"{-left:,} too many"
+
+
+def show_margin(margin: Mapping[str, Any]) -> str:
+    """Return "p99 latency 12 ms, limit 15 ms (+20.0%)" or "early stopping 979 late queries, limit 9 (970 too many)"."""
+    name, measured, limit, unit = (margin[part] for part in ("name", "measured", "limit", "unit"))
+    if unit == LATE_QUERIES:
+        texts, room = (f"{measured} late queries", f"limit {limit}"), show_late_room(measured, limit)
+    else:
+        texts, room = (f"{measured} {unit}", f"limit {limit} {unit}"), margin["headroom"] and f"{margin['headroom']}%"
+    return f"{name} {', '.join(texts)}" + (f" ({room})" if room else "")
 
 
 def is_thin(headroom: float | Decimal) -> bool:

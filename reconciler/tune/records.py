@@ -15,7 +15,7 @@ from reconciler.loadgen.margins import Margin
 from reconciler.record.index import load, load_record
 from reconciler.record.store import find_readable
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, RunAddress
-from reconciler.resource.records import TRIAL, Ended, Record, Summary
+from reconciler.resource.records import LATE_QUERIES, TRIAL, Ended, Record, Summary
 from reconciler.storage.files import RepositoryPaths, TrialPaths
 from reconciler.tune.search import RateTrial
 
@@ -71,7 +71,7 @@ def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:
     """Read a Server run for the search, from its record and its log."""
     margins = {margin.name: margin for margin in run.margins}
     late, asked = margins.get("early stopping"), margins.get("queries")
-    counted = late is not None and late.unit == "queries over"
+    counted = late is not None and late.unit == LATE_QUERIES
     rate, completed = float(run.record.inputs[RATE].value), _read_completed(paths, run)
     return RateTrial(
         rate=rate,

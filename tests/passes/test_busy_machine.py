@@ -133,7 +133,7 @@ def test_the_pass_of_another_repository_is_named_with_its_cell(tmp_path: Path) -
         thread.join()
     waiting = next(text for text in said if text.startswith("waiting for "))
     assert f"process {os.getpid()}" in waiting
-    for part in (str(first.root.resolve()), "open/box/tiny/Offline Run perf", "since "):
+    for part in (str(first.root.resolve()), "open/box/tiny/Offline Run performance", "since "):
         assert part in waiting
     assert report.after.plan.in_sync
     assert ended[0].after.plan.in_sync

@@ -138,7 +138,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
         text = read_regular(kept.files[ACCURACY_TEXT]).decode()
         report = parse_accuracy(text, kept.metrics)
         for item in find_impossible(text, report, _count_samples(log)):
-            yield LogFinding("accuracy.impossible", f"accuracy.txt cannot be: {item}", ACCURACY_TEXT)
+            yield LogFinding("accuracy.impossible", f"{item.stated}{item.why}", ACCURACY_TEXT, item.line)
         return
     assert log is not None
     yield from _judge_log(log, rehearsal=kept.rehearsal)
@@ -405,7 +405,7 @@ def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: R
     log = parse_detail(run[DETAIL], DETAIL) if DETAIL in run else None
     report = parse_accuracy(text, [bar.metric for bar in rules.bars]) if not again.problem else None
     if report and (wrong := [str(item) for item in find_impossible(text, report, _count_samples(log))]):
-        return Recheck(ACCURACY_TEXT, problem=f"accuracy.txt cannot be: {'; '.join(wrong)}")
+        return Recheck(ACCURACY_TEXT, problem=f"no scorer writes {'; '.join(wrong)}")
     return Recheck(ACCURACY_TEXT, values=again.values, problem=again.problem)
 
 

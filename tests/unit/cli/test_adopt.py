@@ -127,7 +127,7 @@ def test_another_round_makes_every_run_stale(tree: Path, empty: Path, reconcile:
     assert "round: v6.0" in text
     assert "target_qps: 1000 /s" in text
     code, out, _ = reconcile("plan")
-    assert (code, "Run perf" in out, "qsl_rng_seed" in out) == (2, True, True)
+    assert (code, "Run performance" in out, "qsl_rng_seed" in out) == (2, True, True)
 
 
 def test_a_description_keeps_its_bytes_until_the_spec_differs(tree: Path, empty: Path, reconcile: Reconcile) -> None:

@@ -220,6 +220,20 @@ def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconci
     assert reconcile("compare", "HEAD", "HEAD")[1].splitlines()[1].endswith("headroom +0.7 %"), "once: both are equal"
 
 
+def test_compare_names_an_invalid_run_and_diff_has_no_result_of_it(recorded: Path, reconcile: Reconcile) -> None:
+    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
+    record = decode(path.read_bytes(), path.name)
+    path.unlink()
+    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "validity": "INVALID"}))
+    commit(recorded, "Measure")
+    (pair,) = report(reconcile, "compare", "HEAD~1", "HEAD")["pairs"]
+    assert [pair[side]["validity"] for side in ("one", "other")] == ["VALID", "INVALID"]
+    assert pair["one"]["value"] == pair["other"]["value"]
+    assert "INVALID" in reconcile("compare", "HEAD~1", "HEAD")[1]
+    (cell,) = json.loads(reconcile("diff", "HEAD~1", "HEAD", "--json")[1])["cells"]
+    assert (cell["before"] is None, cell["after"]) == (False, None)
+
+
 def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconcile: Reconcile) -> None:
     found = report(reconcile, "compare", "HEAD", "HEAD~1")
     assert found["pairs"] == []

@@ -239,4 +239,4 @@ def test_a_changed_spec_makes_imports_stale(declared: Path, reconcile: Reconcile
     imported(reconcile, logs)
     edit(declared, "target_qps: 1000", "target_qps: 2000")
     code, out, _ = reconcile("plan")
-    assert (code, "Run perf" in out, "Run accuracy" in out) == (2, True, False)
+    assert (code, "Run performance" in out, "Run accuracy" in out) == (2, True, False)

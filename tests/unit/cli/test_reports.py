@@ -33,7 +33,7 @@ def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile
     assert code == 2
     lines = out.splitlines()
     assert lines[0] == HEADING
-    shown = "~ Run perf replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
+    shown = "~ Run performance replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
     assert " ".join(lines[1].split()) == shown
     assert lines[2].split()[1:] == ["Result", "render", "performance", "run", "replaced"]
     assert lines[3].startswith("Plan: 1 to replace, 1 to render, ")

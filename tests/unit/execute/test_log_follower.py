@@ -142,6 +142,6 @@ def test_what_is_reported_ends_with_the_pass(tmp_path: Path, capsys: pytest.Capt
     assert captured.out.startswith("loading ")
     assert "\x1b[2J" not in captured.out  # a log does not steer the terminal
     first, *between, last = captured.err.splitlines()
-    assert first == f"Run perf: {attempt.log}"
-    assert between == ["Run perf: running, 0 of 1,000"] * 2
+    assert first == f"Run performance: {attempt.log}"
+    assert between == ["Run performance: running, 0 of 1,000"] * 2
     assert last == "No pass is running any more."

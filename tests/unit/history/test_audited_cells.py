@@ -212,7 +212,9 @@ def test_score_that_its_text_bears_out_is_attested_as_the_scorer_s_word() -> Non
         pytest.param("accuracy=78.5%, good=785, total=1000", f"{SAID} 78.5 acc", id="another value"),
         pytest.param("tokens: 3", f"{SAID} None: accuracy.txt does not state acc", id="no value"),
         pytest.param(
-            "accuracy=77.5%, good=7, total=1000", f"{SAID} None: accuracy.txt cannot be: ", id="impossible value"
+            "accuracy=77.5%, good=7, total=1000",
+            f"{SAID} None: no scorer writes accuracy.txt:1: ",
+            id="impossible value",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_
         "p99 TTFT": Margin("p99 TTFT", "1900", "2000", "ms", True, "+5.0"),
         "p99 TPOT": Margin("p99 TPOT", "101", "100", "ms", False, "-1.0"),
     }
-    assert str(found["p99 TPOT"]) == "p99 TPOT 101 ms, limit 100 ms: not met (-1.0%)"
+    assert str(found["p99 TPOT"]) == "p99 TPOT 101 ms, limit 100 ms (-1.0%): not met"
 
 
 @pytest.mark.parametrize(

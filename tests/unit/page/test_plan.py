@@ -28,11 +28,11 @@ def fold(*steps: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def test_steps_that_wait_for_what_is_blocked_have_its_obstacle_and_come_last() -> None:
     blocked = step("Run:open/a/x/Offline/performance", blocked="no GPU", fix="add one")
-    waiting = step("Result:open/a/x/Offline", how="render", blocked="waits for Run perf (no GPU)")
+    waiting = step("Result:open/a/x/Offline", how="render", blocked="waits for Run performance (no GPU)")
     due = step("Run:open/b/x/Offline/performance")
     assert fold(blocked, waiting, due) == [
-        (("not recorded yet",), ["create 1 Run perf"], ""),
-        (("not recorded yet",), ["create 1 Run perf", "render 1 Result"], "no GPU"),
+        (("not recorded yet",), ["create 1 Run performance"], ""),
+        (("not recorded yet",), ["create 1 Run performance", "render 1 Result"], "no GPU"),
     ]
 
 
@@ -43,7 +43,7 @@ def test_what_follows_from_a_change_is_on_its_line() -> None:
     result = step("Result:open/a/x/Offline", run["address"], how="render")
     assert fold(step("Engine:open/c/x/Offline"), engine, run, result) == [
         (("not recorded yet",), ["create 1 Engine"], ""),
-        (("engine.batch_size 8 → 16",), ["replace 1 Engine, 1 Run perf", "render 1 Result"], ""),
+        (("engine.batch_size 8 → 16",), ["replace 1 Engine, 1 Run performance", "render 1 Result"], ""),
     ]
 
 
@@ -73,9 +73,9 @@ def test_the_graph_has_every_dependency_whatever_step_comes_first() -> None:
     assert sorted(line["said"] for line in graph["lines"]) == [
         "1 Result after Score",
         "1 Run accuracy after Engine",
-        "1 Run perf after Engine",
+        "1 Run performance after Engine",
         "1 Score after Run accuracy",
-        "2 Result after Run perf",
+        "2 Result after Run performance",
     ]
     assert not [line["said"] for line in graph["lines"] if crosses_box(line["path"], graph)]
 

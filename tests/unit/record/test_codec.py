@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -374,6 +375,22 @@ def margin(name: str, headroom: str, *, met: bool = True) -> dict[str, Any]:
     return {"name": name, "measured": "1", "limit": "1", "unit": "ms", "met": met, "headroom": headroom}
 
 
+LATE = {**margin("early stopping", "-10777.8", met=False), "measured": "979", "limit": "9", "unit": "queries over"}
+
+
+@pytest.mark.parametrize(("measured", "limit"), [("979", "9"), ("1000", "30"), ("970", "0")])
+def test_too_many_late_queries_are_counted_not_shared(measured: str, limit: str) -> None:
+    late = {**LATE, "measured": measured, "limit": limit}
+    problem = summarize(run({"validity": "INVALID", "margins": [late]}), "x").problem
+    assert [int(number) for number in re.findall(r"\d+", problem)] == [int(measured), int(limit), 970]
+    assert "%" not in problem
+
+
+def test_a_count_of_late_queries_that_is_no_number_stays_legible() -> None:
+    problem = summarize(run({"validity": "INVALID", "margins": [{**LATE, "measured": ""}]}), "x").problem
+    assert "limit 9" in problem
+
+
 @pytest.mark.parametrize(
     ("margins", "decides"),
     [
@@ -384,6 +401,9 @@ def margin(name: str, headroom: str, *, met: bool = True) -> dict[str, Any]:
         ([margin("p99 latency", "30"), margin("duration", "-3", met=False)], ("duration", "-3")),
         ([margin("p99 latency", "-9", met=False), margin("queries", "-50", met=False)], ("queries", "-50")),
         ([margin("p99 latency", "")], None),
+        ([margin("p99 latency", "-9", met=False), LATE], ("p99 latency", "-9")),  # not the share of a small count
+        ([margin("p99 latency", "+3"), LATE], ("p99 latency", "+3")),
+        ([LATE], None),
     ],
 )
 def test_the_margin_that_decides(margins: list[dict[str, Any]], decides: tuple[str, str] | None) -> None:

@@ -78,7 +78,7 @@ def test_a_step_under_way_fits_its_line_with_the_time_left(columns: int, monkeyp
         view.report(StepProgress(STEP, running(500_000, 900.0, expected=1_000_000), 600.0))
     shown = [line for line in _show(written) if "left" in line]
     assert shown
-    assert all("15 min left" in line and "Run perf" in line and len(line) <= columns for line in shown)
+    assert all("15 min left" in line and "Run performance" in line and len(line) <= columns for line in shown)
 
 
 def _show(written: StringIO) -> list[str]:
@@ -164,7 +164,7 @@ def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
             now[0] = float(second)
             view.report(StepProgress(STEP, running(second, float(second)), 600.0))
         view.report(Outcome(STEP, Status.DONE, "107 samples/s, VALID", seconds=702.0))
-    name = "closed / h200x8 / 3d-unet-99 / Offline  Run perf"
+    name = "closed / h200x8 / 3d-unet-99 / Offline  Run performance"
     assert lines == [
         "took over a result",
         f"{name}: replace, attempt 2, about 11 min 40 s",
@@ -177,7 +177,9 @@ def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
 def test_a_failure_shows_fix_and_log() -> None:
     lines: list[str] = []
     Lines(lines.append).report(Outcome(STEP, Status.FAILED, "out of memory", "lower batch_size", log="/r/child.log"))
-    assert lines[0].endswith("Run perf: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log")
+    assert lines[0].endswith(
+        "Run performance: failed: out of memory\n      fix: lower batch_size\n      log: /r/child.log"
+    )
 
 
 def test_a_step_past_its_expected_end_has_no_time_left() -> None:
@@ -194,7 +196,7 @@ def test_of_a_quiet_pass_only_what_failed_is_reported() -> None:
     assert lines == []
     view.report(Outcome(STEP, Status.FAILED, "out of memory"))
     view.report(Outcome(STEP, Status.BLOCKED, "no GPU"))
-    assert [line.partition("Run perf: ")[2] for line in lines] == ["failed: out of memory", "blocked: no GPU"]
+    assert [line.partition("Run performance: ")[2] for line in lines] == ["failed: out of memory", "blocked: no GPU"]
 
 
 def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,7 +206,7 @@ def test_live_prints_what_ended_without_a_terminal_too(capsys: pytest.CaptureFix
         view.report(Message("[not markup]"))
         view.report(Outcome(STEP, Status.DONE, "VALID", seconds=2.0))
     out = capsys.readouterr().out
-    assert "Run perf  done in 2 s, VALID" in out
+    assert "Run performance  done in 2 s, VALID" in out
     assert "[not markup]" in out
 
 

@@ -27,10 +27,10 @@ def test_a_changed_batch_size() -> None:
     text = render_plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
     assert text == (
         "closed / h200x8 / 3d-unet-99 / Offline\n"
-        "  ~ Engine       replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
-        "  ~ Run accuracy replace  engine replaced\n"
-        "  ~ Run perf     replace  engine replaced\n"
-        "  ~ TEST01       replace  engine replaced\n"
+        "  ~ Engine          replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
+        "  ~ Run accuracy    replace  engine replaced\n"
+        "  ~ Run performance replace  engine replaced\n"
+        "  ~ TEST01          replace  engine replaced\n"
         "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."
     )
 
@@ -150,7 +150,7 @@ def test_what_many_are_blocked_on_is_reported_once_with_its_fix() -> None:
 def test_what_waits_for_something_blocked_is_reported_with_it() -> None:
     engines = [Address(Kind.ENGINE, f"closed/h200x8/b{number}/Offline") for number in range(6)]
     absent = [step(e, blocked="8 x H200 (SXM) are declared", fix="run it there") for e in engines[:3]]
-    waiting = [step(e, blocked="waits for Run perf (8 x H200 (SXM) are declared)") for e in engines[3:5]]
+    waiting = [step(e, blocked="waits for Run performance (8 x H200 (SXM) are declared)") for e in engines[3:5]]
     needed = step(engines[5], blocked="needed only by what is blocked (8 x H200 (SXM) are declared)")
     text = render_plan_text(plan(*absent, *waiting, needed))
     assert "6 blocked: 8 x H200 (SXM) are declared\n      fix: run it there" in text

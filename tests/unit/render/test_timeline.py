@@ -21,7 +21,7 @@ from reconciler.render.timeline import render_changes_text
     ],
 )
 def test_a_changed_input_is_shown_with_its_unit(name: str, before: Any, after: Any, shown: str) -> None:
-    cause = ChangeCause("Run perf", name, before, after)
+    cause = ChangeCause("Run performance", name, before, after)
     change: Any = SimpleNamespace(
         cell="open/box/toy/Server", same=False, declared=(True, True), causes=(cause,), before=None, after=None, due=()
     )

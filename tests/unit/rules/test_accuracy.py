@@ -6,12 +6,18 @@ import hashlib
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from reconciler.diff.run_selection import list_contradictions
 from reconciler.loadgen.log_files import log_hash
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.records import Judgement
 from reconciler.resource.ruled_values import Bar
 from reconciler.rules.accuracy import (
     METRIC_LINES,
@@ -23,6 +29,8 @@ from reconciler.rules.accuracy import (
     list_digests,
     parse_accuracy,
 )
+from reconciler.rules.results.format import Kept
+from reconciler.rules.results.loadgen_logs import judge_kept
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.truncation import truncate_log
@@ -352,3 +360,15 @@ ROUGE = "{{'rouge1': {0}, 'rouge2': {0}, 'gen_len': {1}, 'gen_num': 24576, 'toke
 def test_scalars_of_numpy_are_numbers(metric: str, line: str, value: str, numpy: bool) -> None:
     (measured,) = parse_accuracy(f"{line}\n", [metric]).metrics[metric]
     assert (measured.value, measured.numpy) == (Decimal(value), numpy)
+
+
+def test_a_finding_about_an_impossible_score_names_its_file_and_line_once(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.txt"
+    path.write_text("note\naccuracy=76.500%, good=765, total=900\n", encoding="utf-8")
+    found = tuple(judge_kept(Kept({}, 1.0, 0.0, {path.name: path}, metrics=("acc",))))
+    assert [(item.rule, item.file, item.line) for item in found] == [("accuracy.impossible", "accuracy.txt", 2)]
+    score: Any = SimpleNamespace(id="Score/x")
+    (shown,) = list_contradictions(Address(Kind.SCORE, "open/a/x/Offline"), score, {score.id: Judgement(found)})
+    assert shown.message.count("accuracy.txt") == 1
+    assert "accuracy.txt:2:" in shown.message
+    assert "85.000%" in shown.message, "765 of 900"

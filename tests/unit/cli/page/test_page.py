@@ -97,7 +97,7 @@ def test_a_cell_shows_settings_runs_logs_and_files_of_the_tree(recorded: Path) -
         "target_qps",
         "specs/one.yaml:",
         "Declare one cell",
-        "Run perf",
+        "Run performance",
         "samples/s",
         "performance/mlperf_log_summary.txt",
     ):
@@ -226,6 +226,17 @@ def test_a_stale_cell_says_what_changed_and_shows_its_last_run(recorded: Path) -
     assert "Latency by percentile" in rest
 
 
+def test_late_queries_of_a_run_are_counted(recorded: Path) -> None:
+    document = open_page(recorded).read_cell(CELL)
+    late = {"name": "early stopping", "measured": "1979", "limit": "9", "unit": "queries over", "met": False}
+    margins = [{**late, "headroom": "-21888.9"}, {**late, "measured": "7", "met": True, "headroom": "+22.2"}]
+    shown = arrange_cell({**document, "performance": {**document["performance"], "margins": margins}})["margins"]
+    assert [(row["measured"], row["limit"], row["room"]) for row in shown] == [
+        ("1,979 late", "9 late", "1,970 too many"),
+        ("7 late", "9 late", "2 to spare"),
+    ]
+
+
 def test_a_stale_cell_whose_last_run_is_invalid_says_so_next_to_its_number(recorded: Path) -> None:
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
     document = open_page(recorded).read_cell(CELL)
@@ -242,7 +253,9 @@ def test_history_compares_commits_systems_and_named_trees_only(recorded: Path) -
     shown = Page(site.show_history(Links(), CELL, "HEAD", "theirs")).text
     assert "Record 5 outcomes" in shown or re.search(r"Record \d+ outcomes", shown)
     assert re.search(r"Ratio.*1\.0", shown, re.DOTALL)
-    assert "box" in Page(site.show_history(Links(), "", "box", "HEAD")).text
+    compared = Page(site.show_history(Links(), "", "box", "HEAD"))
+    assert "box" in compared.text
+    assert f"cell/{CELL}" in [a["href"] for a in compared.all("a")]
     for path in (str(tree), "..", "/etc", "--upload-pack=x", "theirs/open"):
         with pytest.raises(ReconcilerError):
             site.show_history(Links(), "", "HEAD", path)
@@ -416,7 +429,7 @@ def test_ended_steps_lead_to_their_cells(recorded: Path) -> None:
         links = [a["href"] for a in shown.all("a") if "cell/" in (a["href"] or "")]
         whole = ([Links(files=files).cell(gone)] if not files else []) + [Links(files=files).cell(CELL)] * 2
         assert sorted(links) == sorted(whole * 2), "twice; an export has no page of the other"
-        for said in ("Run perf", "TEST01", "Model:digits", "Odd:x", "open / box / digits / Server Score"):
+        for said in ("Run performance", "TEST01", "Model:digits", "Odd:x", "open / box / digits / Server Score"):
             assert said in shown.text
         assert "ComplianceTest:" not in shown.text
 
@@ -451,7 +464,7 @@ def test_a_job_that_no_pass_follows_is_live(recorded: Path) -> None:
 
     shown = Page(Site(WithJobs(RepositoryPaths(recorded), Options())).show_live(Links()))
     assert "No pass is running" in shown.text
-    assert "Run perf: running, 1,200 of 5,000, job 4711 on n3" in shown.text
+    assert "Run performance: running, 1,200 of 5,000, job 4711 on n3" in shown.text
     assert f"cell/{CELL}" in [a["href"] for a in shown.all("a")]
 
 

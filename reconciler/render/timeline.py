@@ -131,11 +131,8 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         else ["nothing to compare: no benchmark and scenario in both"]
     )
     for name, cells in found.alone.items():
-        lines += (
-            [f"only in {name}:", *(f"  {cell}{' INVALID' if cell in found.invalid else ''}" for cell in cells)]
-            if cells
-            else []
-        )
+        shown = (f"  {cell}{' INVALID' if cell in found.invalid else ''}" for cell in cells)
+        lines += [f"only in {name}:", *shown] if cells else []
     return "\n".join([*lines, *(line for curve in found.curves for line in _compare_curves(curve, found.names))])
 
 

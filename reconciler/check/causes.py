@@ -346,8 +346,8 @@ def _fold(
 
 
 def _order(group: CauseGroup) -> tuple[int, int, str, int, str]:
-    note = group.severity is Severity.NOTE
-    return int(note), rank_cause(group.cause), group.cause.id, -len(group.cells), group.submitter.lower()
+    rank = _SEVERITIES.index(group.severity)
+    return rank, rank_cause(group.cause), group.cause.id, -len(group.cells), group.submitter.lower()
 
 
 def fold_cells(submitter: str, cells: Iterable[str], logs: Mapping[tuple[str, str], str]) -> tuple[FoldedCell, ...]:

@@ -128,6 +128,8 @@ def command(
         for finding in withheld:
             say(f"not in the tree: {finding.where}: {finding.kind}: {finding.message}")
         say(render_findings_text(tree_report, by=by, limit=None if show_all else LIMIT, paint=choose_paint()))
+        if seen is not None and not seen.plan.in_sync:
+            say("The tree is not in sync with the spec and the records: `reconcile plan` lists the differences.")
     return IN_SYNC if tree_report.clean and not withheld else NOT_IN_SYNC
 
 

@@ -125,10 +125,12 @@ def command(
 def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]:
     """Return the report for ``--json`` and for the page."""
     from reconciler.plan import saved
-    from reconciler.render.documents import convert_plain_value, render_cells_part
+    from reconciler.render.documents import convert_plain_value, convert_setting, render_cells_part
 
-    moved = convert_plain_value(list_moved_sources(seen))
-    return {**saved.encode_plan(seen.plan), "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
+    moved, document = convert_plain_value(list_moved_sources(seen)), saved.encode_plan(seen.plan)
+    for item in (item for step in document["steps"] for item in step["inputs"]):
+        item.update({side: convert_setting(item["name"], item[side]) for side in ("before", "after")})
+    return {**document, "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
 
 
 def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:

@@ -102,7 +102,7 @@ def command(
     rehearsal = prepare_rehearsal(root, chosen, asked, _GenerationLines(as_json))
     for item in rehearsal.generated:
         how = "generated" if item.made else "there already"
-        say(f"{item.code}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)
+        say(f"{item.name}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)
     options = Options(commit=True, busy=busy)
     pass_report = carry_out(PlanCache.of(RepositoryPaths(root)), options, as_json=as_json)
     if pass_report is None:
@@ -151,10 +151,10 @@ class _GenerationLines:
     def __init__(self, as_json: bool) -> None:
         self._err, self._reported = as_json, time.monotonic()
 
-    def __call__(self, code: str, progress: Progress) -> None:
+    def __call__(self, name: str, progress: Progress) -> None:
         if time.monotonic() - self._reported >= _REPORT_EVERY:
             self._reported = time.monotonic()
-            say(f"{code}: generating, {progress.done:,} of {progress.expected:,} samples", err=self._err)
+            say(f"{name}: generating, {progress.done:,} of {progress.expected:,} samples", err=self._err)
 
 
 def _say_check(checked: RehearsalCheck) -> None:

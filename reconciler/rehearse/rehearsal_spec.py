@@ -250,8 +250,10 @@ Moved = Callable[[str, Progress], None]
 
 
 class Generated(Struct, frozen=True, kw_only=True):
-    """Folders of one benchmark's data and model, relative to the rehearsal's folder; ``made``: by this call."""
+    """Folders of one benchmark's data and model, relative to the rehearsal's folder; ``made``: by this call. ``name``:
+    the first that a spec takes."""
 
+    name: str
     code: str
     data: str
     model: str
@@ -280,7 +282,8 @@ def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, sample
         _run(request, folder, facts, moved)
     place = f"{FOLDER}/{facts.code}"
     model = f"{place}/models/{facts.rehearsal.model or facts.model.file}"
-    return Generated(code=facts.code, data=f"{place}/data", model=model, samples=count, made=not found)
+    name, data = next(iter(facts.names)), f"{place}/data"
+    return Generated(name=name, code=facts.code, data=data, model=model, samples=count, made=not found)
 
 
 def _run(request: RehearseRequest, folder: Path, facts: BenchmarkFacts, moved: Moved) -> None:
@@ -293,12 +296,12 @@ def _run(request: RehearseRequest, folder: Path, facts: BenchmarkFacts, moved: M
     with Child(command, folder=work, log=log, environment=build_child_environment()) as child:
         while child.wait(_LOOK) is None:
             if (progress := read_progress(request.counter)) is not None:
-                moved(facts.code, progress)
+                moved(next(iter(facts.names)), progress)
     result = Result.read(answer) if answer.is_file() else None
     if result is None or not result.done:
         problem = result.problem if result else f"the child ended without a result; its log is {log}"
         fix = result.fix if result else ""
-        raise ReconcilerError(f"the rehearsal of {facts.code} cannot be generated: {problem}", fix=fix)
+        raise ReconcilerError(f"the rehearsal of {next(iter(facts.names))} cannot be generated: {problem}", fix=fix)
     shutil.rmtree(work)
     Path(request.counter).unlink(missing_ok=True)
 

@@ -43,7 +43,7 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
 
 
 def _by_cause(groups: Sequence[CauseGroup]) -> Iterator[list[CauseGroup]]:
-    for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity is Severity.NOTE)):
+    for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)):
         yield list(members)
 
 

@@ -184,6 +184,15 @@ _ORDERED = (
 )
 
 
+_PACED = "which starts each query when the one before has ended", "write target_latency, the latency that you expect"
+# Scenario, a setting that LoadGen does not read in it, the reason, and the fix.
+_INEFFECTIVE = (
+    (keys.OFFLINE, keys.TARGET_LATENCY, "which has no latency limit", "remove it"),
+    (keys.SINGLE_STREAM, keys.TARGET_QPS, *_PACED),
+    (keys.MULTI_STREAM, keys.TARGET_QPS, *_PACED),
+)
+
+
 def check_cell(settings: Block) -> Iterator[Problem]:
     """Check a cell with a backend. Each problem is at the wrong value, so that cells that share it have one problem."""
     for lower, upper in _ORDERED:
@@ -199,9 +208,9 @@ def check_cell(settings: Block) -> Iterator[Problem]:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
         yield make_problem(settings["run.options.url"][0], "run.url needs a model name", fix)
-    latency = settings[keys.TARGET_LATENCY][0] if keys.TARGET_LATENCY in settings else None
-    if latency is not None and latency.path.endswith(f".Offline.{keys.TARGET_LATENCY}"):
-        yield make_problem(latency, "target_latency has no effect in Offline, which has no latency limit", "remove it")
+    for scenario, name, reason, fix in _INEFFECTIVE:
+        if name in settings and settings[name][0].path.endswith(f".{scenario}.{name}"):
+            yield make_problem(settings[name][0], f"{name} has no effect in {scenario}, {reason}", fix)
     yield from _check_weights(settings, backend, facts)
     yield from _check_model(settings, backend, facts)
     for name, layers in settings.items():

@@ -96,6 +96,8 @@ def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
         for event in parse_events(text):
             builder.take(event)
     except (MarkedYAMLError, YAMLError, UnicodeError) as error:
+        if builder.begins_odd:  # a space that the parser takes for a letter shifts what it expects in the next line
+            return None, builder.problems
         return None, [*builder.problems, make_syntax_problem(error, text, file)]
     except _TooMuch as stop:
         return None, [*builder.problems, stop.problem]
@@ -129,6 +131,7 @@ class _Builder:
         self._names: dict[int, str] = {}
         self._aliased = 0
         self._documents = 0
+        self.begins_odd = False  # a name begins with a character that only looks like a space
 
     def take(self, event: Any) -> None:
         kind = type(event)
@@ -180,6 +183,7 @@ class _Builder:
         """Check for characters that look like others. In quotes, all are allowed."""
         at, found = find_odd_space(text), None
         if at >= 0:
+            self.begins_odd |= key and at == 0
             found = explain_space(text[at])
         elif mark := find_typographic_quote(text):
             at, found = 0, (f"{mark} is not a YAML quotation mark", "write \" or '")

@@ -110,6 +110,8 @@ _SETTING = re.compile(r" *[^\s#-][^:]*:")
 _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
+_BARE = re.compile(r" *(?P<name>[A-Za-z_][\w.-]*)(?: +(?P<value>[^\s#].*?))?(?P<comment> +#.*)? *")
+_ITEM_SETTING = re.compile(r" *- +[\w.-]+:(?: .*)?")
 _AFTER_QUOTE = re.compile(r"""[:,\[{-] *(?P<quote>["']).*(?P=quote) *$""")
 _AFTER_QUOTE_FIX = "close the quotes after the complete text, and quote text that contains ' with \""
 _CONFLICT = re.compile(r"^<{7} .*\n(?:.*\n)*?={7}\r?$", re.MULTILINE)
@@ -160,6 +162,12 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, odd + 1, "", *explain_space(lines[mark.line][odd]))
     if "mapping values are not allowed" in words and (slip := _find_deeper(text, mark.line)):
         return Problem(file, line, slip[0], "", *slip[1:])
+    if bare := _find_bare_name(lines, mark.line, words):
+        return Problem(file, bare[0], bare[1], "", *bare[2:])
+    if "'-' indicator" in words and error.context_mark and _is_only_item(lines, error.context_mark, mark.line):
+        begun = error.context_mark
+        message = "one setting is a list item, and those below it are not"
+        return Problem(file, begun.line + 1, begun.column + 1, "", message, "remove the '-'")
     if "could not find expected ':'" in words and error.context_mark is not None:
         line, column = error.context_mark.line + 1, error.context_mark.column + 1
     if mark.line < len(lines) and _AFTER_QUOTE.search(lines[mark.line][: mark.column]):
@@ -256,6 +264,25 @@ def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
         return None
     message = f"this line is indented below line {above + 1}, which already has a value"
     return depth + 1, message, f"use the same indentation for both: {before} spaces, or {depth}"
+
+
+def _find_bare_name(lines: list[str], line: int, words: str) -> tuple[int, int, str, str] | None:
+    """Return (line, column, message, fix) of a name without ':' in the line above a setting; the parser reads both
+    lines as one name, unless the first ends with a comment."""
+    found = _BARE.fullmatch(lines[line - 1]) if line else None
+    if found is None or ": " in (found["value"] or ""):
+        return None
+    if "mapping values are not allowed" not in words and not ("did not find expected" in words and found["comment"]):
+        return None
+    value = f" {found['value']}" if found["value"] else ""
+    fix = f"write '{found['name']}:{value}'"
+    return line, found.start("name") + 1, f"missing ':' after {found['name']}", fix
+
+
+def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:
+    """Return True if a list that began at ``begun`` has one item before ``line``, and it is a setting."""
+    items = [each for each in lines[begun.line : line] if each[begun.column :].startswith("- ")]
+    return len(items) == 1 and _ITEM_SETTING.fullmatch(items[0]) is not None
 
 
 def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:

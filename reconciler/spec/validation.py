@@ -254,6 +254,12 @@ def _inside(where: Location, value: Any) -> str:
     names = _names(group) if group is not None else []
     if isinstance(value, str) and "path" in names:
         return f"write '{where[-1]}: {{path: {value}}}'"
+    if (
+        where[-1] in (keys.SINGLE_STREAM, keys.MULTI_STREAM)
+        and isinstance(value, str)
+        and value.replace(".", "").isdecimal()
+    ):
+        return f"write '{where[-1]}: {{target_latency: {value} ms}}'"
     if isinstance(value, str) and "target_qps" in names and value.replace(".", "").isdecimal():
         return f"write '{where[-1]}: {{target_qps: {value}}}'"
     if isinstance(value, list) and "command" in names:

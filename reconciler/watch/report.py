@@ -146,9 +146,13 @@ class WatchReport:
     def report_valid_spec(self, result: PlanResult) -> None:
         embargo, today = make_embargo(result.desired.submission), datetime.now(UTC).date()
         self._output.hook_refused = explain_refusal(embargo, self._output.hook_address, today)
+        self.report_repaired_spec()
+
+    def report_repaired_spec(self) -> None:
         if self._wrong.startswith(_SPEC):
             self.say("valid", "the spec is valid again")
             self._wrong = ""
+            self._output.now(state="reconciling", problem=None)
 
     def report_broken_spec(self, error: SpecError) -> None:
         """Report each distinct problem of the spec once."""

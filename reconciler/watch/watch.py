@@ -404,6 +404,7 @@ class Supersession(Struct):
             return
         except (ReconcilerError, OSError):
             return  # the next turn reports it
+        self.reporter.report_repaired_spec()
         if self.asked.digest == self.generation:
             self.reporter.report_unchanged_spec()
 
@@ -534,6 +535,9 @@ class Reporter(Protocol):
         """Report that the specs could be read."""
 
     def report_broken_spec(self, error: SpecError) -> None: ...
+
+    def report_repaired_spec(self) -> None:
+        """Report that the specs are valid again, if they were broken, while a pass continues."""
 
     def report_unchanged_spec(self) -> None:
         """Report that specs or sources changed, but no resolved value did."""

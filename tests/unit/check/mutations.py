@@ -299,6 +299,8 @@ MUTATIONS = (
     expect("600000 ms", logged("effective_min_duration_ms", 600_000)),
     expect("1024 samples loaded", logged("effective_performance_sample_count", 1024)),
     expect("a percentile of its own", logged("effective_target_latency_percentile", 0.5), "run.percentile"),
+    expect("a percentile near the round's", logged("effective_target_latency_percentile", 0.90005), "run.percentile"),
+    expect("a percentile in a double", logged("effective_target_latency_percentile", 0.9000005)),
     expect("percentile of Offline", logged("effective_target_latency_percentile", 0.5, "Offline")),
     expect("599999 ms", logged("effective_min_duration_ms", 599_999), "run.duration"),
     expect("a duration in words", logged("effective_min_duration_ms", '"long"'), "run.duration"),
@@ -337,6 +339,13 @@ MUTATIONS = (
         many(
             lambda root: shutil.rmtree(root / "closed/Acme/documentation"),
             added("calibration.md", top="closed/Acme"),
+        ),
+    ),
+    expect(
+        "calibration below Documentation",
+        many(
+            lambda root: shutil.rmtree(root / "closed/Acme/documentation"),
+            added("Documentation/calibration.md", top="closed/Acme"),
         ),
     ),
     expect(
@@ -404,6 +413,7 @@ MUTATIONS = (
     expect("status as a number", described(status=5), "system.fields"),
     expect("system type in capitals", described(system_type="Edge"), "system.fields"),
     expect("nodes as a number", described(number_of_nodes=1)),
+    expect("nodes between blanks", described(number_of_nodes=" 1 ")),
     expect("nodes as a fraction", described(number_of_nodes="1.0"), "system.fields"),
     expect("a system description cut", lambda root: write(root / _SYSTEM, "{"), "system.readable"),
     expect("other submitter", described(submitter="Other"), "system.names"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -97,6 +98,16 @@ def test_token_results_within_their_limits(scenario: str, tmp_path: Path) -> Non
 def test_a_broken_interactive_run(key: str, value: Any, rule: str, tmp_path: Path) -> None:
     open_cell(tmp_path, "llama3.1-8b", "Interactive", {**TOKENS, key: value})
     assert rules(tmp_path) == {rule}
+
+
+def test_the_target_latency_is_stated_and_at_most_the_rounds(tmp_path: Path) -> None:
+    key, benchmark = "effective_target_latency_ns", load_ruleset("v6.1").find_benchmark("llama3.1-8b")
+    assert benchmark is not None
+    most = int(Decimal(str(benchmark.get_value("most_target_latency", "Server"))))
+    for value, found in ((most, set()), (most + 1, {"run.target-latency"}), (None, {"run.target-latency"})):
+        logged = {name: said for name, said in {**TOKENS, key: value}.items() if said is not None}
+        open_cell(tmp_path / str(value), "llama3.1-8b", "Server", logged)
+        assert rules(tmp_path / str(value)) == found
 
 
 def test_the_limits_of_server_are_wider(tmp_path: Path) -> None:

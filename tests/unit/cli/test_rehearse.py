@@ -48,7 +48,9 @@ def quiet(_code: str, _progress: Progress) -> None:
 def render(*asked: Rehearsed, round_name: str = "v6.1", division: str = "closed", **more: Any) -> str:
     """``more``: a category, or what is proposed of the machine."""
     made = {
-        item.facts.code: Generated(code="any", data="generated/data", model="generated/m", samples=4, made=True)
+        item.facts.code: Generated(
+            name="any", code="any", data="generated/data", model="generated/m", samples=4, made=True
+        )
         for item in asked
     }
     more = {"machine": Proposal({}, {}, ()), **more}
@@ -171,6 +173,7 @@ def test_an_unknown_benchmark_gets_the_nearest() -> None:
 def test_data_is_generated_once_and_again_for_another_seed(tmp_path: Path) -> None:
     first = generate(tmp_path, RESNET, size="small", seed=1, samples=4, moved=quiet)
     assert first.made
+    assert first.name in RESNET.names, "a name that a spec takes"
     labels = (tmp_path / first.data / "val_map.txt").read_text()
     assert len(labels.splitlines()) == 4
     assert not generate(tmp_path, RESNET, size="small", seed=1, samples=4, moved=quiet).made
@@ -192,7 +195,7 @@ def test_a_rehearsal_is_green_in_sync_and_not_packed(tmp_path: Path, monkeypatch
     assert "run.duration" in first["expected_findings"]
     again = run(asked)
     assert again["pass"]["outcomes"] == []
-    assert [item["made"] for item in again["generated"]] == [False]
+    assert [(item["name"], item["made"]) for item in again["generated"]] == [(next(iter(RESNET.names)), False)]
     left = subprocess.run(["git", "-C", folder, "status", "--porcelain"], capture_output=True, text=True, check=True)
     assert left.stdout == ""
 

@@ -50,7 +50,16 @@ def test_plan_as_json_fits_its_schema(recorded: Path, reconcile: Reconcile) -> N
     edit(recorded, "target_qps: 1000", "target_qps: 2000")
     code, out, _ = reconcile("plan", "--json")
     assert code == 2
-    assert [step["address"] for step in check_plan(out)["steps"]]  # type: ignore[attr-defined]
+    steps = check_plan(out)["steps"]
+    changed = [item for step in steps for item in step["inputs"] if item["name"] == "target_qps"]  # type: ignore[attr-defined]
+    assert {(item["before"], item["after"]) for item in changed} == {(1000, 2000)}
+
+
+def test_check_says_that_the_tree_is_from_before_an_edit(recorded: Path, reconcile: Reconcile) -> None:
+    before = reconcile("check")[1]
+    assert "not in sync" not in before
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    assert "not in sync" in reconcile("check")[1]
 
 
 def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Reconcile) -> None:

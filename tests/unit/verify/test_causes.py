@@ -37,19 +37,21 @@ def test_one_machine_under_two_names_is_reported_once() -> None:
     assert len(fold_cells("Other", cells, logs)) == 2
 
 
-def test_the_gravest_cause_comes_first_and_questions_last() -> None:
+def test_errors_come_first_by_cause_and_questions_last() -> None:
     found = [
         finding("user-conf.contradicts", "closed/a/b/Offline", mechanism="conf-estimate"),
         finding("runs.loadgen", "closed/a/b/Server", severity=Severity.NOTE),
         finding("placement.copied", "closed/a/b/Server"),
         finding("user-conf.contradicts", "closed/a/b/Server", severity=Severity.NOTE),
         finding("placement.accuracy", "closed/a/b/Server", submitter="Bcme"),
+        finding("placement.accuracy", "closed/a/b/Server", submitter="Ccme", severity=Severity.WARNING),
     ]
     groups = group_by_cause(found, [Facts("Acme", item.cell, "b", "v6.1") for item in found])
     assert [(group.cause.id, group.submitter) for group in groups] == [
         ("accuracy-of-another-run", "Bcme"),
         ("copied-logs", "Acme"),
         ("conf-estimate", "Acme"),
+        ("accuracy-of-another-run", "Ccme"),
         ("conf-of-another-run", "Acme"),
         ("runs.loadgen", "Acme"),
     ]

@@ -88,7 +88,26 @@ def test_watch_when_the_spec_breaks_under_a_run_reports_it_at_once(recorded: Rep
         watching.wait("moved")
         recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
         assert "min_duratoin" in watching.wait("broken")["text"]
+        for _ in range(2):  # also if it breaks again in the same way
+            recorded.edit(SPEC, "min_duratoin: 10 min", "min_duration: 10 min")
+            watching.wait("valid")
+            recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
+            assert "min_duratoin" in watching.wait("broken")["text"]
         assert watching.stop() == 0
+
+
+def test_watch_when_stopped_before_its_commit_says_how_much_is_not_committed(recorded: Repository) -> None:
+    long = "SingleStream: {min_duration: 10 min, min_query_count: 100}\n          Offline: {"
+    recorded.edit(SPEC, "Offline: {", long)
+    with Watching(recorded, "--commit") as watching:
+        watching.wait("outcome", lambda event: event["status"] == "Done")
+        watching.wait("moved")
+        assert watching.stop() == 0
+    last = watching.reported()[-1]
+    listed = ["git", "ls-files", "--others", "state/records"]
+    untracked = subprocess.check_output(listed, cwd=recorded.root, text=True).splitlines()
+    assert untracked
+    assert (last["event"], last["uncommitted"]) == ("stopped", len(untracked))
 
 
 def test_watch_when_another_cell_changes_lets_a_run_that_is_still_wanted_end(recorded: Repository) -> None:

@@ -93,13 +93,13 @@ def test_other_benchmarks_of_the_guides_need_nothing_else_and_are_fetched_by_the
         .replace("box: {resnet50", f"box: {{{cells}resnet50")
     )
     spec.write_text(text)
+    monkeypatch.setattr(planning, "read_conf_here", lambda: None)  # whichever round's LoadGen is here
     fixes = {step.fix for step in plan(root).plan.steps if step.change.address.kind is Kind.DATASET and step.blocked}
     assert {fix.split("`")[1] for fix in fixes} == {"reconcile fetch bert", "reconcile fetch dlrm-v2"}
     for path in ("data/squad/dev-v1.1.json", "data/criteo/day23/day_23_dense.npy", "models/bert/bert_large_v1_1.onnx"):
         (scratch / path).parent.mkdir(parents=True, exist_ok=True)
         (scratch / path).write_text("there")
     (scratch / "models/dlrm/model_weights").mkdir(parents=True)
-    monkeypatch.setattr(planning, "read_conf_here", lambda: None)  # whichever round's LoadGen is here
     assert {step.blocked for step in plan(root).plan.steps} == {""}
 
 

@@ -178,12 +178,13 @@ class CurvePair(Struct, frozen=True):
 
 
 class ResultComparison(Struct, frozen=True):
-    """``alone``: cells that only one side has, by that side's name."""
+    """``alone``: cells that only one side has, by that side's name; ``invalid``: those whose run is INVALID."""
 
     names: tuple[str, str]
     pairs: tuple[Pair, ...]
     alone: Mapping[str, tuple[Cell, ...]]
     curves: tuple[CurvePair, ...] = ()
+    invalid: tuple[Cell, ...] = ()
 
 
 def parse_number(text: object) -> float | None:

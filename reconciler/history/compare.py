@@ -121,7 +121,8 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
     met = {side.cell for pair in pairs for side in (pair.one, pair.other)}
     alone = (tuple(sorted(cell for cell in left if cell not in met)), tuple(sorted(c for c in right if c not in met)))
     curves = tuple(_compare_curves(pairs, one.values(), other.values()))
-    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)), curves)
+    wrong = sorted({cell for cell, side in [*left.items(), *right.items()] if side.validity == "INVALID"} - met)
+    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)), curves, tuple(wrong))
 
 
 def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:

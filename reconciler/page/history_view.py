@@ -66,6 +66,7 @@ def arrange_comparison(document: Document) -> Document:
         "reach": _show_ratio(reach).rstrip("0").rstrip("."),
         "pairs": [_pair(pair, reach, document["names"]) for pair in document["pairs"]],
         "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
+        "invalid": document["invalid"],
         "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
     }
 

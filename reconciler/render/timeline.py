@@ -131,7 +131,8 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         else ["nothing to compare: no benchmark and scenario in both"]
     )
     for name, cells in found.alone.items():
-        lines += [f"only in {name}:", *(f"  {cell}" for cell in cells)] if cells else []
+        shown = (f"  {cell}{' INVALID' if cell in found.invalid else ''}" for cell in cells)
+        lines += [f"only in {name}:", *shown] if cells else []
     return "\n".join([*lines, *(line for curve in found.curves for line in _compare_curves(curve, found.names))])
 
 
@@ -194,4 +195,6 @@ def report_comparison(found: ResultComparison) -> dict[str, Any]:
     """Return the comparison for ``--json`` and for the page."""
     pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
     curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
-    return render_document("compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves)
+    return render_document(
+        "compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves, invalid=found.invalid
+    )

@@ -136,7 +136,7 @@ def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
 LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the latency limit
 
 
-def show_late_room(measured: str, limit: str) -> str:
+def show_late_room(measured: object, limit: object) -> str:
     """Return "970 too many" or "2 to spare"; "" if either is no number. As a percentage of a small count it says
     nothing."""
     over, allowed = parse_decimal(measured), parse_decimal(limit)
@@ -146,14 +146,15 @@ def show_late_room(measured: str, limit: str) -> str:
     return f"{left:,} to spare" if left >= 0 else f"{-left:,} too many"
 
 
-def show_margin(margin: Mapping[str, Any]) -> str:
+def show_margin(margin: Mapping[str, object]) -> str:
     """Return "p99 latency 12 ms, limit 15 ms (+20.0%)" or "early stopping 979 late queries, limit 9 (970 too many)"."""
     name, measured, limit, unit = (margin[part] for part in ("name", "measured", "limit", "unit"))
     if unit == LATE_QUERIES:
-        texts, room = (f"{measured} late queries", f"limit {limit}"), show_late_room(measured, limit)
+        shown, room = f"{name} {measured} late queries, limit {limit}", show_late_room(measured, limit)
     else:
-        texts, room = (f"{measured} {unit}", f"limit {limit} {unit}"), margin["headroom"] and f"{margin['headroom']}%"
-    return f"{name} {', '.join(texts)}" + (f" ({room})" if room else "")
+        shown = f"{name} {measured} {unit}, limit {limit} {unit}"
+        room = f"{margin['headroom']}%" if margin["headroom"] else ""
+    return f"{shown} ({room})" if room else shown
 
 
 def is_thin(headroom: float | Decimal) -> bool:

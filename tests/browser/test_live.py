@@ -76,7 +76,7 @@ def test_a_pass_is_followed_without_a_reload(quickstart: Path, open_tab: Callabl
             assert running.returncode == 0
         seen.tab.wait_for_selector("text=No pass is running", timeout=60_000)
         text = seen.tab.locator("#live").inner_text()
-        assert "Run:open/this-machine/digits/Offline/performance" in text
+        assert "open / this-machine / digits / Offline Run performance" in text
         assert "Done" in text
         assert "running" in stages, stages
         assert seen.tab.evaluate("window.same"), "the page was loaded once"

@@ -226,10 +226,15 @@ def test_compare_names_an_invalid_run_and_diff_has_no_result_of_it(recorded: Pat
     path.unlink()
     write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "validity": "INVALID"}))
     commit(recorded, "Measure")
+    first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
     (pair,) = report(reconcile, "compare", "HEAD~1", "HEAD")["pairs"]
     assert [pair[side]["validity"] for side in ("one", "other")] == ["VALID", "INVALID"]
     assert pair["one"]["value"] == pair["other"]["value"]
     assert "INVALID" in reconcile("compare", "HEAD~1", "HEAD")[1]
+    alone = report(reconcile, "compare", "HEAD", first)
+    assert (alone["alone"]["HEAD"], alone["invalid"]) == ([CELL], [CELL])
+    shown = next(line for line in reconcile("compare", "HEAD", first)[1].splitlines() if CELL in line)
+    assert shown.endswith("INVALID")
     (cell,) = json.loads(reconcile("diff", "HEAD~1", "HEAD", "--json")[1])["cells"]
     assert (cell["before"] is None, cell["after"]) == (False, None)
 

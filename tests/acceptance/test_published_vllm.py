@@ -167,7 +167,7 @@ def make_submission(root: Path, code: Path) -> Path:
     assert f"code: {code}}}" in text
     changed = f"env: {json.dumps(env)}, score: {{command: {json.dumps(score)}}}, code: {code}}}\n      {counts}"
     text = text.replace(f"code: {code}}}", changed)
-    text = re.sub(r"Offline: \{[^}]*\}", f"Offline: {{target_qps: 100, min_query_count: {PROMPTS}}}", text)
+    text = re.sub(r"Offline: \{[^}]*\}", f"Offline: {{target_qps: 1000, min_query_count: {PROMPTS}}}", text)
     spec.write_text(re.sub(r" Server: \{[^}]*\}", " Server: {target_qps: 2, min_query_count: 100}", text))
     for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
         subprocess.run(["git", *words], cwd=submission, check=True)

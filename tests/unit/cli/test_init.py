@@ -26,7 +26,7 @@ def test_init_makes_a_repository_whose_spec_is_valid(tmp_path: Path, reconcile: 
     code, out, _ = reconcile("init", "My Lab")
     root = tmp_path / "My Lab"
     assert code == 0
-    assert "cd My Lab" in out
+    assert "cd 'My Lab'" in out
     made = {".git", ".gitattributes", ".github", ".gitignore", "AGENTS.md", "README.md", "schemas", "specs", "state"}
     assert {p.name for p in root.iterdir()} == made
     assert (root / ".gitattributes").read_text() == "state/** -text\n"

@@ -166,7 +166,7 @@ def test_a_server_of_a_rehearsal_is_started_by_the_interpreter_that_has_this_pro
 def test_an_unknown_benchmark_gets_the_nearest() -> None:
     with pytest.raises(ReconcilerError) as caught:
         find_rehearsed("resnet51", [RESNET])
-    assert "did you mean resnet50?" in caught.value.fix
+    assert "did you mean resnet50" in caught.value.fix
 
 
 @pytest.mark.usefixtures("libraries")

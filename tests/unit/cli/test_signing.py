@@ -312,6 +312,7 @@ def test_rerun_signs_nothing(signing: Path, reconcile: Reconcile) -> None:
 def test_prune_takes_the_signatures_of_what_it_removes(signing: Path, reconcile: Reconcile) -> None:
     reconcile("sign")
     edit(signing, "Offline: {", "SingleStream: {")
+    edit(signing, "target_qps: 1000, ", "")
     commit(signing, "Measure something else")
     code, out, error = reconcile("prune", "--yes", "--measured", "--max-share", "1")
     assert code == 0, out + error

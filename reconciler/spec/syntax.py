@@ -110,7 +110,7 @@ _SETTING = re.compile(r" *[^\s#-][^:]*:")
 _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
-_BARE = re.compile(r" *(?P<name>[A-Za-z_][\w.-]*)(?: +(?P<value>[^\s#].*?))?(?P<comment> +#.*)? *")
+_BARE = re.compile(r" *(?P<name>[A-Za-z_][\w.-]*)(?:(?P<joint> +|:)(?P<value>[^\s#].*?))?(?P<comment> +#.*)? *")
 _ITEM_SETTING = re.compile(r" *- +[\w.-]+:(?: .*)?")
 _AFTER_QUOTE = re.compile(r"""[:,\[{-] *(?P<quote>["']).*(?P=quote) *$""")
 _AFTER_QUOTE_FIX = "close the quotes after the complete text, and quote text that contains ' with \""
@@ -267,7 +267,7 @@ def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
 
 
 def _find_bare_name(lines: list[str], line: int, words: str) -> tuple[int, int, str, str] | None:
-    """Return (line, column, message, fix) of a name without ':' in the line above a setting; the parser reads both
+    """Return (line, column, message, fix) of a name without ': ' in the line above a setting; the parser reads both
     lines as one name, unless the first ends with a comment."""
     found = _BARE.fullmatch(lines[line - 1]) if line else None
     if found is None or ": " in (found["value"] or ""):
@@ -276,7 +276,8 @@ def _find_bare_name(lines: list[str], line: int, words: str) -> tuple[int, int, 
         return None
     value = f" {found['value']}" if found["value"] else ""
     fix = f"write '{found['name']}:{value}'"
-    return line, found.start("name") + 1, f"missing ':' after {found['name']}", fix
+    missing = f"space after '{found['name']}:'" if found["joint"] == ":" else f"':' after {found['name']}"
+    return line, found.start("name") + 1, f"missing {missing}", fix
 
 
 def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:

@@ -60,7 +60,7 @@ class Showing(Struct, frozen=True):
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
     """List left-out files by folder, since a build leaves many."""
-    lines = [paint(str(cell).replace("/", " / "), Tone.HEADING)]
+    lines = [paint(str(cell), Tone.HEADING)]
     lines += [] if parts else ["  no command: the harness of this project runs it"]
     for part in parts:
         lines += ["", f"{paint(part.location, Tone.HEADING)}  {show_count(len(part.counts), 'file')} of code"]
@@ -74,7 +74,7 @@ def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show
 
 
 def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
-    lines = [paint(str(showing.cell).replace("/", " / "), Tone.HEADING)]
+    lines = [paint(str(showing.cell), Tone.HEADING)]
     rows = []
     for name, value in showing.settings.items():
         over = [f"{show_value(name, each.value)} ({each.origin})" for each in showing.overridden.get(name, ())]

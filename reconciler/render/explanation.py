@@ -93,7 +93,7 @@ def collect_origins(explanation: Explanation) -> tuple[Origin, ...]:
 
 
 def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, str], paint: Paint = show_plain) -> str:
-    lines = [paint(str(explanation.cell).replace("/", " / "), Tone.HEADING)]
+    lines = [paint(str(explanation.cell), Tone.HEADING)]
     for path, item, status in explanation.acceptances:
         lines += [f"{paint('accepted', Tone.DOUBT)} {show_acceptance(item, status)}", f"    {path}"]
         lines += [f"    {show_accepted_input(*changed)}  {changed[-1].origin}" for changed in item.inputs]

@@ -48,9 +48,8 @@ class _Group(NamedTuple):
 
 
 def render_heading(address: Address) -> str:
-    """Return "closed / h200x8 / 3d-unet-99 / Offline", or the name of a resource that several cells share."""
-    cell = address.cell
-    return str(cell).replace("/", " / ") if cell else address.name
+    """Return the cell, or the name of a resource that several cells share."""
+    return str(address.cell) if address.cell else address.name
 
 
 def group_steps(steps: Iterable[Step]) -> dict[str, list[Step]]:
@@ -148,7 +147,7 @@ def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
 
 
 def _name(alike: tuple[str, ...]) -> str:
-    return join_listing([name.replace(" / ", "/") for name in alike], most=_NAMED)
+    return join_listing(alike, most=_NAMED)
 
 
 def _row(

@@ -241,7 +241,7 @@ class PassProgress(Struct):
 
 
 def name_step(step: Step) -> str:
-    """Return "open / box / digits / Offline Run performance"; both benchmarks of a shared step."""
+    """Return "open/box/digits/Offline Run performance"; both benchmarks of a shared step."""
     address = step.change.address
     others = [a for a in step.shared if a.cell is None and a.kind is address.kind] if address.cell is None else []
     heading = ", ".join(dict.fromkeys(map(render_heading, (address, *others))))

@@ -304,7 +304,7 @@ def test_another_driver_names_the_run_to_repeat_and_another_host_does_not(tmp_pa
     (reported,) = report.after.plan.drifts
     assert (reported.address.label, reported.what) == ("Run accuracy", "machine.host (n0, of the performance run n1)")
     text = render_plan_text(repository.look().plan)
-    assert "drift open / box / tiny / Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
+    assert "drift open/box/tiny/Offline: Run accuracy machine.host (n0, of the performance run n1)" in text
 
     cluster.nodes(n0={}, n1={"gpus": [gpu], "driver": "590.2"})
     repository.edit(SPEC, "target_qps: 100", "target_qps: 90")

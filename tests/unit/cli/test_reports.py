@@ -18,7 +18,7 @@ from reconciler.storage.packaged_files import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, commit, edit, git
 from tests.warm.commands import start_command
 
-HEADING = "open / box / digits / Offline"
+HEADING = "open/box/digits/Offline"
 
 
 def check_plan(text: str) -> dict[str, object]:

@@ -164,7 +164,7 @@ def test_lines_begin_end_and_at_most_one_each_ten_seconds() -> None:
             now[0] = float(second)
             view.report(StepProgress(STEP, running(second, float(second)), 600.0))
         view.report(Outcome(STEP, Status.DONE, "107 samples/s, VALID", seconds=702.0))
-    name = "closed / h200x8 / 3d-unet-99 / Offline  Run performance"
+    name = "closed/h200x8/3d-unet-99/Offline  Run performance"
     assert lines == [
         "took over a result",
         f"{name}: replace, attempt 2, about 11 min 40 s",

@@ -26,7 +26,7 @@ from tests.unit.render.builders import (
 def test_a_changed_batch_size() -> None:
     text = render_plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
     assert text == (
-        "closed / h200x8 / 3d-unet-99 / Offline\n"
+        "closed/h200x8/3d-unet-99/Offline\n"
         "  ~ Engine          replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
         "  ~ Run accuracy    replace  engine replaced\n"
         "  ~ Run performance replace  engine replaced\n"
@@ -126,14 +126,14 @@ def test_cells_of_a_long_plan_with_the_same_steps_are_shown_once() -> None:
     ]
     other = step(Address(Kind.ENGINE, "open/h200x8/b/Offline"), reason=Reason.FORCED)
     lines = render_plan_text(plan(*alike, other)).splitlines()
-    assert lines[0] == "closed / h200x8 / b00 / Offline"
+    assert lines[0] == "closed/h200x8/b00/Offline"
     assert lines[1].startswith("  and 12 more alike: closed/h200x8/b01/Offline, ")
     assert lines[1].endswith(" and 6 more")
     assert sum("b00" in line for line in lines) == 1
-    assert "open / h200x8 / b / Offline" in lines
+    assert "open/h200x8/b/Offline" in lines
     assert "27 to replace" in lines[-1]
     every = render_plan_text(plan(*alike, other), limit=None)
-    assert all(cell.replace("/", " / ") in every for cell in cells)
+    assert all(cell in every for cell in cells)
     assert "alike" not in every
 
 

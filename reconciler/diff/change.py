@@ -3,7 +3,7 @@ behaviour."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +14,7 @@ from reconciler.resource.decisions import Acceptance, AcceptanceStatus, Freeze
 from reconciler.resource.inputs import DEFAULT, Input, Origin
 from reconciler.resource.kinds import ACCURACY, Address, Cell, Kind, find_upstream
 from reconciler.resource.records import RecordedInput
+from reconciler.resource.resources import Resource
 
 
 class Action(StrEnum):
@@ -72,6 +73,9 @@ class InputChange(Struct, frozen=True):
     files: tuple[str, ...] = ()
 
 
+NEEDED = "needed by a due action"  # note of an artifact that is intact in the records and only missing here
+
+
 class Change(Struct, frozen=True):
     """``previous``: id of the last record at this address, "" if none. ``note``: details that the reason does not give
     (the evidence that differs, the file that is corrupt). ``restore``: (place, sha256) of the artifacts to restore when
@@ -85,6 +89,11 @@ class Change(Struct, frozen=True):
     previous: str = ""
     note: str = ""
     restore: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_for_others(self) -> bool:
+        """Return True if nothing about the resource itself differs: a due action reads its artifact."""
+        return self.reason is Reason.ARTIFACT_MISSING and self.note == NEEDED
 
 
 FAILED = "failed"  # kind of drift: the last repeat failed, and the earlier outcome still counts
@@ -212,3 +221,12 @@ def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedI
 def _gone(inputs: tuple[Input, ...]) -> Origin:
     first = inputs[0].origin if inputs else DEFAULT
     return next((i.origin for i in inputs if i.origin.line), first)
+
+
+def find_spared(lineage: Iterable[Resource], changes: Mapping[str, Change]) -> frozenset[Address]:
+    """Find the resources of a cell whose artifacts only due actions of other cells need. ``changes``: by key."""
+    due = {r.address: found for r in lineage if (found := changes.get(r.key)) is not None}
+    own = (found for found in due.values() if found.how is Work.MAKE and not found.is_for_others)
+    if any(found.address.kind is not Kind.VERDICT for found in own):
+        return frozenset()
+    return frozenset(address for address, found in due.items() if found.is_for_others)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import AUDIT_FAILS, Change, Chosen, Difference, Finding, Subject
+from reconciler.diff.change import AUDIT_FAILS, Change, Chosen, Difference, Finding, Subject, find_spared
 from reconciler.observed.state import Observed
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus, Condition, ConditionStatus, find_worst
 from reconciler.resource.decisions import find_freeze
@@ -73,7 +73,10 @@ def summarise_cells(
     for cell, lineage in trace_lineages(desired).items():
         # Other cells may still need the inputs of accepted results, so their changes do not count here.
         stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
-        resources = tuple(r for r in lineage if r.kind not in _MADE) if stands_in else lineage
+        spared = find_spared(lineage, changes) if changes else frozenset()
+        resources = lineage
+        if spared or stands_in:
+            resources = tuple(r for r in lineage if r.address not in spared and not (stands_in and r.kind in _MADE))
         facts = _Facts(
             resources,
             changes,

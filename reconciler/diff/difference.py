@@ -18,6 +18,7 @@ from reconciler.diff.change import (
     DIFFERS,
     FAILED,
     INVALID,
+    NEEDED,
     Action,
     Change,
     Chosen,
@@ -480,9 +481,7 @@ class Comparison(Struct):
                 absent = IMPORTED in summary.marks and not summary.artifacts
                 artifacts = [a for a in summary.artifacts if a.name not in NOT_HANDED_ON]
                 if absent or any(self.find_unreadable(a.sha256, a.place) for a in artifacts):
-                    self.plan_change(
-                        self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due action"
-                    )
+                    self.plan_change(self.desired.by_address[up], Action.REPLACE, Reason.ARTIFACT_MISSING, NEEDED)
                     queue.append(up)
         idle = [a for a in self.changes if a.kind is Kind.SERVICE and a not in started]
         for address in idle:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from reconciler.diff.acceptance import BUILT
+from reconciler.diff.change import find_spared
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
 from reconciler.plan.plan import Step
 from reconciler.reconcile.line_commits import LineCommitText, find_commits
@@ -153,11 +154,12 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
     now = time.time()
     parts = []
     accepted = seen.difference.accepted
+    for_others = find_spared(lineage, {step.change.key: step.change for step in steps.values()})
     for resource in lineage:
         record = seen.difference.recorded_as.get(resource.address, "")
         inputs = seen.desired.detail(resource.address).inputs
         # Inputs of accepted results may be remade for other cells.
-        spared = resource.kind in BUILT and cell in accepted
+        spared = resource.address in for_others or (resource.kind in BUILT and cell in accepted)
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)
         parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))

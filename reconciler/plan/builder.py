@@ -43,8 +43,9 @@ def make_plan(
     name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: PlanContext
 ) -> Plan:
     selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
-    wanted = [change for change in selected if change.how is not Work.START]  # runs start their servers themselves
     by_kind = bool(policy.only) or policy.select.names_kind
+    # Runs start their servers themselves; what is needed is added with what needs it.
+    wanted = [c for c in selected if c.how is not Work.START and (by_kind or not c.is_for_others)]
     wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
     changed = {change.address for change in difference.changes}
     steps: list[Step] = []

@@ -124,6 +124,7 @@ class World:
         policy: Policy | None = None,
         blocked: Mapping[Address, str] | None = None,
         predict: Predict = lambda _: (None, ""),
+        observed: Observed | None = None,
     ) -> Plan:
         stops = blocked or {}
         context = PlanContext(
@@ -132,9 +133,8 @@ class World:
             predict,
             lambda _: (),
         )
-        return make_plan(
-            "all", desired.digest, self.recorded.digest, self.compare(desired), policy or Policy(), context
-        )
+        found = self.compare(desired, observed)
+        return make_plan("all", desired.digest, self.recorded.digest, found, policy or Policy(), context)
 
     def carry_out(self, desired: Desired, plan: Plan) -> int:
         """What executing the plan would record; how many attempts that were."""

@@ -11,9 +11,13 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Reason, Work
+from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint
 from reconciler.observed.state import ArtifactPresence, Observed
+from reconciler.plan.builder import Policy
+from reconciler.plan.select import Selector
+from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.decisions import Decisions, Freeze
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.resources import Resource
@@ -167,6 +171,25 @@ def test_due_run_brings_its_missing_artifacts(cells: list[Wish]) -> None:
     made = {address for address, change in found.items() if change.how in (Work.MAKE, Work.START)}
     assert made == needed | {due}
     assert {found[a].reason for a in needed} == {Reason.ARTIFACT_MISSING}
+
+
+def test_artifacts_that_another_cell_needs_do_not_concern_a_cell() -> None:
+    cells = [Wish(), Wish(scenario="Server")]
+    world = World()
+    world.settle(desire(cells))
+    missing = {("objects", a.sha256): ArtifactPresence.MISSING for s in world.summaries for a in s.artifacts}
+    observed, changed = Observed(artifacts=missing), desire([replace(cells[0], target=99), cells[1]])
+    found = summarise_cells(changed, world.recorded, observed, world.compare(changed, observed))
+    built = {status.cell: next(c.status for c in status.conditions if c.type == "Built") for status in found}
+    assert built == {cells[0].cell: ConditionStatus.FALSE, cells[1].cell: ConditionStatus.TRUE}
+
+    def makes(*scenarios: str) -> set[str]:
+        select = Selector((("scenario", scenarios),)) if scenarios else Selector()
+        steps = world.plan(changed, Policy(select=select), observed=observed).steps
+        return {step.change.address.label for step in steps if step.change.how is Work.MAKE}
+
+    assert makes("server") == set()
+    assert makes("offline") == makes() == {"Dataset", "Model", "Engine", "Run performance"}
 
 
 CHANGES = [

@@ -180,9 +180,12 @@ def _row(
 
 
 def _shorten(text: str) -> str:
-    """Cut a long reason after a word."""
+    """Cut a long reason after a word, or the middle out of one that consists of a long path."""
     words = " ".join(text.split())
-    return words if len(words) <= _WIDEST else f"{words[:_WIDEST].rpartition(' ')[0]} …"
+    head, half = words[:_WIDEST].rpartition(" ")[0], _WIDEST // 2
+    if len(words) <= _WIDEST:
+        return words
+    return f"{head} …" if len(head) >= half else f"{words[:half]}…{words[-half:]}"
 
 
 def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:

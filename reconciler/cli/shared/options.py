@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from reconciler.cli.shared.output import NO_COLOUR, VERBOSE, WIDE, hold_back, say_deferred, say_json
 from reconciler.errors import SpecError
@@ -166,7 +167,17 @@ def quick_option() -> click.Option:
         "Runs of 10 s, or of another duration such as 60s: VALID for LoadGen, too short for the round. They are "
         "marked, and never published."
     )
-    return click.Option([QUICK], type=_Wait(), default=0.0, metavar="[=DURATION]", help=text)
+    return click.Option(
+        [QUICK], type=_Wait(), default=0.0, metavar="[=DURATION]", help=text, callback=_refuse_no_duration
+    )
+
+
+def _refuse_no_duration(context: click.Context, option: click.Parameter, seconds: float) -> float:
+    """0 would be a pass without marks: it means the duration of the spec where the option is not given."""
+    assert option.name
+    if not seconds and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT:
+        raise click.BadParameter("a run needs some time, such as 10s", context, option)
+    return seconds
 
 
 def complete_quick(words: Sequence[str]) -> list[str]:

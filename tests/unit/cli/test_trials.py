@@ -183,7 +183,7 @@ def test_a_quick_run_may_have_a_duration(recorded: Path, reconcile: Reconcile) -
         durations[option] = json.dumps(steps)
         assert steps
     assert len({*durations.values()}) == 3
-    for wrong in ("--quick=60", "--quick=soon"):
+    for wrong in ("--quick=60", "--quick=soon", "--quick=0s"):
         code, _, err = reconcile("plan", wrong)
         assert (code, "--quick" in err) == (1, True)
 

@@ -84,6 +84,13 @@ def test_the_last_line_when_there_is_no_step(made: object, last: str) -> None:
     assert render_plan_text(made).splitlines()[-1] == last  # type: ignore[arg-type]
 
 
+def test_a_cause_with_a_long_path_keeps_the_name_of_the_file() -> None:
+    damaged = step(PERFORMANCE, reason=Reason.ARTIFACT_CORRUPT)
+    note = f"{'results/box/' * 10}mlperf_log_summary.txt is a link"
+    damaged = replace(damaged, change=replace(damaged.change, note=note))
+    assert "mlperf_log_summary.txt is a link" in render_plan_text(plan(damaged))
+
+
 def test_the_cause_names_the_rest_and_skips_keys_of_what_is_replaced_too() -> None:
     explained = (
         input_change("min_duration", 600_000, 0),

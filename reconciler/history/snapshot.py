@@ -134,22 +134,33 @@ def _list_specs(
     Raises SpecError for one that leads out of the repository."""
     there = {path: at for path, at in listed.items() if _is_spec(path)}
     links = {path: blob for path, blob in links.items() if not _is_below_decisions(path)}
-    contents = git.read_blobs(root, links.values())
     for path in sorted(links.keys() & there.keys()):
         del there[path]
-        target, seen = path, set[str]()
-        while target in links and target not in seen:
-            seen.add(target)
-            written = contents.get(links[target], b"").decode(errors="replace")
-            target = os.path.normpath(PurePosixPath(target).parent / written)
-        if target.startswith(("/", "../")) or target == ".." or ".git" in target.split("/"):
+        target, found = _follow_link(root, commit, path, links[path])
+        if not target:
             raise SpecError([refuse_link(path)])
-        found = git.list_files_at(root, commit, [target]) if target not in seen else {}
         if target not in found:
             fix = "link to a committed file, or remove the link"
             raise SpecError([Problem(path, 1, 1, "", "the link does not point to a file of this commit", fix)])
         there[target] = found[target]
     return there
+
+
+def _follow_link(root: Path, commit: str, path: str, blob: str) -> tuple[str, dict[str, tuple[str, int]]]:
+    """Return where a link leads in the commit, through other links, and (blob, bytes) of the files there: one for a
+    file, those below it for a folder, none for a path that is not committed or a link in a circle. The path is "" for
+    one out of the repository."""
+    seen: set[str] = set()
+    target, links = path, {path: blob}
+    files: dict[str, tuple[str, int]] = {}
+    while target in links and target not in seen:
+        seen.add(target)
+        written = git.read_blobs(root, [links[target]]).get(links[target], b"").decode(errors="replace")
+        target = os.path.normpath(PurePosixPath(target).parent / written)
+        if target.startswith(("/", "../")) or target == ".." or ".git" in target.split("/"):
+            return "", {}
+        files, links = git.list_files_and_links_at(root, commit, [target])
+    return target, {} if target in links else files
 
 
 def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Declared:
@@ -192,9 +203,19 @@ def _digest_sources(root: Path, commit: str, needed: Iterable[Pin]) -> dict[str,
     """Return the sha256 of sources in the repository itself, such as a user's own benchmark."""
     paths = {os.path.normpath(pin.location) for pin in needed if pin.kind is PinKind.SOURCE}
     here = {path for path in paths if not path.startswith(("/", ".."))}
-    files = git.list_files_at(root, commit, sorted(here)) if here else {}
+    files, links = git.list_files_and_links_at(root, commit, sorted(here)) if here else ({}, {})
+    unknown = set[str]()
+    for path, blob in links.items():  # on disk, links to files are followed and those to folders are not
+        target, found = _follow_link(root, commit, path, blob)
+        del files[path]
+        if target in found:
+            files[path] = found[target]
+        elif not found:
+            unknown.add(path)
+    # The digest of what leads out of the commit, or is too large, is unknown, as on a machine without it.
+    here = {path for path in here if not any(link == path or link.startswith(f"{path}/") for link in unknown)}
     if any(size > _LARGEST_SOURCE for _, size in files.values()):
-        return {}  # their digest is unknown, as on a machine without them
+        return {}
     contents = git.read_blobs(root, [blob for blob, _ in files.values()])
     digests = {path: hash_bytes(contents[blob]) for path, (blob, _) in files.items() if blob in contents}
     for folder in here.difference(digests):  # the code of a harness command is a folder

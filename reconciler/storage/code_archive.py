@@ -24,8 +24,9 @@ _DIGITS = 64  # of a SHA-256
 
 
 def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return name → content of a file or folder of code, and name → digest of files too large to be code. Hidden files,
-    which contain settings and secrets, are in neither. Raises OSError."""
+    """Return name → content of a file or folder of code, and name → digest of files that are too large to be code, or
+    lie outside the folder, behind a link. Hidden files, which contain settings and secrets, are in neither. Raises
+    OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent
     else:
@@ -34,10 +35,10 @@ def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tu
     large: dict[str, str] = {}
     for name in names:
         file = folder / name
-        hidden = any(part.startswith(".") for part in name.split("/"))
-        if hidden or (path.is_dir() and not file.resolve().is_relative_to(folder)):
+        if any(part.startswith(".") for part in name.split("/")):
             continue
-        if file.stat().st_size > LARGEST_CODE:
+        outside = path.is_dir() and not file.resolve().is_relative_to(folder)
+        if outside or file.stat().st_size > LARGEST_CODE:
             large[prefix + name] = hash_file(file)
         else:
             found[prefix + name] = file.read_bytes()

@@ -50,7 +50,7 @@ def test_anything_else_is_refused(data: bytes) -> None:
         unpack_code(data)
 
 
-def test_hidden_files_links_out_and_what_is_ignored_are_no_code(tmp_path: Path) -> None:
+def test_hidden_and_ignored_files_are_no_code_and_links_out_are_listed(tmp_path: Path) -> None:
     folder = tmp_path / "ours"
     (folder / "lib").mkdir(parents=True)
     for name in ("run.py", "lib/more.py", ".env", "lib/.secret", "built.log", "old.pyc"):
@@ -59,6 +59,7 @@ def test_hidden_files_links_out_and_what_is_ignored_are_no_code(tmp_path: Path) 
     (folder / "link").symlink_to(tmp_path / "outside")
     (folder / "inside").symlink_to("run.py")
     assert set(read_code(folder)[0]) == {"run.py", "lib/more.py", "inside"}
+    assert read_code(folder)[1] == {"link": hash_file(tmp_path / "outside")}
     (folder / ".gitignore").write_text("more.py\n")
     subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
     assert set(read_code(folder, "service/")[0]) == {"service/run.py", "service/inside"}

@@ -55,7 +55,7 @@ def test_shown_lines_when_they_differ_in_words_are_missed() -> None:
 
 
 def _not_found(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
-    """The first run of shown lines that does not stand in what was printed, behind the one before it. The document
+    """Return the first run of shown lines that was not printed after the one before it. The document
     shows lines as a terminal of 80 columns folds them, so words are compared."""
     if not shown:
         return []

@@ -66,13 +66,19 @@ def test_progress_text() -> None:
     assert render_progress_text(StepProgress(STEP, running(0, 0.0, 0, "loading"))) == "loading"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_a_step_under_way_fits_its_line_with_the_time_left(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def open_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> StringIO:
+    """Make standard output a terminal, and return what is written to it."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     written = StringIO()
     monkeypatch.setattr(written, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", written)
+    return written
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_a_step_under_way_fits_its_line_with_the_time_left(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = open_terminal(monkeypatch, columns)
     with Live(colour=False) as view:
         view.report(StepStarted(STEP))
         view.report(StepProgress(STEP, running(500_000, 900.0, expected=1_000_000), 600.0))
@@ -87,11 +93,7 @@ def _show(written: StringIO) -> list[str]:
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_a_pass_and_what_waits_fit_their_lines(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("TERM", "xterm")
-    written = StringIO()
-    monkeypatch.setattr(written, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdout", written)
+    written = open_terminal(monkeypatch, columns)
     with Live(colour=False) as view:
         view.report(StepsDue((STEP, OTHER)))
         view.report(Message(f"waiting for {'another pass, ' * 12}which takes long", STEP))
@@ -101,11 +103,7 @@ def test_a_pass_and_what_waits_fit_their_lines(columns: int, monkeypatch: pytest
 
 
 def test_an_ended_step_keeps_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm")
-    written = StringIO()
-    monkeypatch.setattr(written, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdout", written)
+    written = open_terminal(monkeypatch, 80)
     with Live(colour=False) as view:
         view.report(StepStarted(STEP))
         view.report(Outcome(STEP, Status.DONE, message="125009 samples/s, VALID, 12.5% below the limit"))

@@ -57,7 +57,8 @@ _LLAMA: Figures = {
 
 @dataclass(frozen=True)
 class LanguageShape:
-    """``config``: config.json; ``engine``: options of the backend; ``declared``: the declared precision."""
+    """``config``: config.json; ``engine``: options of the backend; ``declared``: the declared precision; ``limits``:
+    the section of LoadGen's mlperf.conf with the latencies that Server must meet."""
 
     config: Figures
     engine: Figures
@@ -66,6 +67,7 @@ class LanguageShape:
     mean: int
     longest: int
     answer: int = 128  # tokens
+    limits: str = "llama3_1-8b"
 
 
 _EIGHT = {
@@ -196,6 +198,7 @@ SHAPES = {
         294,
         1024,
         294,
+        "llama2-70b",
     ),
     "mixtral-8x7b-static": LanguageShape(
         {**_MIXTRAL, **_STATIC},
@@ -206,6 +209,7 @@ SHAPES = {
         294,
         2048,
         145,
+        "mixtral-8x7b",
     ),
     "gpt-oss-120b": LanguageShape(
         _GPT_OSS,
@@ -221,6 +225,7 @@ SHAPES = {
         4000,  # articles of PubMed; their mean is not published, the longest has 15,330 tokens
         12288,
         1379,  # the mean of Red Hat's published result of v6.0 on H200
+        "gpt-oss-120b",
     ),
     "small": LanguageShape(
         _SMALL, {"context": 512, "sequences": 32, "graphs": False}, {"precision": "fp32"}, 96, 24, 128
@@ -303,7 +308,7 @@ class LanguageCase:
             backend=backend,
             dataset=self.dataset,
             model=self.model,
-            model_key="llama3_1-8b",
+            model_key=self.shape.limits,
             conf=conf,
             settings={**self.settings, **options},
         )

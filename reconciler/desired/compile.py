@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
@@ -349,7 +350,7 @@ def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> Declar
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
         _lower(settings, keys.MIN_DURATION, declared.quick)
-        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
+        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset, declared.quick))
     return replace(cell, settings=dict(sorted(settings.items())))
 
 
@@ -359,10 +360,15 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
         settings[name] = Value(most, _ORIGIN)
 
 
-def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
-    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove."""
-    percentile = _percentile(cell, ruleset)
-    return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
+def _count(cell: DeclaredCell, ruleset: Ruleset, quick: int) -> int:
+    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove. Without a
+    minimum duration, only their number makes a run last ``quick`` ms."""
+    over = 0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER
+    least = compute_least_queries(over, _percentile(cell, ruleset))
+    duration, rate = cell.settings.get(keys.MIN_DURATION), cell.settings.get(keys.TARGET_QPS)
+    if duration is None or int(str(duration.value)) or rate is None:
+        return least
+    return max(least, math.ceil(Decimal(str(rate.value)) * quick / 1000))
 
 
 def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:

@@ -175,7 +175,7 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
         if "harness" in settings:
             settings["harness"] = _locate_harness(settings["harness"], code)
     except KeyError as error:
-        return f"{code.folder.rstrip('/')} has no files of {error.args[0]}"
+        return f"{code.folder.rstrip('/')} does not contain {error.args[0]}"
     for kind, listed in _SOURCES.items():
         if "path" in settings.get(kind, ()) and listed in found.digests:
             settings[kind] = {"sha256": found.digests[listed], **settings[kind]}

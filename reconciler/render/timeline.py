@@ -130,6 +130,8 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         if rows
         else ["nothing to compare: no benchmark and scenario in both"]
     )
+    for name, cells in found.stale.items():
+        lines += [f"stale in {name}, not compared:", *(f"  {cell}" for cell in cells)] if cells else []
     for name, cells in found.alone.items():
         shown = (f"  {cell}{' INVALID' if cell in found.invalid else ''}" for cell in cells)
         lines += [f"only in {name}:", *shown] if cells else []
@@ -195,6 +197,5 @@ def report_comparison(found: ResultComparison) -> dict[str, Any]:
     """Return the comparison for ``--json`` and for the page."""
     pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
     curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
-    return render_document(
-        "compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves, invalid=found.invalid
-    )
+    own = {"alone": found.alone, "stale": found.stale, "invalid": found.invalid}
+    return render_document("compare", names=found.names, pairs=pairs, curves=curves, **own)

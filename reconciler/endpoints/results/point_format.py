@@ -21,7 +21,6 @@ from reconciler.endpoints.rules.judge import (
     AgenticBars,
     PointFinding,
     PointSeverity,
-    RequestedPoint,
     find_differences,
     judge_agentic,
     judge_logged,
@@ -139,8 +138,13 @@ def find_other_point(
     config = _config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
-        point = _parse(files, inputs)
-        yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
+        yield from find_differences(
+            _parse(files, inputs),
+            int(str(inputs["point.concurrency"])),
+            _name_pattern(inputs),
+            str(inputs.get("harness.model_name") or ""),
+            int(str(inputs.get(keys.MIN_DURATION) or 0)),
+        )
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -164,15 +168,6 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     return parse_yaml_mapping(files[CONFIG])
-
-
-def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
-    return RequestedPoint(
-        concurrency=int(str(inputs["point.concurrency"])),
-        load_pattern=_name_pattern(inputs),
-        model=str(inputs.get("harness.model_name") or ""),
-        min_duration_ms=int(str(inputs.get(keys.MIN_DURATION) or 0)),
-    )
 
 
 def _name_pattern(inputs: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
     from reconciler.check.demands import CellRules
     from reconciler.diff.timeline import CurvePoint, Side
-    from reconciler.endpoints.importing.curve_spec import AdoptedCurves
+    from reconciler.endpoints.importing.curves import TakenCurves
     from reconciler.endpoints.tree.content import PointFacts
     from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
@@ -184,8 +184,8 @@ class Endpoints:
 
         return (results_folder,)
 
-    def read_submission(self, path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
-        from reconciler.endpoints.importing.curve_spec import read_submission
+    def read_submission(self, path: Path, submitter: str, *, rehearsal: bool) -> TakenCurves:
+        from reconciler.endpoints.importing.curves import read_submission
 
         return read_submission(path, submitter, rehearsal=rehearsal)
 

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from reconciler.endpoints.importing.point_folder import PointRun, find_runs
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.rules.curve_rules import V1_0, CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.point import OFFLINE_PATTERN
+from reconciler.endpoints.rules.point import OFFLINE_PATTERN, Warmup
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
 from reconciler.endpoints.rules.results import count_trajectories
 from reconciler.endpoints.rules.ruleset import CURVE_DIVISIONS, ROUND_PREFIX
 from reconciler.endpoints.spec.models import OFFLINE
-from reconciler.endpoints.tree.content import PENDING, WarmupContent
+from reconciler.endpoints.tree.content import PENDING
 from reconciler.endpoints.tree.layout import DOCUMENTS, POWER, RESULTS, SOURCES
-from reconciler.endpoints.tree.point_file import show_warmup, summarise_deployment
+from reconciler.endpoints.tree.point_file import DISCLOSED, show_warmup, summarise_deployment
 from reconciler.endpoints.tree.reading import (
     CurveFolder,
     PointFolder,
@@ -245,10 +245,6 @@ def _statements(point: PointFolder) -> Mapping[str, object]:
 # Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents.
 
 # Fields of a point.yaml that a rendering takes from a source other than `disclosure`, and those that it omits.
-_DISCLOSED = (
-    *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
-    *("dataset_name", "dataset_type", "dataset_link", "target_cohort"),
-)
 # Fields of a system_desc.json that follow from the rest of the spec, or are computed.
 FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
@@ -283,7 +279,11 @@ def _spell(item: TakenCell) -> dict[str, Any]:
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (*_DISCLOSED, *(name for name in rules.values.per_point_description if name not in FOLLOWING))
+    names = (
+        *DISCLOSED,
+        "target_cohort",
+        *(name for name in rules.values.per_point_description if name not in FOLLOWING),
+    )
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
@@ -310,7 +310,7 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
 def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
     """Describe the events before a point's run that a rendering would not state by itself."""
     block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
-    known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
+    known = show_warmup(Warmup(int(disclosed), True, concurrency) if disclosed else None, {})
     found: dict[str, Any] = {}
     for name, value in block.items() if isinstance(block, Mapping) else ():
         seconds = parse_number(value) if name == "duration_s" else None

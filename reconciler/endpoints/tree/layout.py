@@ -7,7 +7,7 @@ import re
 POINT, CONFIG, SUMMARY = "point.yaml", "config.yaml", "result_summary.json"
 ACCURACY, DESCRIPTION, POWER = "accuracy_results.json", "system_desc.json", "system_power.json"
 README, DISCLOSURE = "README.md", "software_disclosure.md"
-RESULTS, SOURCES, DOCUMENTS, SERVER_CONFIGS = "results", "src", "docs", "server_configs"
+RESULTS, SOURCES, DOCUMENTS = "results", "src", "docs"
 
 _POINT_FOLDER = re.compile(r"r(\d+)")
 _NOT_IN_MODEL = re.compile(r"[^\w-]+")

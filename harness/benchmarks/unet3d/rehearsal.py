@@ -15,8 +15,7 @@ from scipy.ndimage import zoom
 
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
-from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case
-from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
+from harness.benchmarks.unet3d import CLASSES, IMAGE, LABELS, SIDE, SPACING, loop, prepare_case
 from harness.contract import Counter
 
 MODEL = "3dUNetKiTS19.onnx"

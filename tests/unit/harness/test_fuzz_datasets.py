@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.benchmarks import rnnt
+from harness.benchmarks import rnnt, unet3d
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
 from harness.benchmarks.detection.coco import read_annotations, take_first
@@ -48,7 +48,6 @@ from harness.benchmarks.pointpainting.waymo import decode_picture
 from harness.benchmarks.sources import REHEARSAL, read_sums
 from harness.benchmarks.speech import count_samples, read_waveform
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
-from harness.benchmarks.unet3d import kits19
 from harness.benchmarks.unet3d_brats import brats19
 from harness.benchmarks.wan_2_2 import prompts
 from harness.benchmarks.whisper import MANIFEST as PACKED
@@ -255,8 +254,8 @@ NAMED = ("frames", "frame of pandas")
 
 
 def read_case(folder: Path) -> None:
-    kits19.check_cases(folder, ["."])
-    kits19._resample(folder)
+    unet3d.check_cases(folder, ["."])
+    unet3d._resample(folder)
 
 
 def read_brats(folder: Path) -> None:

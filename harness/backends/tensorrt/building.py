@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
-from harness.backends.tensorrt.messages import Log, log_of
 from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
 from harness.backends.tensorrt.profiles import FREE, Profile, plan_profiles
-from harness.backends.tensorrt.versions import Flavour
+from harness.backends.tensorrt.versions import Flavour, Log, log_of
 from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
 from harness.cuda.driver import CudaError, Device, count_devices

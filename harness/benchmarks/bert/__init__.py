@@ -124,7 +124,6 @@ def _positions(text: str) -> list[int]:
 # Bytes of a response: for each of the 384 tokens, how likely an answer starts and how likely one ends there.
 
 OUTPUTS = {"output_start_logits": ((LENGTH,), "float32"), "output_end_logits": ((LENGTH,), "float32")}
-RESPONSE_DTYPE = "float32"
 PACKING = Packing("input_mask", ("input_ids", "segment_ids"), LENGTH, fill=-10000.0)  # as in the reference
 
 
@@ -201,7 +200,7 @@ def build_model(
 
 class BertLarge(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     packing = PACKING
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)

@@ -22,7 +22,6 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.detection.coco import ANNOTATIONS
 from harness.errors import HarnessError
 
-RESPONSE_DTYPE = "float32"
 WIDTH = 7  # columns of a response's row
 FOUND = 6  # columns of the network's row: xmin, ymin, xmax, ymax, score, label
 THRESHOLD = np.float32(0.05)  # minimum score, as in the reference; rows that only fill the output score less

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
-from harness.benchmarks.pointpainting import DETECTION_ONNX, SEGMENTATION_ONNX, build_model
+from harness.benchmarks.pointpainting import DETECTION_ONNX, PARTS, SEGMENTATION_ONNX, build_model, loop
 from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, ROW, THRESHOLD
-from harness.benchmarks.pointpainting.detecting import DETECTION, PARTS, loop
-from harness.benchmarks.pointpainting.infos import CLASSES, MATRICES
+from harness.benchmarks.pointpainting.infos import CLASSES, DETECTION, MATRICES
 from harness.benchmarks.pointpainting.points import LOWEST, MOST_POINTS, PAINTED, SEEN, SIZE
 from harness.benchmarks.pointpainting.published_networks import MODEL
 from harness.benchmarks.pointpainting.waymo import INFOS, LISTED, STORED, build_dataset, load_samples

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import read_picture_size
-from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
-from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
+from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, FRONT, LOOKING, SIDE, Frame, read_frames
 from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, count_pillars, crop_points
 from harness.benchmarks.sources import (
     FileRule,

@@ -128,7 +128,6 @@ def preprocess(path: Path) -> NDArray[np.float32]:
 
 CLASSES = 1000
 OUTPUTS = {"softmax_tensor:0": ((CLASSES + 1,), "float32")}
-RESPONSE_DTYPE = "int32"
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:
@@ -151,7 +150,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 
 class Resnet50(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "int32"
     build_dataset = staticmethod(build_dataset)
     postprocess = staticmethod(postprocess)
 

@@ -17,7 +17,6 @@ from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection import coco
 from harness.benchmarks.detection.answers import (
     FOUND,
-    RESPONSE_DTYPE,
     THRESHOLD,
     Boxes,
     Rows,
@@ -294,7 +293,7 @@ DETECTOR = Detector(
 
 class RetinaNet(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     names_samples = True
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)

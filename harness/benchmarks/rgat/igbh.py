@@ -18,8 +18,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from harness.benchmarks.mapped_arrays import NPY, map_array, map_npy
-from harness.benchmarks.rgat.blocks import name_adjacency, name_features
-from harness.benchmarks.rgat.graph import (
+from harness.benchmarks.rgat.blocks import (
     CITES,
     CLASSES,
     FEATURES,
@@ -31,6 +30,8 @@ from harness.benchmarks.rgat.graph import (
     SAMPLES,
     SEEDS,
     Relation,
+    name_adjacency,
+    name_features,
 )
 from harness.benchmarks.sources import (
     FileRule,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.benchmarks import LoopBenchmark
-from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, loop
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
@@ -163,7 +163,7 @@ def build_model(
 class Rnnt(LoopBenchmark):
     outputs = OUTPUTS
     parts = PARTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "int64"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark
 from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses, score_boxes
+from harness.benchmarks.detection.answers import FOUND, Rows, make_responses, score_boxes
 from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 
@@ -65,7 +65,7 @@ DETECTOR = Detector(
 
 class SsdResnet34(TensorBenchmark):
     outputs = {"detections": ((MOST, FOUND), "float32")}
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     names_samples = True
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(partial(join_outputs, most=MOST))

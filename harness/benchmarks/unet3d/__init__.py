@@ -35,7 +35,6 @@ SIDE = 128
 STRIDE = 64
 CLASSES = 3  # neither, kidney, tumour
 OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
-RESPONSE_DTYPE = "uint8"
 # Volumes in progress: each has a sum of all classes, hundreds of megabytes, to which it adds while others do the same.
 AT_ONCE = STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 4))
 _ASKED = 8  # windows that a volume requests at once
@@ -260,7 +259,7 @@ def compute_dice(answer: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 class Unet3d(LoopBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "uint8"
     at_once = AT_ONCE
     step_threads = STEP_THREADS
     build_dataset = staticmethod(build_dataset)

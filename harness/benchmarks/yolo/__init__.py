@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, WIDTH, Boxes, Rows, score_boxes, suppress
+from harness.benchmarks.detection.answers import FOUND, WIDTH, Boxes, Rows, score_boxes, suppress
 from harness.benchmarks.images import decode_image
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
@@ -131,7 +131,7 @@ def load_samples(dataset: Path) -> dict[str, Any]:
 
 class Yolo(LoopBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     build_dataset = staticmethod(build_dataset)
     load_samples = staticmethod(load_samples)
     loop = staticmethod(loop)

@@ -28,8 +28,7 @@ from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v3 import checkpoint as tables
-from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
-from harness.benchmarks.dlrm_v3.stream_files import (
+from harness.benchmarks.dlrm_v3.histories import (
     FIELDS,
     LINES,
     OFFSETS,
@@ -38,10 +37,11 @@ from harness.benchmarks.dlrm_v3.stream_files import (
     TIMESTAMPS,
     StreamFiles,
 )
-from harness.benchmarks.dlrm_v3.stream_files import USER_COUNTS as ASKING
+from harness.benchmarks.dlrm_v3.histories import USER_COUNTS as ASKING
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.benchmarks.images import decode_image
+from harness.benchmarks.language.prompt_sets import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.language.tables import read_table, write_frame
-from harness.benchmarks.language.texts import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos
 from harness.benchmarks.pointpainting.waymo import decode_picture

@@ -25,8 +25,7 @@ import numpy as np
 
 from harness.benchmarks import retinanet, ssd_resnet34
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.detection.answers import FOUND, make_response
-from harness.benchmarks.detection.coco import CocoLayout
+from harness.benchmarks.detection import FOUND, CocoLayout, make_response
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.ssd_resnet34 import DETECTOR
 from harness.contract import Counter

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, LoadPlan, Tensor
-from harness.backends.tensorrt.building import load_plugins
-from harness.backends.tensorrt.profiles import FREE, Profile, find_profile
+from harness.backends.tensorrt.building import FREE, Profile, find_profile, load_plugins
 from harness.backends.tensorrt.versions import Flavour, Here, log_of, refuse_misfit
 from harness.catalog import TensorrtEngineOptions
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream

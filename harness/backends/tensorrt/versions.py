@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.backends import BackendEngine
 from harness.child.digests import hash_files
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 
@@ -47,7 +47,7 @@ class Flavour:
     @cached_property
     def _evidence(self) -> dict[str, Fact]:
         values = {"backend.version": self.version, "backend.flavour": self.name, "backend.digest": digest_libraries()}
-        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
+        return as_evidence(values) | collect_device_evidence()
 
     def facts(self) -> dict[str, Fact]:
         return dict(self._evidence)
@@ -199,9 +199,10 @@ class Here:
 def refuse_misfit(engine: BackendEngine, here: Here, batch_size: int) -> None:
     """Raise HarnessError describing the first mismatch."""
     made = engine.settings.get("tensorrt", {})
-    reason = _refuse_version(engine, made, here) or _capability(made, here) or _batch(engine, batch_size)
+    reason = _refuse_version(engine, made, here) or _capability(made, here)
     if reason:
         raise HarnessError(f"the engine does not fit: {reason[0]}", "input", reason[1])
+    engine.require_batch(batch_size)
 
 
 Reason = tuple[str, str] | None
@@ -232,15 +233,6 @@ def _capability(made: Mapping[str, Any], here: Here) -> Reason:
         f"it was built for compute capability {wanted[0]}.{wanted[1]}, {here.device} has "
         f"{here.capability[0]}.{here.capability[1]}",
         "rebuild it on such a device, or with hardware_compatibility: ampere_plus",
-    )
-
-
-def _batch(engine: BackendEngine, batch_size: int) -> Reason:
-    if batch_size <= engine.batch_size:
-        return None
-    return (
-        f"the run needs batches of {batch_size}, but its largest profile supports {engine.batch_size}",
-        f"set run.batch_size to {engine.batch_size} at most, or build with a larger engine.batch_size",
     )
 
 

@@ -29,6 +29,7 @@ from harness.benchmarks.bert.squad import (
     load_samples,
     load_texts,
 )
+from harness.benchmarks.sources import choose_setting
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.packing import Packing
@@ -179,17 +180,11 @@ def compute_f1(answer: str, wanted: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-FORMATS = ("onnx", "pt2")
-
-
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
     """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
-    wanted = str(settings.get("format", FORMATS[0]))
-    if wanted not in FORMATS:
-        problem = f"model.settings.format is {wanted!r}"
-        raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
+    wanted = choose_setting("model", settings, "format", ("onnx", "pt2"))
     if source is None or source.suffix != ".onnx" or wanted == "onnx":
         copy_model(source, settings, inputs, output, counter)
         return

@@ -7,6 +7,7 @@ calibration/CriteoTerabyte of mlcommons/inference.
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from harness.benchmarks.sources import (
     check_files,
     choose_count,
     choose_dtype,
+    find_stored,
     is_there,
     read_json,
 )
@@ -38,10 +40,8 @@ from harness.run.qsl import Arrays, Consecutive, Ragged
 DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
-DTYPES = ("float32", "float16")
 _AT_ONCE = 1 << 12  # rows per copy of a thread: 4 MB stay in the cache after the check
 ZIP = b"PK\x03\x04"
-_LOCAL_HEADER = 30  # size of a zip member's local header, before its name
 _FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`; nothing was prepared"
 
 
@@ -74,7 +74,7 @@ def prepare_day(
     """Write dense.npy [pairs, 13], sparse.npy int32 [pairs, values], labels.npy float32 [pairs], bounds.npy (the starts
     of samples), calibration_dense.npy and calibration_sparse.npy. ``whole``: require as many rows as the published day
     has."""
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     rows = len(day.labels)
     if rows != ROWS and whole:
         raise HarnessError(f"{day.files[0]} has {rows:,} rows, day 23 has {ROWS:,}", "input", _FIX)
@@ -147,11 +147,9 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
             raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
         try:
             with path.open("rb") as stream:
-                stream.seek(item.header_offset + _LOCAL_HEADER - 4)
-                name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
-        except (OSError, ValueError) as error:
+                begins = find_stored(stream, item.header_offset)
+        except (OSError, struct.error) as error:
             raise HarnessError(f"{path} is damaged where {number}.npy should be: {error}", "input", _FIX) from error
-        begins = item.header_offset + _LOCAL_HEADER + name + extra
         yield map_npy(path, ["int32"], width, _FIX, offset=begins, name=f"/{number}.npy")
 
 

@@ -28,6 +28,7 @@ from harness.benchmarks.pointpainting.boxes import (
 from harness.benchmarks.pointpainting.infos import CLASSES, DETECTION, FRONT, SIDE, TOLERATED
 from harness.benchmarks.pointpainting.points import MOST_PILLARS, SEEN, Pillars, group_points, paint_points
 from harness.benchmarks.pointpainting.waymo import INDEX, build_dataset, load_samples
+from harness.benchmarks.sources import choose_setting
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
@@ -87,7 +88,6 @@ def fill_room(pillars: Pillars, room: int) -> Arrays:
 SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"
 FORMATS = {"onnx": (SEGMENTATION_ONNX, DETECTION_ONNX), "pt2": (SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS)}
-SHAPES = ("free", "published")
 FIX = (
     "download the published networks, as described by `reconcile fetch pointpainting`, and set model.path to "
     "their folder"
@@ -102,10 +102,8 @@ def build_model(
     ``settings``: format, "onnx" from the ONNX files, or "pt2" from the checkpoints for the PyTorch backends; shapes,
     "free", or "published" for backends that require fixed input sizes.
     """
-    wanted, shapes = str(settings.get("format", "onnx")), str(settings.get("shapes", SHAPES[0]))
-    for name, value, known in (("format", wanted, tuple(FORMATS)), ("shapes", shapes, SHAPES)):
-        if value not in known:
-            raise HarnessError(f"model.settings.{name} is {value!r}", "input", f"use one of {', '.join(known)}")
+    wanted = choose_setting("model", settings, "format", tuple(FORMATS))
+    shapes = choose_setting("model", settings, "shapes", ("free", "published"))
     if source is None:
         raise HarnessError("model.path is not set", "input", FIX)
     files = [source / name for name in FORMATS[wanted]]

@@ -6,7 +6,6 @@ Points outside the benchmark's range are removed in the preparation, which a sin
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
+    count_threads,
     describe_problems,
     is_rehearsal,
     require_source,
@@ -60,7 +60,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     counter.stage("building", len(frames))
     pictures, points, room = [0], [0], 0
     with (
-        ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))) as pool,
+        ThreadPoolExecutor(count_threads(settings)) as pool,
         (output / PICTURES).open("wb") as shown,
         (output / POINTS).open("wb") as measured,
     ):

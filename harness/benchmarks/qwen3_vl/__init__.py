@@ -7,7 +7,6 @@ Prompts go to a server with the chat protocol, and answers are logged as in the 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.sources import FileRule, check_files, choose_count, is_rehearsal, require_source
+from harness.benchmarks.sources import FileRule, check_files, choose_count, count_threads, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged
@@ -78,7 +77,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     references: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     ends: list[int] = []
     place = 0
-    with (output / _MESSAGES).open("wb") as stream, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with (output / _MESSAGES).open("wb") as stream, ThreadPoolExecutor(count_threads({})) as pool:
         ask = partial(_ask, wording)
         for batch in _read_batches([path for paths in shards.values() for path in paths], count):
             for asked in pool.map(ask, batch):

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.backends import Outputs
-from harness.benchmarks import TensorBenchmark
-from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import (
+from harness.benchmarks import TensorBenchmark, detection
+from harness.benchmarks.detection import (
     FOUND,
     THRESHOLD,
     Boxes,
@@ -228,7 +227,7 @@ def _batch_of(graph: Any) -> str | int:
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_openimages_retinanet) of
 # mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
 
-LAYOUT = coco.CocoLayout(
+LAYOUT = detection.CocoLayout(
     annotations="annotations/openimages-mlperf.json",
     images="validation/data",
     calibration="calibration/train/data",
@@ -239,12 +238,12 @@ LAYOUT = coco.CocoLayout(
 
 def preprocess(path: Path) -> NDArray[np.float32]:
     """Convert an image file to float32 [3, 800, 800]. Raises HarnessError."""
-    scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
+    scaled = detection.read_scaled(path, SIDE, again=LAYOUT.again)
     scaled /= 255.0
     return scaled.transpose(2, 0, 1)
 
 
-build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "retinanet")
+build_dataset = partial(detection.build_dataset, LAYOUT, preprocess, SIDE, "retinanet")
 
 OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 

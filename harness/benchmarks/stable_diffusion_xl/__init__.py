@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks import TensorBenchmark, keep_checkpoint, pipeline_samples
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.mapped_arrays import load_npy
-from harness.benchmarks.pipeline_samples import find_file, load_tokens, save_shared
+from harness.benchmarks.pipeline_samples import PipelineBenchmark, find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
 from harness.contract import Counter
@@ -67,15 +66,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     save_shared(output, latents, against)
     if generated:
         shutil.copyfile(folder / REFERENCES, output / REFERENCES)
-
-
-def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return load_tokens(dataset, tuple(TOKENIZERS))
-
-
-def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load "latents" [1, channels, height, width], and the tokens of the negative prompt."""
-    return pipeline_samples.load_shared(dataset, tuple(TOKENIZERS))
 
 
 def find_tokenizer(folder: Path, part: str) -> Path:
@@ -247,14 +237,11 @@ def _make_chunk(kind: bytes, body: bytes) -> bytes:
 PIPELINE = {"steps": 20, "guidance": 8.0}
 
 
-class StableDiffusionXl(TensorBenchmark):
+class StableDiffusionXl(PipelineBenchmark):
     outputs = {"images": ((SIDE, SIDE, 3), "uint8")}
-    response_dtype = "uint8"
     pipeline = PIPELINE
+    tokens = tuple(TOKENIZERS)
     build_dataset = staticmethod(build_dataset)
-    build_model = staticmethod(keep_checkpoint)
-    load_samples = staticmethod(load_samples)
-    load_shared = staticmethod(load_shared)
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> np.ndarray:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import glob
+import gzip
 import json
+import math
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import struct
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +24,91 @@ from harness.backends import Outputs
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
     choose_count,
     choose_dtype,
+    count_threads,
+    describe_problems,
     is_rehearsal,
     read_list,
     require_source,
 )
-from harness.benchmarks.unet3d.volumes import LARGEST, check_volumes, open_volume
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Ragged
+
+# Compressed NIfTI volumes on disk, read to the checksum at their end.
+
+_GZIP = b"\x1f\x8b"
+LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
+
+
+class _Header(NamedTuple):
+    """``begins``: offset of the values, in bytes."""
+
+    sides: tuple[int, ...]
+    bits: int
+    begins: float
+
+
+@contextmanager
+def open_volume(path: Path, fix: str) -> Iterator[Any]:
+    """Open the library's image, whose values must be read within this context. Raises HarnessError if they cannot be
+    read or fail the checksum: the library stops before the checksum, so a damaged byte would go unnoticed."""
+    import nibabel  # slow to load, and a run reads prepared volumes
+
+    try:
+        with gzip.open(path) as stream:
+            yield nibabel.Nifti1Image.from_stream(stream)
+            while stream.read(1 << 20):
+                pass
+    except Exception as error:  # the library raises nothing more specific
+        raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+
+
+def check_volumes(source: Path, folders: Iterable[str], paths: Sequence[str], fix: str) -> None:
+    """Check compressed volumes below ``source``. Raises HarnessError naming the first few files that are missing,
+    empty, truncated, not gzip, or not of the benchmark in ``folders``."""
+    only = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=only, fix=fix)
+    cut = [path for path in paths if not is_whole(source / path)]
+    if cut:
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", fix)
+
+
+def read_sides(path: Path) -> tuple[int, ...]:
+    """Return the sides from the header; nothing if it cannot be read."""
+    header = _read_header(path)
+    return header.sides if header else ()
+
+
+def is_whole(path: Path) -> bool:
+    """Return True if the last bytes, the uncompressed size, agree with the volume's header."""
+    header = _read_header(path)
+    if header is None:
+        return False
+    with path.open("rb") as stream:
+        stream.seek(-4, os.SEEK_END)
+        packed = struct.unpack("<I", stream.read(4))[0]
+    size = math.prod(header.sides) * header.bits // 8
+    if not 0 <= header.begins <= LARGEST or min((*header.sides, header.bits)) <= 0 or size > LARGEST:
+        return False
+    return bool(packed == (int(header.begins) + size) % 2**32)
+
+
+def _read_header(path: Path) -> _Header | None:
+    try:
+        with gzip.open(path) as stream:
+            header = stream.read(112)
+        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
+        dimensions = struct.unpack(f"{order}8h", header[40:56])
+        (bits,) = struct.unpack(f"{order}h", header[72:74])
+        (begins,) = struct.unpack(f"{order}f", header[108:112])
+    except (OSError, EOFError, struct.error, zlib.error):
+        return None
+    return _Header(dimensions[1 : 1 + dimensions[0]], bits, begins)
+
 
 # A window of 128 x 128 x 128 that slides over a volume by half its side, and the combination of its answers.
 
@@ -87,7 +168,6 @@ def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.uint8]]:
 SPACING = (1.6, 1.2, 1.2)  # mm
 LOWEST, HIGHEST, MEAN, DEVIATION = -79.0, 304.0, 101.0, 76.9
 PADDING = -2.2
-DTYPES = ("float32", "float16")
 IMAGE, LABELS = "imaging.nii.gz", "segmentation.nii.gz"
 CASES = "cases.json"
 _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
@@ -102,7 +182,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
     ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
     """
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     source = require_source(source, "KiTS19's cases")
     cases = list_cases(source)
     cases = cases[: choose_count(settings, len(cases))]
@@ -125,8 +205,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         counter.bump(1)
         return np.stack([image[:, z, y, x] for z, y, x in chosen]).astype(dtype)
 
-    threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
-    with ThreadPoolExecutor(threads) as pool:  # reading and resampling release the interpreter lock
+    with ThreadPoolExecutor(count_threads(settings, _THREADS)) as pool:  # which release the interpreter lock
         list(pool.map(prepare, cases))
         if calibration:
             np.save(output / "calibration.npy", np.concatenate(list(pool.map(cut, calibration))))
@@ -139,12 +218,6 @@ def load_samples(dataset: Path) -> Mapping[str, Any]:
 
 def load_labels(dataset: Path) -> Sequence[np.ndarray]:
     return _load(dataset, "labels")
-
-
-def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load windows of the available cases in the official list (calibration/KiTS of mlcommons/inference)."""
-    path = dataset / "calibration.npy"
-    return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
 
 def _load(dataset: Path, folder: str) -> list[np.ndarray]:
@@ -264,7 +337,6 @@ class Unet3d(LoopBenchmark):
     step_threads = STEP_THREADS
     build_dataset = staticmethod(build_dataset)
     load_samples = staticmethod(load_samples)
-    load_calibration = staticmethod(load_calibration)
     loop = staticmethod(loop)
     score = staticmethod(score)
 

@@ -7,7 +7,6 @@ script reads the accuracy log unchanged (its default is --output_dtype float16).
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -25,11 +24,12 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import (
     choose_count,
     choose_dtype,
+    count_threads,
     is_rehearsal,
     read_list,
     require_source,
 )
-from harness.benchmarks.unet3d.volumes import check_volumes, open_volume, read_sides
+from harness.benchmarks.unet3d import check_volumes, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -44,7 +44,6 @@ IMAGES = ("t1", "t1ce", "t2", "flair")
 LABELS = "seg"
 CLASSES = 4  # none, edema, the core without enhancing tumour, enhancing tumour
 ON_DISK = {2: 1, 1: 2, 4: 3}  # published labels -> classes
-DTYPES = ("float32", "float16")
 CASES = "cases.json"
 _FOLDER = "unet3d_brats"
 _THREADS = 4  # preparing a case takes about a gigabyte
@@ -77,7 +76,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
     ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
     """
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     source = require_source(source, "BraTS 2019's cases")
     names = list_cases(source)
     names = names[: choose_count(settings, len(names))]
@@ -97,8 +96,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         np.save(output / "labels" / f"{name}.npy", read_labels(source, name))
         return prepare(target, number, name)
 
-    threads = int(settings.get("threads", 0)) or min(_THREADS, len(os.sched_getaffinity(0)))
-    with ThreadPoolExecutor(threads) as pool:  # reading releases the interpreter lock
+    with ThreadPoolExecutor(count_threads(settings, _THREADS)) as pool:  # reading releases the interpreter lock
         samples = _open(output / "samples.npy", len(names), dtype)
         cases = list(pool.map(lambda item: prepare_both(samples, *item), enumerate(names)))
         samples.flush()
@@ -112,12 +110,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 def _open(path: Path, count: int, dtype: str) -> np.memmap:
     opened: np.memmap = open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
     return opened
-
-
-def load_calibration(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load the available cases of the official list (calibration/BraTS of mlcommons/inference)."""
-    path = dataset / "calibration.npy"
-    return {"input": np.load(path, mmap_mode="r")} if path.is_file() else {}
 
 
 def load_cases(dataset: Path) -> list[Case]:
@@ -291,7 +283,6 @@ class Unet3dBrats(TensorBenchmark):
     response_dtype = "float16"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
-    load_calibration = staticmethod(load_calibration)
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> NDArray[np.float16]:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks import TensorBenchmark, keep_checkpoint
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.wan_2_2.prompts import REFERENCES, build_dataset, load_samples, load_shared
+from harness.benchmarks.pipeline_samples import PipelineBenchmark
+from harness.benchmarks.wan_2_2.prompts import REFERENCES, TOKENS, build_dataset
 from harness.errors import HarnessError
 
 # Answers as videos: MP4 files, encoded like those of diffusers' ``export_to_video`` in the reference.
@@ -116,14 +116,11 @@ def compare_frames(found: NDArray[np.uint8], wanted: NDArray[np.uint8], index: i
 PIPELINE = {"steps": 20, "guidance": 4.0, "guidance_2": 3.0, "boundary": 0.875}
 
 
-class Wan22(TensorBenchmark):
+class Wan22(PipelineBenchmark):
     outputs = {"videos": ((81, 720, 1280, 3), "uint8")}
-    response_dtype = "uint8"
     pipeline = PIPELINE
+    tokens = TOKENS
     build_dataset = staticmethod(build_dataset)
-    build_model = staticmethod(keep_checkpoint)
-    load_samples = staticmethod(load_samples)
-    load_shared = staticmethod(load_shared)
     score = staticmethod(score)
 
     def postprocess(self, outputs: Outputs) -> list[np.ndarray]:

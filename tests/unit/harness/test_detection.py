@@ -23,7 +23,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
+from harness.benchmarks.detection import make_response, make_responses  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 

@@ -23,7 +23,7 @@ import pytest
 from harness.benchmarks import rnnt, stable_diffusion_xl, unet3d, unet3d_brats
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
-from harness.benchmarks.detection.coco import read_annotations, take_first
+from harness.benchmarks.detection import read_annotations, take_first
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint

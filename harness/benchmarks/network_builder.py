@@ -4,7 +4,7 @@ weights."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
+
+from harness.run.row_batches import Steps
 
 Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
 """Name -> (dtype, complete shape; a word means a free axis)."""
@@ -116,6 +118,17 @@ def _declare(tensors: Tensors) -> list[Any]:
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
         for name, (dtype, shape) in tensors.items()
     ]
+
+
+def run_loop(steps: Steps, compute: Callable[[Any], Sequence[np.ndarray]]) -> np.ndarray:
+    """Return the answer of a benchmark's loop. ``compute``: maps what it yields to the outputs."""
+    asked = next(steps)
+    while True:
+        try:
+            asked = steps.send(compute(asked))
+        except StopIteration as end:
+            answer: np.ndarray = end.value
+            return answer
 
 
 class NetworkSession:

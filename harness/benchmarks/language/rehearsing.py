@@ -20,12 +20,10 @@ import openvino.opset13 as op
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.decoder_graph import MODEL, DecoderGraph, DecoderShape, Layers, numbers, plain
-from harness.benchmarks.language.prompt_sets import PromptSet, draw_lengths
+from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
-from harness.benchmarks.language.reasoning import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
-from harness.benchmarks.language.scoring import find_number
+from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
-from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
 
 _WORDS = 1024

@@ -228,10 +228,8 @@ def _select_part(version: _Version, at: str, part: str, alone: Collection[str]) 
 def _list_unneeded(names: Set[str], needed: Set[str]) -> list[str]:
     """List the names that are not needed; a folder without any that is needed, once."""
     kept = {PurePosixPath(), *(folder for name in needed for folder in PurePosixPath(name).parents)}
-    unneeded = [
-        [f for f in PurePosixPath(name).parents if f not in kept] or [PurePosixPath(name)] for name in names - needed
-    ]
-    return sorted({str(above[-1]) for above in unneeded})
+    unneeded = [PurePosixPath(name) for name in names - needed]
+    return sorted({str([path, *(f for f in path.parents if f not in kept)][-1]) for path in unneeded})
 
 
 def _quote(place: str) -> str:

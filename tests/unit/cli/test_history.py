@@ -216,7 +216,7 @@ def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconci
     path.unlink()
     write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
     commit(recorded, "Measure")
-    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == "+0.7"
+    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == 0.7
     assert reconcile("compare", "HEAD", "HEAD")[1].splitlines()[1].endswith("headroom +0.7 %"), "once: both are equal"
 
 

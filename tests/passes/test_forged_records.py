@@ -48,10 +48,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _make(folder: Path) -> Repository:
-    """One cell of the quick start, in commits of the order in which they came."""
+    """One cell of the quick start, after a short training, in commits of the order in which they came."""
     repository = Repository(folder / "repository")
     repository.write(".gitignore", ".reconcile/\n")
     repository.write("specs/quickstart.yaml", SPEC.read_text(encoding="utf-8"))
+    repository.edit("specs/quickstart.yaml", "      model:\n", "      model:\n        settings: {epochs: 1}\n")
     repository.commit()
     repository.reconcile(select=("scenario=Offline",))
     repository.commit()

@@ -334,9 +334,7 @@ def test_a_record_that_no_cell_rests_on_is_contradicted_too(clone: Repository) -
 
 def test_a_run_without_its_code_is_attested(clone: Repository) -> None:
     forge(
-        clone,
-        (PERFORMANCE,),
-        lambda r: replace(r, artifacts=tuple(a for a in r.artifacts if a.name != CODE_ARCHIVE)),
+        clone, (PERFORMANCE,), lambda r: replace(r, artifacts=tuple(a for a in r.artifacts if a.name != CODE_ARCHIVE))
     )
     found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
     assert [c.proof for c in found.claims if c.what == "performance: harness.code"] == [Proof.ATTESTED]

@@ -12,8 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.endpoints.tree.collecting import name_point_folders
-from reconciler.endpoints.tree.content import PENDING
-from reconciler.endpoints.tree.layout import ACCURACY, DOCUMENTS, POWER, RESULTS, SOURCES, SUMMARY
+from reconciler.endpoints.tree.content import ACCURACY, DOCUMENTS, PENDING, POWER, RESULTS, SOURCES, SUMMARY
 from reconciler.resource.kinds import place_cell
 from reconciler.tree.content import Content, SubmissionContent
 

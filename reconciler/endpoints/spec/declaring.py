@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.endpoints.results.client import PARAMETERS, is_same
-from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, SeedSet, load_endpoints_rules
-from reconciler.endpoints.rules.ruleset import NAME, ROUND_PREFIX
+from reconciler.endpoints.rules.curve_rules import NAME, ROUND_PREFIX, Cohort, CurveRules, SeedSet, load_endpoints_rules
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,

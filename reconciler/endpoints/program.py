@@ -40,7 +40,7 @@ class Endpoints:
     """Implement ``reconciler.rules.programs.Program``."""
 
     def load_ruleset(self, round_name: str) -> Ruleset:
-        from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
+        from reconciler.endpoints.rules.curve_rules import load_endpoints_ruleset
 
         return load_endpoints_ruleset(round_name)
 
@@ -120,8 +120,7 @@ class Endpoints:
         return describe_point(settings, performance, accuracy, load_bytes)
 
     def render(self, submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-        from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
-        from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+        from reconciler.endpoints.rules.curve_rules import ROUND_PREFIX, load_endpoints_rules
         from reconciler.endpoints.tree.collecting import collect_curves
         from reconciler.endpoints.tree.render import render_endpoints
 

@@ -10,8 +10,7 @@ from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, m
 from reconciler.endpoints.rules.curve_rules import RuledBenchmark
 from reconciler.endpoints.rules.point import AccuracyScore
 from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, match_bands
-from reconciler.endpoints.tree.content import DEDICATED, ELECTED
-from reconciler.endpoints.tree.layout import ACCURACY
+from reconciler.endpoints.tree.content import ACCURACY, DEDICATED, ELECTED
 from reconciler.endpoints.tree.reading import PointFolder
 from reconciler.resource.quantities import show_count
 from reconciler.tree.findings import Complaint

@@ -16,8 +16,7 @@ from reconciler.endpoints.rules.regions import (
     Regions,
     compute_regions,
 )
-from reconciler.endpoints.tree.content import DEDICATED, ELECTED
-from reconciler.endpoints.tree.layout import POINT, canonicalise_model
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED, POINT, canonicalise_model
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, resolve_shared
 from reconciler.errors import ReconcilerError
 from reconciler.resource.quantities import is_whole, show_count

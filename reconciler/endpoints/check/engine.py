@@ -33,10 +33,9 @@ from reconciler.endpoints.check.structure import (
     is_text,
     make_rule,
 )
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.judge import PointSeverity, judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
-from reconciler.endpoints.rules.ruleset import NAME
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
-from reconciler.endpoints.tree.layout import (
+from reconciler.endpoints.tree.content import (
     ACCURACY,
     CONFIG,
     DESCRIPTION,

@@ -13,14 +13,12 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.importing.point_folder import PointRun, find_runs
 from reconciler.endpoints.results import point_format as points
-from reconciler.endpoints.rules.curve_rules import V1_0, CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import CURVE_DIVISIONS, ROUND_PREFIX, V1_0, CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN, Warmup
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
 from reconciler.endpoints.rules.results import count_trajectories
-from reconciler.endpoints.rules.ruleset import CURVE_DIVISIONS, ROUND_PREFIX
 from reconciler.endpoints.spec.models import OFFLINE
-from reconciler.endpoints.tree.content import PENDING
-from reconciler.endpoints.tree.layout import DOCUMENTS, POWER, RESULTS, SOURCES
+from reconciler.endpoints.tree.content import DOCUMENTS, PENDING, POWER, RESULTS, SOURCES
 from reconciler.endpoints.tree.point_file import DISCLOSED, show_warmup, summarise_deployment
 from reconciler.endpoints.tree.reading import (
     CurveFolder,

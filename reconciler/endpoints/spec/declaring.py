@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.endpoints.results.client import PARAMETERS, is_same
-from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, SeedSet, load_endpoints_rules
-from reconciler.endpoints.rules.ruleset import NAME, ROUND_PREFIX
+from reconciler.endpoints.rules.curve_rules import NAME, ROUND_PREFIX, Cohort, CurveRules, SeedSet, load_endpoints_rules
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,
@@ -180,8 +179,8 @@ def _curve(
     except ReconcilerError as error:
         declaring.complain_of_value((*where, MAXIMUM), error.message, error.fix)
         return
-    for problem in find_curve_problems(placed, rules):
-        declaring.complain((*where, problem.name), problem.message, problem.fix)
+    for name, message, fix in find_curve_problems(placed, rules):
+        declaring.complain((*where, name), message, fix)
     shared.pop(ACCURACY_POINTS, None)  # passed to each point in another way
     at = LayeredSetting(Value(named[2], find_position(declaring.root, where)[0]), ".".join(where))
     for concurrency in placed.all_points:

@@ -15,8 +15,8 @@ from reconciler.endpoints.tree.content import (
     EndpointsContent,
     PointContent,
     PointFacts,
+    canonicalise_model,
 )
-from reconciler.endpoints.tree.layout import canonicalise_model
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.observed.rendered import SHARED

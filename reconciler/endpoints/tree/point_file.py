@@ -13,8 +13,7 @@ from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules
 from reconciler.endpoints.rules.judge import classify_window, find_least_seconds
 from reconciler.endpoints.rules.point import Warmup
 from reconciler.endpoints.rules.regions import CHOICE, Regions
-from reconciler.endpoints.tree.content import DEDICATED, CurveContent, PointContent
-from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
+from reconciler.endpoints.tree.content import DEDICATED, DOCUMENTS, SOURCES, CurveContent, PointContent
 from reconciler.resource.records import REHEARSAL
 
 # YAML in block style, which every reader parses into the same values.

@@ -8,13 +8,14 @@ from typing import Any
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.regions import Regions, derive_regions
-from reconciler.endpoints.tree.content import DEDICATED, PENDING, CurveContent, EndpointsContent, PointContent
-from reconciler.endpoints.tree.layout import (
+from reconciler.endpoints.tree.content import (
     ACCURACY,
     CONFIG,
+    DEDICATED,
     DESCRIPTION,
     DISCLOSURE,
     DOCUMENT_FILE,
+    PENDING,
     POINT,
     POINT_FILE,
     POWER,
@@ -22,6 +23,9 @@ from reconciler.endpoints.tree.layout import (
     SOURCE_FILE,
     SUMMARY,
     SYSTEM_FILE,
+    CurveContent,
+    EndpointsContent,
+    PointContent,
     name_point,
 )
 from reconciler.endpoints.tree.point_file import collect_description, collect_point_fields, write_yaml

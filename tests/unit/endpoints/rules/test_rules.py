@@ -14,9 +14,9 @@ from reconciler.endpoints.rules.curve_rules import (
     adopt_lists,
     list_adoption_window,
     load_endpoints_rules,
+    load_endpoints_ruleset,
     parse_endpoints_rules,
 )
-from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
 from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.endpoints.rules.point import SteadyWindow
-from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent
-from reconciler.endpoints.tree.layout import canonicalise_model
+from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent, canonicalise_model
 from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
 from reconciler.endpoints.tree.render import render_endpoints

@@ -81,7 +81,7 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
     for name, (origin, meant) in system.unknown.items():
         near = f"did you mean {meant}? " if meant else ""
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
-        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
+        yield origin.make_problem(f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
@@ -97,11 +97,11 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     path, what = f"spec.systems.{system.name}.description", f"the description of {system.name} has no"
     for name, value in empty.items():
         if value is not None and not is_filled(value):
-            yield _at(value.origin, f"{path}.{name}", f"{what} {name}", fix)
+            yield value.origin.make_problem(f"{path}.{name}", f"{what} {name}", fix)
     absent = [name for name, value in empty.items() if value is None]
     if absent:
         listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
-        yield _at(system.origin, path, f"{what} {listed}", fix)
+        yield system.origin.make_problem(path, f"{what} {listed}", fix)
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
@@ -113,7 +113,7 @@ def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
         if int(str(described.value)) != int(str(declared.value)):
             message = f"{field} is {described.value}, and the hardware of {system.name} has {declared.value}"
             fix = f'write {field}: "{declared.value}", or correct {setting} ({declared.origin})'
-            yield _at(described.origin, f"spec.systems.{system.name}.description.{field}", message, fix)
+            yield described.origin.make_problem(f"spec.systems.{system.name}.description.{field}", message, fix)
 
 
 def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
@@ -131,22 +131,22 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
                 f"{code.value} ({what}) does not use the data and model of {official.value}, which the closed "
                 "division requires"
             )
-            yield _at(code.origin, path, message, fix)
+            yield code.origin.make_problem(path, message, fix)
             return
     yield from _shortened(cell, path, ruleset)
     yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would use 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate you expect"
-        yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
+        yield cell.origin.origin.make_problem(f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
     absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
     if absent:
         fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
-        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
+        yield _first(code, official, cell).make_problem(path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not declare its code, so its code is not published"
         fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
-        yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+        yield settings[COMMAND].origin.make_problem(f"{path}.harness", message, fix)
 
 
 def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
@@ -165,7 +165,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"the data type of the answers that {name} compares is unknown, so they must match as any type"
         fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark; types: {', '.join(test.dtypes)}"
         at = origin if origin.line else command.origin
-        yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
+        yield at.make_problem(f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
 
 def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
@@ -177,7 +177,7 @@ def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Prob
     if unpublished is not None and unpublished.value is True and ruleset.binds(cell.cell.division, "accuracy"):
         message = "unpublished samples: the closed division requires the published dataset"
         fix = "remove unpublished, move the cell to the open division, or set `rehearsal: true`"
-        yield _at(unpublished.origin, f"{path}.{_UNPUBLISHED}", message, fix)
+        yield unpublished.origin.make_problem(f"{path}.{_UNPUBLISHED}", message, fix)
 
 
 def _demand_samples(cell: DeclaredCell, ruleset: Ruleset) -> SampleDemand | None:
@@ -192,7 +192,7 @@ def _demand_samples(cell: DeclaredCell, ruleset: Ruleset) -> SampleDemand | None
     message, fix = f"the {division} division requires {least:,}", f"{way}{moved}, or set `rehearsal: true`"
     origin = count.origin if count else _first(cell.code, cell.official or cell.origin, cell)
     path = f"spec.benchmarks.{cell.cell.benchmark}{f'.{_COUNT}' if count else ''}"
-    return SampleDemand(cell.cell, int(least), _at(origin, path, message, fix))
+    return SampleDemand(cell.cell, int(least), origin.make_problem(path, message, fix))
 
 
 def list_sample_demands(declared: Declared, ruleset: Ruleset) -> tuple[SampleDemand, ...]:
@@ -214,14 +214,15 @@ def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     if facts.drives == "cpu" and there:
         able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
         message = f"backend {backend.value} computes on the CPU and leaves {named} of {cell.cell.system} idle"
-        yield _at(backend.origin, path, message, f"use a backend that supports it ({able}), or remove accelerator")
+        fix = f"use a backend that supports it ({able}), or remove accelerator"
+        yield backend.origin.make_problem(path, message, fix)
     elif there and any(other in named.lower() for other in _OTHER_MAKERS):
         message = f"backend {backend.value} needs NVIDIA GPUs, but {cell.cell.system} declares {named}"
-        yield _at(backend.origin, path, message, "use a backend that supports it, or `harness: {command: …}`")
+        yield backend.origin.make_problem(path, message, "use a backend that supports it, or `harness: {command: …}`")
     elif facts.drives == "nvidia" and not there:
         message = f"backend {backend.value} needs an NVIDIA GPU, but {cell.cell.system} declares no accelerator"
         fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
-        yield _at(backend.origin, path, message, fix)
+        yield backend.origin.make_problem(path, message, fix)
 
 
 def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
@@ -250,16 +251,12 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
         "no calibration document is declared; the closed division publishes one as documentation/calibration.md, "
         "and it cannot be derived from runs of a command or imported runs"
     )
-    yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+    yield at.make_problem("spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
 
 
 def _runs_here(cell: DeclaredCell) -> bool:
     """Return True if records describe how the cell's model was made."""
     return COMMAND not in cell.settings and (cell.code is None or cell.code.value != "external")
-
-
-def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
 
 
 def compile_desired(

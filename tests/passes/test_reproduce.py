@@ -48,12 +48,7 @@ def _with_model(root: Path) -> Repository:
     return make_repository(root, spec.replace("model: {", "model: {path: '${NET}', "))
 
 
-CASES = {
-    "own benchmark": make_repository,
-    "model": _with_model,
-    "command": with_command,
-    "variables": _with_variables,
-}
+CASES = {"own benchmark": make_repository, "model": _with_model, "command": with_command, "variables": _with_variables}
 
 
 @dataclass(frozen=True, slots=True)

@@ -351,12 +351,7 @@ def audited(reconcile: Reconcile) -> dict[str, set[tuple[str, str]]]:
     [("none", "True", "Imported"), ("missing", "False", "TestMissing"), ("failing", "False", "AuditFails")],
 )
 def test_required_compliance_tests_come_along_or_are_asked_for(
-    fault: str,
-    status: str,
-    reason: str,
-    tree_of: Callable[[str], Path],
-    empty: Path,
-    reconcile: Reconcile,
+    fault: str, status: str, reason: str, tree_of: Callable[[str], Path], empty: Path, reconcile: Reconcile
 ) -> None:
     sent = tree_of("closed")
     for test in sorted(sent.glob("closed/*/results/*/*/*/TEST01")):

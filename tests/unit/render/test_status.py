@@ -176,10 +176,7 @@ def test_what_accepted_results_were_made_from_may_be_made_again_for_others() -> 
     world.settle(desire(before))
     item = accepted(world, desired, after[0].cell)
     found = summarise_cells(desired, world.recorded, Observed(), with_it(world, desired, item))
-    assert {standing.cell.benchmark: words(standing) for standing in found} == {
-        "a": "T T T T T T",
-        "b": "F U F U F F",
-    }
+    assert {standing.cell.benchmark: words(standing) for standing in found} == {"a": "T T T T T T", "b": "F U F U F F"}
     assert {standing.cell.benchmark: standing.marks for standing in found} == {
         "a": ("accepted until 2026-04-01",),
         "b": (),

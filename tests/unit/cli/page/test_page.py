@@ -512,14 +512,7 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
     assert found["log"][-1] == "line 99"
     assert is_timed(paths)
     shown = Page(Site(open_page(recorded)).show_live(Links())).text
-    for said in (
-        "a run is being timed",
-        "1,200 of 5,000",
-        "left",
-        "LoadGen's minimum: 10 min",
-        "GPU power",
-        "650 W",
-    ):
+    for said in ("a run is being timed", "1,200 of 5,000", "left", "LoadGen's minimum: 10 min", "GPU power", "650 W"):
         assert said in shown
     counter.close()
     attempt.result.write_text("{}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.storage.files import hash_bytes
 from tests.acceptance.conftest import console as console_here
-from tests.shared import make_once
+from tests.shared import copy_folder, make_once
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -87,7 +86,7 @@ def _record(folder: Path) -> Path:
 def recorded(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, in sync and with its records committed."""
     root = tmp_path / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     monkeypatch.chdir(root)
     return root
 

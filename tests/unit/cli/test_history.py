@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from reconciler.resource.records import RecordedFact
 from reconciler.resource.settings import SystemSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
+from tests.shared import copy_folder
 
 from .conftest import CELL, Reconcile, commit, edit, git
 
@@ -26,7 +26,7 @@ from .conftest import CELL, Reconcile, commit, edit, git
 @pytest.fixture(scope="module")
 def measured_twice(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("twice") / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     edit(root, "target_qps: 1000", "target_qps: 1100")
     git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
     ended = console_here(root, "--commit")
@@ -37,7 +37,7 @@ def measured_twice(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def twice(measured_twice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "repository"
-    shutil.copytree(measured_twice, root)
+    copy_folder(measured_twice, root)
     monkeypatch.chdir(root)
     return root
 
@@ -257,7 +257,7 @@ def test_a_line_is_found_though_others_of_its_file_changed_before_the_commit(
     recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     root = tmp_path / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     edit(root, "target_qps: 1000", "target_qps: 1200")
     assert console_here(root).code == 0
     edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester")

@@ -29,7 +29,7 @@ from reconciler.record.codec import decode
 from reconciler.resource.kinds import Cell
 from reconciler.rules.results import loadgen_logs
 from tests.acceptance.conftest import console
-from tests.shared import make_once
+from tests.shared import copy_folder, make_once
 
 from .conftest import CELL, Reconcile, commit, git
 
@@ -102,7 +102,7 @@ def packable(packable_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """The working folder: a committed repository whose one cell breaks no rule of the open division."""
     believe_logs(monkeypatch)
     for name in ("sent", "mine"):
-        shutil.copytree(packable_once.with_name(name), tmp_path / name)
+        copy_folder(packable_once.with_name(name), tmp_path / name)
     monkeypatch.chdir(tmp_path / "mine")
     return tmp_path / "mine"
 

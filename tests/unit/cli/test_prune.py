@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.shared import copy_folder
 
 from .conftest import Reconcile, commit, edit, git
 
@@ -32,7 +32,7 @@ def records(root: Path) -> set[str]:
 def swapped_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
     root = tmp_path_factory.mktemp("swapped") / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     edit(root, ROW, ROW + SECOND)
     commit(root, "Enter another scenario")
     ended = console(root, "--commit")
@@ -46,7 +46,7 @@ def swapped_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) 
 def swapped(swapped_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The recorded cell is not declared any more, another one is; all of it measured, rendered and committed."""
     root = tmp_path / "repository"
-    shutil.copytree(swapped_once, root)
+    copy_folder(swapped_once, root)
     monkeypatch.chdir(root)
     return root
 

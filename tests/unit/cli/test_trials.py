@@ -19,7 +19,7 @@ from reconciler.resource.conditions import CellStatus, Condition, ConditionStatu
 from reconciler.resource.kinds import Cell
 from reconciler.storage.files import RepositoryPaths, TrialPaths
 from tests.processes import wait_for
-from tests.shared import make_once
+from tests.shared import copy_folder, make_once
 from tests.unit.cli.conftest import CELL, SPEC, Reconcile, git
 from tests.warm.commands import run_command, start_command
 
@@ -30,7 +30,7 @@ def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
     def make(folder: Path) -> Path:
         root = folder / "repository"
-        shutil.copytree(recorded_once, root)
+        copy_folder(recorded_once, root)
         ended = run_command(["try", "digits", "target_qps=700", "min_query_count=600"], root)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return root
@@ -41,7 +41,7 @@ def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def tried(tried_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "repository"
-    shutil.copytree(tried_once, root)
+    copy_folder(tried_once, root)
     monkeypatch.chdir(root)
     return root
 

@@ -164,6 +164,8 @@ def test_a_cell_with_tests_shows_whether_they_pass() -> None:
 def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     edited = stand(tree={str(OFFLINE): (("a/b.json", "edited"), ("a/c.json", "missing"))})[OFFLINE]
     assert (words(edited), edited.conditions[-2].reason) == ("T T T T F F", "FileEdited")
+    link = stand(tree={str(OFFLINE): (("a/b.json", "a link"),)})[OFFLINE].conditions[-2]
+    assert (link.reason, link.message) == ("FileReplaced", "a/b.json is a link")
     assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
 
 

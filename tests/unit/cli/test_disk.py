@@ -284,8 +284,7 @@ def test_a_wrapped_refusal_is_no_bug(recorded: Path, reconcile: Reconcile, monke
             raise ImportError("Failed to initialize") from error
 
     monkeypatch.setattr("reconciler.reconcile.run.ignore_work", wrap)
-    code, _, err = reconcile()
-    assert code == 1, err
+    err = reconcile.refuse()
     assert err.startswith("error: cannot go on: Too many open files (EMFILE); what it led to, ImportError: ")
     assert "ulimit -n" in err
     assert list((recorded / ".reconcile").glob("bug-*.txt"))

@@ -29,8 +29,7 @@ def test_rounds_lists_them_oldest_first(reconcile: Reconcile) -> None:
 
 
 def test_show_a_round(reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("rounds", "show", "v6.1")
-    assert code == 0
+    out = reconcile.succeed("rounds", "show", "v6.1")
     assert "v6.1: 21 benchmarks, layout v6" in out
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert "llama3.1-8b datacenter Offline and (Interactive or Server) TEST06" in rows
@@ -42,8 +41,7 @@ def test_show_a_round(reconcile: Reconcile) -> None:
 
 @pytest.mark.parametrize("name", ["resnet", "resnet50"])
 def test_show_a_benchmark_by_its_name_or_an_alias(reconcile: Reconcile, name: str) -> None:
-    code, out, _ = reconcile("rounds", "show", "v6.1", name)
-    assert code == 0
+    out = reconcile.succeed("rounds", "show", "v6.1", name)
     lines = [line.split() for line in out.splitlines()]
     assert ["most_target_latency", "15", "ms", "policy,", "checker"] in lines
     assert ["accuracy.acc.least", "75.6954", "policy,", "checker"] in lines
@@ -96,8 +94,7 @@ def test_unknown_names_get_hints(reconcile: Reconcile, words: tuple[str, ...], m
 
 
 def test_conflicts_of_the_newest_round_by_default(reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("rounds", "conflicts")
-    assert code == 0
+    out = reconcile.succeed("rounds", "conflicts")
     assert out == reconcile("rounds", "conflicts", "v6.1")[1]
     lines = out.splitlines()
     place = lines.index("gpt-oss-120b / Interactive / most_tpot_latency")
@@ -109,8 +106,7 @@ def test_conflicts_of_the_newest_round_by_default(reconcile: Reconcile) -> None:
 
 
 def test_diff_as_a_table_and_as_json(reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("rounds", "diff", "v6.0", "v6.1")
-    assert code == 0
+    out = reconcile.succeed("rounds", "diff", "v6.0", "v6.1")
     lines = [line.strip() for line in out.splitlines()]
     assert lines[0] == "v6.0 → v6.1"
     assert {"+ e2e-rag-qna", "- retinanet"} <= set(lines)

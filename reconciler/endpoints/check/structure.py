@@ -67,17 +67,17 @@ def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-class View(Struct, Generic[F], frozen=True):
+class CheckedFolder(Struct, Generic[F], frozen=True):
     """A folder with the rules that apply to it."""
 
     folder: F
     rules: CurveRules
 
 
-SubmissionView = View[SubmissionFolder]
-DescribedSystem = View[SystemFolder]
-CurveView = View[CurveFolder]
-PointView = View[PointFolder]
+SubmissionView = CheckedFolder[SubmissionFolder]
+DescribedSystem = CheckedFolder[SystemFolder]
+CurveView = CheckedFolder[CurveFolder]
+PointView = CheckedFolder[PointFolder]
 PointCheck = Callable[[PointView], Iterator[Complaint]]
 
 

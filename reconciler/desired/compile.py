@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
@@ -25,7 +26,7 @@ from reconciler.desired.requirements import (
     list_notes,
     list_published_code,
 )
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired, Pins, SampleDemand
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_least_queries
@@ -49,6 +50,7 @@ from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_
 # nothing is missing from it.
 
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # derived from the rest of the spec, not described
+_COUNT, _UNPUBLISHED = "dataset.settings.count", "dataset.settings.unpublished"
 _PACED = ("Server", "Offline", "Interactive")
 _LISTED = 4
 _OTHER_MAKERS = ("amd", "instinct", "mi300", "intel", "gaudi", "tpu", "qualcomm")
@@ -167,21 +169,38 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
 
 
 def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
-    """Report a dataset with fewer samples than the round's, or with unpublished samples."""
-    division, prefix = cell.cell.division, "dataset.settings."
-    rules = ruleset.find_rules(division, str(cell.official.value)) if cell.official else None
-    count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
-    moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
-    wanted = rules.get_value("dataset_size", cell.cell.scenario) if rules else None
-    short = count is not None and is_whole(count.value) and wanted is not None and 0 < count.value < wanted
-    if count is not None and short and ruleset.binds(division, "accuracy_samples"):
-        message = f"{count.value} samples: the {division} division requires {wanted:,}"
-        fix = f"remove count{moved}, or set `rehearsal: true`"
-        yield count.origin.make_problem(f"{path}.{prefix}count", message, fix)
-    if unpublished is not None and unpublished.value is True and ruleset.binds(division, "accuracy"):
+    """Report a dataset that is declared with fewer samples than the round's, or with unpublished samples."""
+    demand = _demand_samples(cell, ruleset)
+    count, unpublished = cell.settings.get(_COUNT), cell.settings.get(_UNPUBLISHED)
+    if demand and count is not None and is_whole(count.value) and 0 < count.value < demand.least:
+        yield demand.gap._replace(message=f"{count.value} samples: {demand.gap.message}")
+    if unpublished is not None and unpublished.value is True and ruleset.binds(cell.cell.division, "accuracy"):
         message = "unpublished samples: the closed division requires the published dataset"
         fix = "remove unpublished, move the cell to the open division, or set `rehearsal: true`"
-        yield unpublished.origin.make_problem(f"{path}.{prefix}unpublished", message, fix)
+        yield unpublished.origin.make_problem(f"{path}.{_UNPUBLISHED}", message, fix)
+
+
+def _demand_samples(cell: DeclaredCell, ruleset: Ruleset) -> SampleDemand | None:
+    """Return the number of samples that the round requires of the cell's dataset; None if it accepts any."""
+    division, count = cell.cell.division, cell.settings.get(_COUNT)
+    rules = ruleset.find_rules(division, str(cell.official.value)) if cell.official else None
+    least = rules.get_value("dataset_size", cell.cell.scenario) if rules else None
+    if rules is None or least is None or not ruleset.binds(division, "accuracy_samples"):
+        return None
+    moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
+    way = "remove count" if count else f"use the complete dataset of {rules.name}"
+    message, fix = f"the {division} division requires {least:,}", f"{way}{moved}, or set `rehearsal: true`"
+    origin = count.origin if count else _first(cell.code, cell.official or cell.origin, cell)
+    path = f"spec.benchmarks.{cell.cell.benchmark}{f'.{_COUNT}' if count else ''}"
+    return SampleDemand(cell.cell, int(least), origin.make_problem(path, message, fix))
+
+
+def list_sample_demands(declared: Declared, ruleset: Ruleset) -> tuple[SampleDemand, ...]:
+    """List the demands on datasets whose size only a record shows."""
+    if declared.rehearsal.value or ruleset.layout in PROGRAMS:
+        return ()
+    cells = (cell for cell in declared.cells if "infer_from" not in cell.settings and _COUNT not in cell.settings)
+    return tuple(demand for cell in cells if (demand := _demand_samples(cell, ruleset)))
 
 
 def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
@@ -291,6 +310,7 @@ def compile_desired(
         missing_cells=find_missing_cells(declared, ruleset),
         notes=list_notes(declared, ruleset),
         gaps=find_gaps(declared, ruleset),
+        sample_demands=list_sample_demands(declared, ruleset),
         submission=collect_submission_settings(declared),
     )
     return whole, making.noted
@@ -327,7 +347,7 @@ def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> Declar
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
         _lower(settings, keys.MIN_DURATION, declared.quick)
-        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
+        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset, declared.quick))
     return replace(cell, settings=dict(sorted(settings.items())))
 
 
@@ -337,10 +357,15 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
         settings[name] = Value(most, _ORIGIN)
 
 
-def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
-    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove."""
-    percentile = _percentile(cell, ruleset)
-    return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
+def _count(cell: DeclaredCell, ruleset: Ruleset, quick: int) -> int:
+    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove. Without a
+    minimum duration, only their number makes a run last ``quick`` ms."""
+    over = 0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER
+    least = compute_least_queries(over, _percentile(cell, ruleset))
+    duration, rate = cell.settings.get(keys.MIN_DURATION), cell.settings.get(keys.TARGET_QPS)
+    if duration is None or int(str(duration.value)) or rate is None:
+        return least
+    return max(least, math.ceil(Decimal(str(rate.value)) * quick / 1000))
 
 
 def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:

@@ -24,9 +24,9 @@ from reconciler.endpoints.check.structure import (
     SUBMISSION_RULES,
     SYSTEM_RULES,
     WHOLE,
-    CheckedFolder,
     CurveView,
     Mismatch,
+    RuledFolder,
     complain,
     describe_mismatch,
     find_mismatches,
@@ -320,9 +320,9 @@ def _list_curves(system: SystemFolder) -> tuple[CurveFolder, ...]:
 
 def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
-    yield from apply_rules(SUBMISSION_RULES, CheckedFolder(folder, rules), About(submitter, ""))
+    yield from apply_rules(SUBMISSION_RULES, RuledFolder(folder, rules), About(submitter, ""))
     for system in list_if_open(_list_systems, folder):
-        yield from apply_rules(_OF_SYSTEMS, CheckedFolder(system, rules), About(submitter, system.name))
+        yield from apply_rules(_OF_SYSTEMS, RuledFolder(system, rules), About(submitter, system.name))
         for curve in list_if_open(_list_curves, system):
             with pass_over_closed():
                 yield from _check_curve(submitter, curve, rules)
@@ -332,7 +332,7 @@ def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Itera
     for point in curve.points:
         list_folders(point.path)  # a curve with missing points cannot be judged
     about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
-    yield from apply_rules(_OF_CURVES, CheckedFolder(curve, rules), about)
+    yield from apply_rules(_OF_CURVES, RuledFolder(curve, rules), about)
     for point in curve.points:
         where = About(submitter, f"{about.cell}/{point.name}")
-        yield from apply_rules(_OF_POINTS, CheckedFolder(point, rules), where)
+        yield from apply_rules(_OF_POINTS, RuledFolder(point, rules), where)

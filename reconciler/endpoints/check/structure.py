@@ -67,17 +67,17 @@ def is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-class CheckedFolder(Struct, Generic[F], frozen=True):
+class RuledFolder(Struct, Generic[F], frozen=True):
     """A folder with the rules that apply to it."""
 
     folder: F
     rules: CurveRules
 
 
-SubmissionView = CheckedFolder[SubmissionFolder]
-DescribedSystem = CheckedFolder[SystemFolder]
-CurveView = CheckedFolder[CurveFolder]
-PointView = CheckedFolder[PointFolder]
+SubmissionView = RuledFolder[SubmissionFolder]
+DescribedSystem = RuledFolder[SystemFolder]
+CurveView = RuledFolder[CurveFolder]
+PointView = RuledFolder[PointFolder]
 PointCheck = Callable[[PointView], Iterator[Complaint]]
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconciler.endpoints.check.forms import POINT_FIELDS, find_misfits
 from reconciler.endpoints.check.structure import (
     CHECKER,
     OURS,
@@ -19,13 +20,14 @@ from reconciler.endpoints.rules.regions import CHOICE, REGIONS
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint
 
 _OFFLINE = (DEDICATED, ELECTED, "none")
 _COHORT = re.compile(r"\d{4}-\d{2}-C[01]")
 _WARMUP_DAY = 86400
 _TEXTS = (
-    *("region", "dataset", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
+    *("region", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
     *("dataset_type", "dataset_link", "offline", "shared_src", "shared_docs", "seed_set", "target_cohort"),
 )
 _COUNTS = ("requests_issued", "requests_completed", "concurrency")
@@ -37,7 +39,11 @@ def check_form(view: PointView) -> Iterator[Complaint]:
         return
     for name, place, wanted in _malformed(document.values):
         fix = "render the submission again instead of editing the file"
-        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=document.lines.get(name, 0))
+        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=_find_line(document, name))
+
+
+def _find_line(document: ResultDocument, path: str) -> int:
+    return document.lines.get(path.rpartition(".")[2], 0)
 
 
 def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
@@ -49,6 +55,7 @@ def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
     maximum = values.get("max_supported_concurrency")
     if maximum is not None and not is_whole(maximum):
         yield "max_supported_concurrency", describe_mismatch(maximum), "a whole number"
+    yield from find_misfits(values, POINT_FIELDS)
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
     yield from _malformed_nodes(values)
@@ -64,11 +71,6 @@ def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
         for name, seed in settings["runtime"].items():
             if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
                 yield str(name), describe_mismatch(seed), "a whole number"
-    for name in ("min_duration_ms", "min_sample_count"):
-        if settings.get(name) is not None and not is_whole(settings[name]):
-            yield name, describe_mismatch(settings[name]), "a whole number"
-    if not isinstance(settings.get("load_pattern", ""), str):
-        yield "load_pattern", describe_mismatch(settings["load_pattern"]), "text"
 
 
 def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
@@ -153,7 +155,8 @@ def check_region(view: PointView) -> Iterator[Complaint]:
 def check_pattern(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
         return
-    pattern = view.folder.get_nested("runtime_settings", "load_pattern") or "concurrency"
+    pattern = view.folder.get_nested("runtime_settings", "load_pattern")
+    pattern = "concurrency" if pattern is None else pattern
     allowed = view.rules.values.load_patterns
     if pattern not in allowed:
         yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))

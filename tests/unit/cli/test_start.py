@@ -462,3 +462,21 @@ def test_show_prints_the_commands_of_a_published_harness(
         run = next(line for line in commands["Run performance"].splitlines() if line.startswith("  command  "))
         assert run.startswith("  command  make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks=")
         assert "--test_mode=PerformanceOnly" in run
+
+
+def test_a_harness_brings_its_own_loadgen_and_a_shared_fix_is_printed_once(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    named = ("--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), "--round", "v5.1", "--system", "node")
+    assert reconcile("init", "acme", *named)[0] == 0
+    monkeypatch.chdir(tmp_path / "acme")
+    monkeypatch.setattr("reconciler.reconcile.readiness.read_seeds", lambda _: load_ruleset("v6.1").seeds())
+    out = reconcile("doctor")[1]
+    line = next(line for line in out.splitlines() if "does not carry the seeds of round v5.1" in line)
+    assert line.split()[0] == "advice"
+    assert "nothing if the harness commands bring a LoadGen of round v5.1" in out
+    gaps = reconcile("validate")[1]
+    assert gaps.count("spec.systems.node.description.") > 2
+    assert gaps.count("`reconcile detect --system node --write`") == 1

@@ -1,5 +1,5 @@
-"""Types of the fields of point.yaml, system_desc.json and system_power.json that no other rule reads (rules §8.2, §8.3,
-appendix E)."""
+"""Types of the fields of point.yaml, result_summary.json, system_desc.json and system_power.json that no other rule
+reads (rules §8.2, §8.3, appendix E)."""
 
 from __future__ import annotations
 
@@ -71,6 +71,14 @@ POINT_FIELDS: Fields = {
     "speculative_decoding": "mapping?",
 }
 
+
+_SERIES = ("ttft", "tpot", "latency", "output_sequence_lengths")
+SUMMARY_FIELDS: Fields = {
+    **dict.fromkeys(("n_samples_issued", "n_samples_failed"), "whole"),
+    **dict.fromkeys((*_SERIES, *(f"{name}.percentiles" for name in _SERIES)), "mapping"),
+    **dict.fromkeys((f"{name}.total" for name in _SERIES), "number"),
+    **dict.fromkeys(("output_tokens_per_turn_total", "e2e_turn_time_seconds_total"), "number?"),
+}
 
 _NODE_TEXTS = (
     *("host_processor_model_name", "host_memory_capacity", "host_networking", "host_storage_capacity"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.endpoints.check.forms import POINT_FIELDS, find_misfits
+from reconciler.endpoints.check.forms import POINT_FIELDS, SUMMARY_FIELDS, find_misfits
 from reconciler.endpoints.check.structure import (
     CHECKER,
     OURS,
@@ -113,6 +113,15 @@ def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, s
         stated = short if isinstance(short, Mapping) else {}
         if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
             yield "dp_shortfall", describe_mismatch(short), "dp_actual, dp_formula and reason"
+
+
+def check_summary_form(view: PointView) -> Iterator[Complaint]:
+    document = view.folder.summary.value
+    if document is None or view.folder.measured is None:
+        return  # its problems are reported as a file that cannot be read
+    for name, found, wanted in find_misfits(document.values, SUMMARY_FIELDS):
+        place = view.folder.summary.file
+        yield complain(place, f"{name} {found}", f"{wanted}, as written by the client", line=_find_line(document, name))
 
 
 def check_disclosure(view: PointView) -> Iterator[Complaint]:
@@ -275,6 +284,7 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
 
 POINT_RULES = (
     (make_rule("point-config-valid", "the fields of point.yaml are well-formed"), check_form),
+    (make_rule("result-file-valid", "the fields of the result are well-formed"), check_summary_form),
     (make_rule("point-disclosure-complete", "the disclosure is complete"), check_disclosure),
     (make_rule("target-cohort", "the cohort is well-formed"), check_cohort),
     (make_rule("seed-config-legacy", "the seeds belong to a seed set", CHECKER), check_old_seeds),

@@ -451,6 +451,16 @@ MUTATIONS: tuple[Mutation, ...] = (
             ("computed", "by hand"),
         )
     ),
+    *(
+        Mutation(f"{path} is {value!r}", "result-file-valid", _retyped("r5/result_summary.json", path, value))
+        for path, value in (
+            ("n_samples_issued", None),
+            ("ttft", None),
+            ("ttft.total", "long"),
+            ("latency.percentiles", []),
+            ("output_sequence_lengths.total", None),
+        )
+    ),
     Mutation("a shared folder without name", "shared-path-resolution", _points(shared_src="")),
     Mutation("a concurrency of 0", "load-pattern", _point(concurrency=0)),
     Mutation("an empty load pattern", "load-pattern", _point(runtime_settings__load_pattern="")),

@@ -50,6 +50,7 @@ ALSO: dict[str, set[str]] = {
     "runtime_settings.min_duration_ms is 'a while'": {"point-as-run"},
     "runtime_settings.stream_all_chunks is -1": {"point-as-run"},
     "seed_set is ['A']": {"seed-set-consistency", "seed-set-membership"},
+    "output_sequence_lengths.total is None": {"metric-consistency-output-tokens", "tps-utilization"},
     "a shared folder without name": {"point-disclosure-complete"},
     "a concurrency of 0": {"point-as-run", "point-dirname-concurrency"},
     "an empty load pattern": {"benchmark-type-consistency", "point-as-run"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,6 +17,7 @@ from reconciler.cli.command_table import COMMANDS, GROUPS
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.spec.adapters import list_adapters
 from reconciler.spec.loading import load
 from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
@@ -422,3 +424,54 @@ def test_what_is_no_loadgen_is_not_installed(declared: Path, reconcile: Reconcil
     (tmp_path / "setup.py").write_text("")
     code, _, err = reconcile("doctor", "--loadgen", str(tmp_path))
     assert (code, "is not LoadGen" in err, "fix:" in err) == (1, True, True)
+
+
+ROUNDS = {"nvidia-v4.1": "v4.1", "nvidia-v6.0": "v6.0", "amd-v6.0": "v6.0"}
+
+
+@pytest.mark.parametrize("adapter", list_adapters())
+def test_show_prints_the_commands_of_a_published_harness(
+    adapter: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filled in, except what only an attempt knows."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/main.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", "node")
+    code, _, err = reconcile("init", "acme", "--harness", adapter, "--code", str(tmp_path / "theirs"), *named)
+    assert (code, err) == (0, "")
+    monkeypatch.chdir(tmp_path / "acme")
+    spec = tmp_path / "acme/specs/acme.yaml"
+    spec.write_text(spec.read_text().replace("target_qps: …", "target_qps: 7"))
+    for cell in load([spec], tmp_path / "acme", {}).cells:
+        out = reconcile("show", str(cell.cell))[1]
+        commands = {
+            part.splitlines()[0].partition("  ")[0]: part for part in out.split("\n\n")[1:] if "  command  " in part
+        }
+        assert {"Run accuracy", "Run performance", "Score"} <= set(commands)
+        filled = "".join(commands.values())
+        assert not re.search(
+            r"(?<!\$)\{(scenario|mode|loadgen_mode|test|target_qps|model|dataset|accuracy:|performance:)", filled
+        )
+    if adapter == "nvidia-v5.1":
+        run = next(line for line in commands["Run performance"].splitlines() if line.startswith("  command  "))
+        assert run.startswith("  command  make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks=")
+        assert "--test_mode=PerformanceOnly" in run
+
+
+def test_a_harness_brings_its_own_loadgen_and_a_shared_fix_is_printed_once(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    named = ("--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), "--round", "v5.1", "--system", "node")
+    assert reconcile("init", "acme", *named)[0] == 0
+    monkeypatch.chdir(tmp_path / "acme")
+    monkeypatch.setattr("reconciler.reconcile.readiness.read_seeds", lambda _: load_ruleset("v6.1").seeds())
+    out = reconcile("doctor")[1]
+    line = next(line for line in out.splitlines() if "does not carry the seeds of round v5.1" in line)
+    assert line.split()[0] == "advice"
+    assert "nothing if the harness commands bring a LoadGen of round v5.1" in out
+    gaps = reconcile("validate")[1]
+    assert gaps.count("spec.systems.node.description.") > 2
+    assert gaps.count("`reconcile detect --system node --write`") == 1

@@ -292,32 +292,38 @@ STORIES: dict[str, Callable[[], Asked]] = {
     "a scenario of a benchmark": lambda: Asked(THREE, select("benchmark=net", "scenario=Offline"), findings=FINDINGS),
     "without a scenario": lambda: Asked(THREE, select(exclude=["scenario=Offline"]), findings=FINDINGS),
     "without a benchmark": lambda: Asked(THREE, select(exclude=["benchmark=net"]), findings=FINDINGS),
-    "a benchmark without a scenario": lambda: Asked(THREE, select("benchmark=net", exclude=["scenario=Server"]),
-        findings=FINDINGS),
-    "without two of three": lambda: Asked(THREE, select(exclude=["benchmark=net scenario=Server", "benchmark=other"]),
-        findings=FINDINGS),
+    "a benchmark without a scenario": lambda: Asked(
+        THREE, select("benchmark=net", exclude=["scenario=Server"]), findings=FINDINGS
+    ),
+    "without two of three": lambda: Asked(
+        THREE, select(exclude=["benchmark=net scenario=Server", "benchmark=other"]), findings=FINDINGS
+    ),
     "performance runs": lambda: Asked(BOTH, select("mode=performance")),
     "a kind": lambda: Asked(BOTH, select("kind=Engine")),
     "kinds by their names": lambda: Asked(BOTH, select(only=["ENGINE", "run accuracy"])),
     "results alone": lambda: Asked(desire([replace(NET, batch=2)]), select(only=["Result"]), measured(NET)),
-    "results alone, of one run that is due": lambda: Asked(desire([replace(NET, target=2)]), select(only=["Result"]),
-        measured(NET)),
+    "results alone, of one run that is due": lambda: Asked(
+        desire([replace(NET, target=2)]), select(only=["Result"]), measured(NET)
+    ),
     "results by their kind": lambda: Asked(desire([NET]), select("kind=Result")),
     "servers alone": lambda: Asked(desire([SERVED]), select(only=["Service"])),
     "cells of one server": lambda: Asked(APART),
     "cells of one server, and the last without it": lambda: Asked(APART, select("benchmark=c")),
     "a server and its runs": lambda: Asked(desire([SERVED, replace(SERVER, service="one")])),
-    "runs of a server that are blocked": lambda: Asked(desire([SERVED]),
-        blocked=all_of(desire([SERVED]), SERVED, kinds=(Kind.RUN,))),
+    "runs of a server that are blocked": lambda: Asked(
+        desire([SERVED]), blocked=all_of(desire([SERVED]), SERVED, kinds=(Kind.RUN,))
+    ),
     "one run of a server that is blocked": lambda: Asked(desire([SERVED]), blocked={TIMED: "no meter"}),
-    "a server that is blocked": lambda: Asked(desire([SERVED]),
-        blocked=all_of(desire([SERVED]), SERVED, kinds=(Kind.SERVICE,))),
+    "a server that is blocked": lambda: Asked(
+        desire([SERVED]), blocked=all_of(desire([SERVED]), SERVED, kinds=(Kind.SERVICE,))
+    ),
     "a dataset that is blocked": lambda: Asked(BOTH, blocked={DATASET: "no disk"}),
     "an engine that is blocked": lambda: Asked(desire([NET]), blocked={ENGINE: "no compiler"}),
     "one cell that is blocked": lambda: Asked(THREE, blocked=all_of(THREE, OTHER)),
     "two cells of a benchmark that are blocked": lambda: Asked(THREE, blocked=all_of(THREE, NET, SERVER)),
-    "one of two cells that is blocked": lambda: Asked(desire([NET, replace(SERVER, batch=2)]),
-        blocked={Address(Kind.ENGINE, str(SERVER.cell)): "another machine"}),
+    "one of two cells that is blocked": lambda: Asked(
+        desire([NET, replace(SERVER, batch=2)]), blocked={Address(Kind.ENGINE, str(SERVER.cell)): "another machine"}
+    ),
     "one cell that is frozen": lambda: Asked(desire([NET, replace(SERVER, batch=2)]), frozen=(NET.cell,)),
     "two cells that are frozen": lambda: Asked(BOTH, frozen=(NET.cell, SERVER.cell)),
     "a frozen cell that is blocked": lambda: Asked(desire([NET]), frozen=(NET.cell,), blocked={ENGINE: "no compiler"}),
@@ -329,7 +335,7 @@ STORIES: dict[str, Callable[[], Asked]] = {
     "a tree of another rendering, and a run that is blocked": lambda: rendered(blocked={TIMED: "no meter"}),
     "the tree alone": lambda: rendered(policy=select(only=["Submission"])),
     "the submission of a scenario": lambda: rendered(policy=select("scenario=Server")),
-}  # fmt: skip
+}
 
 
 def predict(address: Address) -> tuple[float | None, str]:

@@ -237,13 +237,25 @@ def test_rounds_in_two_files_are_read() -> None:
         ("layout: v6\n", "", "v0.1.yaml:1: layout: this section is missing", "add it"),
         ("scenarios:\n  Offline", "scenarios:\n  Ofline", "v0.1.yaml:12: scenarios.Ofline", "mean Offline"),
         ("    categories:", "    category:", "v0.1.yaml:16: benchmarks.net-1.5.category", "mean categories"),
-        ("required: [Offline]", "requires: [Offline]", "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.requires",
-            "mean required"),
-        ("edge: {required: [Offline]}", "edge: {required: [offline]}",
-            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.offline", "mean Offline"),
+        (
+            "required: [Offline]",
+            "requires: [Offline]",
+            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.requires",
+            "mean required",
+        ),
+        (
+            "edge: {required: [Offline]}",
+            "edge: {required: [offline]}",
+            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.offline",
+            "mean Offline",
+        ),
         ("        edge:", "        egde:", "v0.1.yaml:18: .*egde", "mean edge"),
-        ("        min_query_count: {checker: 3}", "        compliance_tests: {checker: []}",
-            "v0.1.yaml:23: .*Offline.compliance_tests: it applies to all scenarios", "move it to `general`"),
+        (
+            "        min_query_count: {checker: 3}",
+            "        compliance_tests: {checker: []}",
+            "v0.1.yaml:23: .*Offline.compliance_tests: it applies to all scenarios",
+            "move it to `general`",
+        ),
         ("    metric_key:", "    metrik_key:", "v0.1.yaml:13: scenarios.Offline.metrik_key", "mean metric_key"),
         ("    open:", "    opened:", "v0.1.yaml:26: divisions.opened", "mean open"),
         ("accuracy: false", "acuracy: false", "v0.1.yaml:26: divisions.open.acuracy", "accuracy"),
@@ -254,7 +266,7 @@ def test_rounds_in_two_files_are_read() -> None:
         ("layout: v6", "layout: {v6", "v0.1.yaml:3: not YAML", ""),
         ("round: v0.1", "round: v0.3", "v0.1.yaml:1: round: the file states v0.3", "rename it to v0.1"),
     ],
-)  # fmt: skip
+)
 def test_a_round_file_with_a_mistake_is_refused_at_its_line(old: str, new: str, message: str, fix: str) -> None:
     assert old in _BASE
     with pytest.raises(RoundFileError, match=message) as caught:
@@ -372,16 +384,24 @@ _ATTRIBUTES = {
     "schedule_rng_seed": "schedule_rng_seed",
 }
 _OF_SCENARIO = {
-    "SingleStream": {"target_latency": "single_stream_expected_latency_ns",
-        "target_latency_percentile": "single_stream_target_latency_percentile"},
-    "MultiStream": {"target_latency": "multi_stream_expected_latency_ns",
+    "SingleStream": {
+        "target_latency": "single_stream_expected_latency_ns",
+        "target_latency_percentile": "single_stream_target_latency_percentile",
+    },
+    "MultiStream": {
+        "target_latency": "multi_stream_expected_latency_ns",
         "target_latency_percentile": "multi_stream_target_latency_percentile",
-        "samples_per_query": "multi_stream_samples_per_query"},
-    "Server": {"target_latency": "server_target_latency_ns",
-        "target_latency_percentile": "server_target_latency_percentile", "target_qps": "server_target_qps",
-        "ttft_latency": "ttft_latency", "tpot_latency": "tpot_latency"},
+        "samples_per_query": "multi_stream_samples_per_query",
+    },
+    "Server": {
+        "target_latency": "server_target_latency_ns",
+        "target_latency_percentile": "server_target_latency_percentile",
+        "target_qps": "server_target_qps",
+        "ttft_latency": "ttft_latency",
+        "tpot_latency": "tpot_latency",
+    },
     "Offline": {"target_qps": "offline_expected_qps"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -263,16 +263,31 @@ KNOWN = "policy, checker, old checker, mlperf.conf, loadgen, audit.config, verif
     [
         ("min_duration", {"checker": 5}, RuledValue(5, ("checker",))),
         ("min_duration", {"checker+policy": 5}, RuledValue(5, ("checker", "policy"))),
-        ("min_duration", {"checker+policy": 5, "loadgen": 5, "mlperf.conf": 5},
-            RuledValue(5, ("checker", "policy", "loadgen", "mlperf.conf"))),
-        ("least_runs", {"policy": 4, "checker+loadgen": 5, "old checker": 4, "mlperf.conf": 3},
-            RuledValue(5, ("checker", "loadgen"), (("policy", 4), ("old checker", 4), ("mlperf.conf", 3)))),
-        ("most_ttft_latency", {"policy": "4.5", "checker": 4, "loadgen": "10"},
-            RuledValue(4, ("checker",), (("policy", "4.5"), ("loadgen", "10")))),
-        ("tests.TEST01.limits.most_score_change", {"policy": "9", "verification": "10"},
-            RuledValue("9", ("policy",), (("verification", "10"),))),
-        ("accuracy.acc.least", {"policy": "9.5", "checker": "10"},
-            RuledValue("10", ("checker",), (("policy", "9.5"),))),
+        (
+            "min_duration",
+            {"checker+policy": 5, "loadgen": 5, "mlperf.conf": 5},
+            RuledValue(5, ("checker", "policy", "loadgen", "mlperf.conf")),
+        ),
+        (
+            "least_runs",
+            {"policy": 4, "checker+loadgen": 5, "old checker": 4, "mlperf.conf": 3},
+            RuledValue(5, ("checker", "loadgen"), (("policy", 4), ("old checker", 4), ("mlperf.conf", 3))),
+        ),
+        (
+            "most_ttft_latency",
+            {"policy": "4.5", "checker": 4, "loadgen": "10"},
+            RuledValue(4, ("checker",), (("policy", "4.5"), ("loadgen", "10"))),
+        ),
+        (
+            "tests.TEST01.limits.most_score_change",
+            {"policy": "9", "verification": "10"},
+            RuledValue("9", ("policy",), (("verification", "10"),)),
+        ),
+        (
+            "accuracy.acc.least",
+            {"policy": "9.5", "checker": "10"},
+            RuledValue("10", ("checker",), (("policy", "9.5"),)),
+        ),
         (
             "model_key",
             {"checker": "a", "ignored": {"policy+loadgen": "b", "old checker": "c"}, "because": "a slip"},
@@ -287,12 +302,15 @@ KNOWN = "policy, checker, old checker, mlperf.conf, loadgen, audit.config, verif
                 ),
             ),
         ),
-        ("least_runs", {"checker": 1, "policy": 2, "ignored": {"loadgen": 3}, "because": "old"},
-            RuledValue(2, ("policy",), (("checker", 1),), (Ignored("loadgen", 3, "old"),))),
+        (
+            "least_runs",
+            {"checker": 1, "policy": 2, "ignored": {"loadgen": 3}, "because": "old"},
+            RuledValue(2, ("policy",), (("checker", 1),), (Ignored("loadgen", 3, "old"),)),
+        ),
         ("accuracy_files", {"policy": [1, {"a": [2]}]}, RuledValue((1, {"a": (2,)}), ("policy",))),
     ],
     ids=["one", "two", "three agree", "least", "most", "a limit", "a bar", "ignored", "both", "a list"],
-)  # fmt: skip
+)
 def test_the_strictest_source_counts(name: str, entry: dict[str, Any], found: RuledValue) -> None:
     assert parse_ruled_value(name, entry) == found
 
@@ -311,15 +329,23 @@ DIFFER = "sources differ, and neither is stricter"
         ("min_duration", {"checker": 1, "ignored": {"me": 2}, "because": "x"}, "unknown source 'me'", "known: policy"),
         ("min_duration", {"checker": 1.5}, "1.5 is not exact as a number", 'write it in quotes: "1.5"'),
         ("min_duration", {"checker": [{"a": 1.5}]}, "1.5 is not exact as a number", "write it in quotes"),
-        ("min_duration", {"checker": 1, "ignored": {"policy": 0.5}, "because": "x"}, "0.5 is not exact as a number",
-            "write it in quotes"),
+        (
+            "min_duration",
+            {"checker": 1, "ignored": {"policy": 0.5}, "because": "x"},
+            "0.5 is not exact as a number",
+            "write it in quotes",
+        ),
         ("min_duration", {"checker": 1, "ignored": {"policy": 2}}, BOTH, "write both `ignored` and `because`"),
         ("min_duration", {"checker": 1, "because": "x"}, BOTH, "or neither"),
         ("min_duration", {"checker": 1, "ignored": {}, "because": "x"}, BOTH, "or neither"),
-        ("min_duration", {"checker": 1, "policy": 2}, DIFFER,
-            "list the ignored source under `ignored`, and the reason under `because`"),
+        (
+            "min_duration",
+            {"checker": 1, "policy": 2},
+            DIFFER,
+            "list the ignored source under `ignored`, and the reason under `because`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_value_is_reported_at_its_place(name: str, entry: dict[str, Any], problem: str, fix: str) -> None:
     for where, place in (("", name), ("general", f"general.{name}")):
         with pytest.raises(RoundFileError) as caught:

@@ -28,10 +28,18 @@ OFFLINE, DIGITS = "spec.divisions.open.box.digits.Offline", "spec.benchmarks.dig
 # Text, and the line, column and path of its first problem.
 BROKEN = {
     "wrong type": (replaced("batch_size: 1", "batch_size: many"), 15, 50, f"{DIGITS}.engine.batch_size"),
-    "too many streams": (replaced("target_qps: 54", "target_qps: 54, run: {streams: 1025}"), 20, 52,
-        f"{OFFLINE}.run.streams"),
-    "too many threads": (replaced("target_qps: 54", "target_qps: 54, run: {threads: 4097}"), 20, 52,
-        f"{OFFLINE}.run.threads"),
+    "too many streams": (
+        replaced("target_qps: 54", "target_qps: 54, run: {streams: 1025}"),
+        20,
+        52,
+        f"{OFFLINE}.run.streams",
+    ),
+    "too many threads": (
+        replaced("target_qps: 54", "target_qps: 54, run: {threads: 4097}"),
+        20,
+        52,
+        f"{OFFLINE}.run.threads",
+    ),
     "group for a value": (replaced("target_qps: 54", "target_qps: {rate: 54}"), 20, 33, f"{OFFLINE}.target_qps"),
     "value for a group": (replaced("Offline: {target_qps: 54}", "Offline: 54"), 20, 20, OFFLINE),
     "merge conflict": (
@@ -48,8 +56,12 @@ BROKEN = {
     "key in the wrong group": (replaced("as: resnet", "backend: onnxruntime"), 14, 7, f"{DIGITS}.backend"),
     "bad scenario": (replaced("Offline:", "offlin:"), 20, 11, "spec.divisions.open.box.digits.offlin"),
     "bad division": (replaced("    open:", "    opened:"), 17, 5, "spec.divisions.opened"),
-    "duplicate system": (replaced("  benchmarks:", "    box: {category: edge, status: rdi}\n  benchmarks:"), 12, 5,
-        "spec.systems.box"),
+    "duplicate system": (
+        replaced("  benchmarks:", "    box: {category: edge, status: rdi}\n  benchmarks:"),
+        12,
+        5,
+        "spec.systems.box",
+    ),
     "YAML syntax": (replaced("{name: acme}", "{name: acme"), 3, 11, ""),
     "unclosed quote": (VALID + '    closed: "\n', 21, 13, ""),
     "tab": (VALID + "\t\tServer: {}\n", 21, 1, ""),
@@ -62,8 +74,12 @@ BROKEN = {
         "spec.tree",
     ),
     "variable in another field": (replaced("submitter: ACME", "submitter: '${WHO}'"), 6, 14, "spec.submitter"),
-    "circle of defaults": (replaced("short: {min_duration: 0}", "short: {use: quick}"), 8, 18,
-        "spec.defaults.short.use"),
+    "circle of defaults": (
+        replaced("short: {min_duration: 0}", "short: {use: quick}"),
+        8,
+        18,
+        "spec.defaults.short.use",
+    ),
     "defaults that use themselves": (replaced("use: [short]", "use: [quick]"), 9, 18, "spec.defaults.quick.use"),
     "empty file": ("", 1, 1, ""),
     "only comments": ("# nothing\n\n", 1, 1, ""),
@@ -76,10 +92,18 @@ BROKEN = {
     "undeclared block": (replaced("use: [short]", "use: [shrt]"), 9, 19, "spec.defaults.quick.use"),
     "unknown backend": (replaced("backend: onnxruntime", "backend: onnx-runtime"), 15, 25, f"{DIGITS}.engine.backend"),
     "no backend": (replaced("backend: onnxruntime, ", ""), 20, 11, OFFLINE),
-    "unknown option": (replaced("batch_size: 1", "options: {graph_optimisation: all}"), 15, 68,
-        f"{DIGITS}.engine.options.graph_optimisation"),
-    "wrong choice": (replaced("batch_size: 1", "options: {graph_optimization: al}"), 15, 68,
-        f"{DIGITS}.engine.options.graph_optimization"),
+    "unknown option": (
+        replaced("batch_size: 1", "options: {graph_optimisation: all}"),
+        15,
+        68,
+        f"{DIGITS}.engine.options.graph_optimisation",
+    ),
+    "wrong choice": (
+        replaced("batch_size: 1", "options: {graph_optimization: al}"),
+        15,
+        68,
+        f"{DIGITS}.engine.options.graph_optimization",
+    ),
     "precision": (replaced("batch_size: 1", "precision: bf16"), 15, 49, f"{DIGITS}.engine.precision"),
     "weights of fewer bits than a backend reads": (
         replaced(
@@ -90,8 +114,12 @@ BROKEN = {
         35,
         f"{DIGITS}.model.settings.weights",
     ),
-    "int8 asked of an engine that takes it from the model": (replaced("batch_size: 1", "precision: int8"), 15, 49,
-        f"{DIGITS}.engine.precision"),
+    "int8 asked of an engine that takes it from the model": (
+        replaced("batch_size: 1", "precision: int8"),
+        15,
+        49,
+        f"{DIGITS}.engine.precision",
+    ),
     "missing code": (replaced("as: resnet", "code: mine.py"), 14, 13, f"{DIGITS}.code"),
     "code with an endless name": (replaced("as: resnet", f"code: {'x' * 5000}.py"), 14, 13, f"{DIGITS}.code"),
     "description of what is set elsewhere": (
@@ -101,20 +129,32 @@ BROKEN = {
         "spec.systems.box.description.submitter",
     ),
     "control codes": (replaced("target_qps: 54", 'target_qps: "\\e[31m"'), 20, 33, f"{OFFLINE}.target_qps"),
-    "contradiction": (replaced("target_qps: 54", "max_query_count: 3, min_query_count: 4"), 20, 58,
-        f"{OFFLINE}.min_query_count"),
+    "contradiction": (
+        replaced("target_qps: 54", "max_query_count: 3, min_query_count: 4"),
+        20,
+        58,
+        f"{OFFLINE}.min_query_count",
+    ),
     "empty value": (replaced("target_qps: 54", "target_qps: "), 20, 33, f"{OFFLINE}.target_qps"),
-    "secret value": (replaced("as: resnet", "model: {settings: {note: hf_abcdefghijklmnopqrstuvwxyz}}"), 14, 32,
-        f"{DIGITS}.model.settings.note"),
-    "secret name": (replaced("as: resnet", "model: {settings: {api_key: abc}}"), 14, 35,
-        f"{DIGITS}.model.settings.api_key"),
+    "secret value": (
+        replaced("as: resnet", "model: {settings: {note: hf_abcdefghijklmnopqrstuvwxyz}}"),
+        14,
+        32,
+        f"{DIGITS}.model.settings.note",
+    ),
+    "secret name": (
+        replaced("as: resnet", "model: {settings: {api_key: abc}}"),
+        14,
+        35,
+        f"{DIGITS}.model.settings.api_key",
+    ),
     "merge key of no group": (replaced("target_qps: 54", "<<: 54"), 20, 21, OFFLINE),
     "second document": (VALID + "---\na: 1\n", 21, 1, ""),
     "unknown alias": (replaced("target_qps: 54", "target_qps: *x"), 20, 33, f"{OFFLINE}.target_qps"),
     "alias of itself": (replaced("  defaults:\n", "  defaults: &d\n    loop: *d\n"), 8, 11, "spec.defaults.loop"),
     "tag": (replaced("target_qps: 54", "target_qps: !!float 54"), 20, 33, f"{OFFLINE}.target_qps"),
     "control character": (replaced("ACME", "AC\x07ME"), 6, 16, ""),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)

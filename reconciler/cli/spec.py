@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -138,8 +139,11 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     if not desired.gaps:
         return IN_SYNC
     say(f"Before it can be submitted ({show_count(len(desired.gaps), 'gap')}):")
-    for gap in desired.gaps:
-        say(f"  {gap}")
+    for fix, alike in itertools.groupby(desired.gaps, key=lambda gap: gap.fix):
+        for gap in alike:
+            say(f"  {gap._replace(fix='')}")
+        if fix:
+            say(f"    fix: {fix}")
     return NOT_IN_SYNC
 
 

@@ -31,9 +31,10 @@ def is_agentic(view: CurveView) -> bool:
     return _patterns(view) == {view.rules.values.agentic_load_pattern}
 
 
-def _patterns(view: CurveView) -> set[object]:
+def _patterns(view: CurveView) -> set[str]:
     voting = (point for point in view.folder.stated if point.state("offline") != DEDICATED)
-    return {point.get_nested("runtime_settings", "load_pattern") or "concurrency" for point in voting}
+    stated = (point.get_nested("runtime_settings", "load_pattern") for point in voting)
+    return {"concurrency" if pattern is None else str(pattern) for pattern in stated}
 
 
 def find_c_max(curve: CurveFolder) -> int | None:
@@ -244,17 +245,18 @@ def _list_seed_sets(view: CurveView) -> Iterator[object]:
 
 def check_shared(view: CurveView) -> Iterator[Complaint]:
     for field in ("shared_src", "shared_docs"):
-        for value, point in _first_by(view.folder, field).items():
+        for value, point in _first_by(view.folder, field, empty=True).items():
             if resolve_shared(view.folder.root, value) is None:
                 wanted = "a path from the submission's root to an existing folder"
                 yield complain(point.point.file, f"{field} {value!r}", wanted)
 
 
-def _first_by(curve: CurveFolder, field: str) -> Mapping[str, PointFolder]:
+def _first_by(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping[str, PointFolder]:
+    """Map each text that a field states to the first point that states it; the empty one only if ``empty``."""
     found: dict[str, PointFolder] = {}
     for point in curve.stated:
         value = point.state(field)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and (value or empty):
             found.setdefault(value, point)
     return found
 
@@ -268,7 +270,7 @@ check_one_seed_set = _one("seed sets", "one seed set per submission", _list_seed
 def check_seed_set(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         name = point.state("seed_set")
-        if name is not None and name not in view.rules.seed_sets:
+        if name is not None and str(name) not in view.rules.seed_sets:
             known = ", ".join(sorted(view.rules.seed_sets))
             yield complain(point.point.file, f"seed_set {name!r}", f"a published seed set: {known}")
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.check.accuracy import ACCURACY_RULES
 from reconciler.endpoints.check.curves import CURVE_RULES, find_regions
+from reconciler.endpoints.check.forms import DESCRIPTION_FIELDS, find_misfits
 from reconciler.endpoints.check.points import POINT_RULES
 from reconciler.endpoints.check.power import POWER_RULES
 from reconciler.endpoints.check.structure import (
@@ -84,7 +85,7 @@ def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]
 def check_queries(view: CurveView) -> Iterator[Complaint]:
     least = view.rules.values.least_queries
     for point, measured in _measured(view):
-        needed = least.get(point.state("dataset"))
+        needed = least.get(str(point.state("dataset")))
         if needed and measured.completed < needed:
             yield complain(
                 point.summary.file,
@@ -182,8 +183,10 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
     document = point.description.value if point is not None else None
     if point is None or document is None:
         return
-    for name, found, wanted in _wrong(document.values, view):
-        yield complain(point.description.file, f"{name} {found}", wanted, line=document.lines.get(name, 0))
+    misfits = find_misfits(document.values, DESCRIPTION_FIELDS)
+    for name, found, wanted in (*_wrong(document.values, view), *misfits):
+        line = document.lines.get(name.rpartition(".")[2], 0)
+        yield complain(point.description.file, f"{name} {found}", wanted, line=line)
 
 
 def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:

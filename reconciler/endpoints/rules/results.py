@@ -198,7 +198,7 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
     else:
         parts = {key: part for key, part in entry.items() if key not in _META}
     kind = entry.get("dataset_type")
-    inline = kind == _INLINE or (not typed and name == _INLINE and kind is None)
+    inline = kind == _INLINE or (not typed and name == _INLINE and "dataset_type" not in entry)
     scores = {str(key): number for key, part in parts.items() if (number := parse_decimal(part)) is not None}
     samples = parse_number(entry.get("num_samples", entry.get("unit_samples")))
     repeats = parse_number(entry.get("n_repeats", entry.get("num_repeats"))) or Decimal(1)

@@ -291,6 +291,9 @@ def _unknown(where: Location) -> tuple[str, str]:
     if "{" in name:
         written = name.partition("{")[0].strip()
         return f"missing ':' after {written}", f"write '{written}: {{…}}'"
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and all(part in valid for part in several):
+        return f"{name}: names are not joined by ','", f"write {' and '.join(f'{part}: …' for part in several)}"
     written, space, rest = name.partition(" ")
     if space and written in valid:
         return f"missing ':' after {written}", f"write '{written}: {rest.strip()}'"

@@ -44,7 +44,7 @@ def check_readable(view: SystemView) -> Complaints:
     """The description of a system parses as a JSON object."""
     read = view.system.read
     if read.problem:
-        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
+        yield Complaint(Place(read.file, read.line), read.problem, "a JSON object", mechanism="unreadable")
 
 
 @rule("system.fields", "the mandatory fields", sources=(_CHECK, OLD))

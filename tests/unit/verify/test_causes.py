@@ -82,6 +82,12 @@ def test_one_copied_run_is_one_cause(tree: Path) -> None:
     assert [folded.shown for folded in groups[0].cells] == ["closed/sys1/resnet/Offline"]
 
 
+def test_a_description_that_is_no_json_is_a_file_that_cannot_be_read(tree: Path) -> None:
+    (tree / "closed/Acme/systems/sys1.json").write_text("{{")
+    (found,) = [item for item in verify_tree(tree).findings if item.rule.id == "system.description"]
+    assert find_cause(found).id == "unreadable"
+
+
 ERROR = Rule("log.kind", "a kind", ("ours",), premises=(Premise("It holds."),))
 PROVEN = Rule("log.proven", "a kind", ("ours",), premises=(Premise("It holds."),), proof="it is so")
 ASKS = Rule("log.asks", "a kind?", ("ours",), Severity.NOTE)

@@ -76,15 +76,16 @@ def find_refused_records(
     for cell, items in records.items():
         for identity, record in items:
             known = all(known_spec(*item) for item in record.spec.items())
+            name = record.address.label if record.address.cell == cell else record.address
             if not known and IMPORTED not in record.marks:
-                found.add(Refusal(str(cell), f"{record.address} was run from an uncommitted spec", _COMMIT_SPEC))
+                found.add(Refusal(str(cell), f"{name} was made from an uncommitted spec", _COMMIT_SPEC))
             elif not known:
                 fix = "commit the spec"
-                found.add(Refusal(str(cell), f"{record.address} was imported for an uncommitted spec", fix))
+                found.add(Refusal(str(cell), f"{name} was imported for an uncommitted spec", fix))
             paths = [f"state/records/{identity}.json"]
             paths += [f"state/logs/{a.sha256}" for a in record.artifacts if a.place == "logs"]
             if not all(committed(path) for path in paths):
-                found.add(Refusal(str(cell), f"the record or logs of {record.address} are not committed", _COMMIT))
+                found.add(Refusal(str(cell), f"the record or logs of {name} are not committed", _COMMIT))
     return sorted(found)
 
 

@@ -234,7 +234,7 @@ def test_what_is_not_committed(packable: Path, reconcile: Reconcile) -> None:
     git(packable, "checkout", "--quiet", "--", "specs")
     git(packable, "rm", "--quiet", "--cached", "-r", "state")
     git(packable, "commit", "--quiet", "--message", "Forget the records")
-    refused(reconcile, f"{CELL}: the record or logs of Run:{CELL}/performance are not committed")
+    refused(reconcile, f"{CELL}: the record or logs of Run performance are not committed")
 
 
 def test_unreadable_is_not_uncommitted(packable: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,5 +451,5 @@ def test_a_run_counts_once_a_commit_holds_the_bytes_of_its_spec(recorded: Path) 
     assert known == []
     unknown = find_refused_records(dirty, lambda _: True, lambda _, __: False)
     assert {refusal.reason for refusal in unknown} == {
-        f"{record.address} was run from an uncommitted spec" for record in records
+        f"{record.address.label} was made from an uncommitted spec" for record in records
     }

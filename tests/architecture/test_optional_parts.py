@@ -53,52 +53,24 @@ def _ask_system(text: str) -> tuple[str, str]:
 PARTS = {
     part.entry: part
     for part in (
-        Part(
-            "endpoints",
-            ("reconciler.endpoints",),
-            (("reconciler/resource/programs.py", "PROGRAMS"),),
-            "endpoints|densify",
-            ("densify",),
-        ),
-        Part(
-            "mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b|slice", ("mig",), (_COUNT, _SLICES)
-        ),
+        Part("endpoints", ("reconciler.endpoints",), (("reconciler/resource/programs.py", "PROGRAMS"),),
+            "endpoints|densify", ("densify",)),
+        Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b|slice", ("mig",),
+            (_COUNT, _SLICES)),
         Part("page", ("reconciler.page",), (_HERE,), r"\bpage\b|\bplot\b", ("page", "plot")),
-        Part(
-            "power",
-            ("reconciler.execute.power", "harness.power"),
-            (_HERE, _HARNESS),
-            "power",
-            asked=_ask_system("power: {director: meter, ntp: clock, kit: kit}"),
-        ),
-        Part(
-            "slurm",
-            ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
-            (_QUEUES,),
-            "slurm",
-            asked=_ask_system("executor: {slurm: {}}"),
-        ),
-        Part(
-            "ray", ("reconciler.execute.executors.ray",), (_QUEUES,), r"\bray", asked=_ask_system("executor: {ray: {}}")
-        ),
-        Part(
-            "triton",
-            ("harness.backends.triton",),
-            (("harness/catalog.py", "BACKENDS"),),
-            "triton",
-            asked=("        backend: onnxruntime\n", "        backend: triton\n"),
-        ),
-        Part(
-            "stores",
-            ("reconciler.stores",),
-            (_HERE,),
-            r"\bpush\b|\bpull\b|\bstores?\b",
-            ("push", "pull"),
-            ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n"),
-        ),
+        Part("power", ("reconciler.execute.power", "harness.power"), (_HERE, _HARNESS), "power",
+            asked=_ask_system("power: {director: meter, ntp: clock, kit: kit}")),
+        Part("slurm", ("reconciler.execute.executors.slurm", "harness.child.slurm_job"), (_QUEUES,), "slurm",
+            asked=_ask_system("executor: {slurm: {}}")),
+        Part("ray", ("reconciler.execute.executors.ray",), (_QUEUES,), r"\bray",
+            asked=_ask_system("executor: {ray: {}}")),
+        Part("triton", ("harness.backends.triton",), (("harness/catalog.py", "BACKENDS"),), "triton",
+            asked=("        backend: onnxruntime\n", "        backend: triton\n")),
+        Part("stores", ("reconciler.stores",), (_HERE,), r"\bpush\b|\bpull\b|\bstores?\b", ("push", "pull"),
+            ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n")),
         Part("verify", ("reconciler.verify",), (_HERE,), "verify|objection", ("verify-tree", "objections")),
     )
-}
+}  # fmt: skip
 _IMPORT_ALL = """
 import importlib, pkgutil, sys
 import reconciler

@@ -66,34 +66,18 @@ COMMANDS: dict[str, Written] = {
     # What a plan was made from is no longer there once it was begun: a pass goes on.
     "apply --commit": Written("planned tiny", ("apply", "plan.json", "--commit"), then=("--commit",), commits=True),
     "render": Written("unrendered", (), weight=2),
-    "watch --commit": Written(
-        "unscored tiny", ("watch", "--commit", "--debounce", "0.01"), then=("--commit",), weight=1, commits=True
-    ),
+    "watch --commit": Written("unscored tiny", ("watch", "--commit", "--debounce", "0.01"), then=("--commit",),
+        weight=1, commits=True),
     "adopt": Written("sent", ("adopt", "../sent", "--rehearsal"), exact=True, weight=4),
     "import": Written("declared", ("import", "../logs", "--cell", CELL), NOT_IN_SYNC, exact=True, weight=3),
     "accept": Written("changed", ("accept", "digits", *REASON, "--commit"), None, commits=True),
-    "accept --revoke": Written(
-        "accepted",
-        ("accept", "digits", "--revoke", "--commit"),
-        None,
-        exact=True,
-        commits=True,
-        weight=3,
-        other="nothing is accepted for this cell",
-    ),
+    "accept --revoke": Written("accepted", ("accept", "digits", "--revoke", "--commit"), None, exact=True, commits=True,
+        weight=3, other="nothing is accepted for this cell"),
     "freeze": Written("recorded", ("freeze", "digits", *REASON, "--commit"), None, commits=True),
-    "unfreeze": Written(
-        "frozen",
-        ("unfreeze", "digits", "--commit"),
-        None,
-        exact=True,
-        commits=True,
-        weight=3,
-        other="digits is not frozen",
-    ),
-    "prune --commit": Written(
-        "undeclared", ("prune", "--measured", "--max-share", "1", "--yes", "--commit"), None, exact=True, commits=True
-    ),
+    "unfreeze": Written("frozen", ("unfreeze", "digits", "--commit"), None, exact=True, commits=True, weight=3,
+        other="digits is not frozen"),
+    "prune --commit": Written("undeclared", ("prune", "--measured", "--max-share", "1", "--yes", "--commit"), None,
+        exact=True, commits=True),
     "gc": Written("littered", ("gc",), exact=True),
     "prune": Written("undeclared", ("prune", "--measured", "--max-share", "1", "--yes"), None, exact=True),
     "push": Written("stored", ("push",)),
@@ -105,19 +89,16 @@ COMMANDS: dict[str, Written] = {
     "detect --write": Written("described", ("detect", "--write", "--system", "box"), None, exact=True),
     "sign": Written("unsigned", ("sign",), None),
     "embargo --install": Written("recorded", ("embargo", "--install"), weight=1),
-    "move": Written(
-        "movable", ("move", "resnet", "--to", "closed"), None, exact=True, other=" is in the closed division already"
-    ),
+    "move": Written("movable", ("move", "resnet", "--to", "closed"), None, exact=True,
+        other=" is in the closed division already"),
     "try": Written("recorded", ("try", "digits", "target_qps=700", "min_query_count=600"), weight=1),
-    "tune": Written(
-        "recorded", ("tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "../tuned.patch"), weight=0.5
-    ),
+    "tune": Written("recorded", ("tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "../tuned.patch"),
+        weight=0.5),
     "densify": Written("curve", ("densify", "-o", "../denser.patch"), exact=True, weight=1),
     "amend --commit": Written("corrected", (*AMEND, "--since", "submitted", "--commit"), commits=True),
     "respond": Written("recorded", ("respond", "digits", "-o", "../answer"), exact=True, other=" is not empty"),
-    "objections": Written(
-        "contradicted", ("objections", "../sent", "--by", "Other", "-o", "../drafts"), None, exact=True
-    ),
+    "objections": Written("contradicted", ("objections", "../sent", "--by", "Other", "-o", "../drafts"), None,
+        exact=True),
     "verify-tree": Written("contradicted", ("verify-tree", "../sent", *REPORTS), None, exact=True),
     "page --export": Written("recorded", ("page", "--export", "../page"), weight=1),
     "plot": Written("recorded", ("plot", "digits", "-o", "../plot.svg"), exact=True, weight=1),
@@ -126,7 +107,7 @@ COMMANDS: dict[str, Written] = {
     "doctor --fix": Written("older", ("doctor", "--fix"), None),
     "audit --rerun": Written("recorded", ("audit", "--rerun", "digits"), weight=0.5),
     "fetch": Written("mirrored", ("fetch", "rnnt", "--mirror", "../lab", "--scratch", "../scratch"), None, weight=0.3),
-}
+}  # fmt: skip
 if all(map(find_spec, ("onnx", "onnxruntime"))):
     asked = ("resnet50", "--division", "open", "--samples", "8", "--output", ".", "--busy")
     COMMANDS["rehearse"] = Written("unrehearsed", ("rehearse", *asked), commits=True, weight=0.5)

@@ -352,28 +352,19 @@ def problems(repository: Repository, *edits: tuple[str, str]) -> str:
     ("edits", "message"),
     [
         pytest.param((("        model_name: tiny-llm\n", ""),), "model of the results is not declared", id="no model"),
-        pytest.param(
-            (("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
-            "does not accept results of the endpoints harness for resnet",
-            id="another benchmark",
-        ),
-        pytest.param(
-            (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, compliance: [TEST06]}"),),
-            "TEST06 is part of the endpoints harness",
-            id="a test",
-        ),
-        pytest.param(
-            (("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
-            "a power measurement needs LoadGen's logs",
-            id="power",
-        ),
+        pytest.param((("  benchmarks:\n    llama3.1-8b:\n", "  benchmarks:\n    llama3.1-8b:\n      as: resnet\n"),),
+            "does not accept results of the endpoints harness for resnet", id="another benchmark"),
+        pytest.param((("Offline: {target_qps: 100}", "Offline: {target_qps: 100, compliance: [TEST06]}"),),
+            "TEST06 is part of the endpoints harness", id="a test"),
+        pytest.param((("Offline: {target_qps: 100}", "Offline: {target_qps: 100, power: measured}"),),
+            "a power measurement needs LoadGen's logs", id="power"),
         pytest.param(
             (("Offline: {target_qps: 100}", "SingleStream: {}\n          Offline: {infer_from: SingleStream}"),),
             "cannot be used to infer another scenario",
             id="inferred",
         ),
     ],
-)
+)  # fmt: skip
 def test_a_spec_that_cannot_be(tmp_path: Path, edits: tuple[tuple[str, str], ...], message: str) -> None:
     assert message in problems(with_endpoints(tmp_path), *edits)
 

@@ -313,52 +313,29 @@ NVIDIA_CODE = "inference_results_v5.1/closed/NVIDIA"
 VISION_CODE = "inference/vision/classification_and_detection"
 NVIDIA_EXAMPLE = "adapter: nvidia-v5.1"
 FILES = {
-    NVIDIA_EXAMPLE: {
-        f"{NVIDIA_CODE}/Makefile": MAKEFILE,
-        f"{NVIDIA_CODE}/run.py": NVIDIA,
+    NVIDIA_EXAMPLE: {f"{NVIDIA_CODE}/Makefile": MAKEFILE, f"{NVIDIA_CODE}/run.py": NVIDIA,
         f"{NVIDIA_CODE}/standin.py": LOADGEN,
         f"{NVIDIA_CODE}/build/inference/language/llama2-70b/evaluate-accuracy.py": NVIDIA_SCORE,
         f"{NVIDIA_CODE}/build/inference/compliance/nvidia/TEST06/audit.config": AUDIT,
         "models/Llama2/Llama-2-70b-chat-hf/config.json": "{}",
-        "preprocessed_data/open_orca/open_orca_gpt4_tokenized_llama.sampled_24576.pkl": "",
-    },
-    "main.py, --vllm": {
-        "inference/language/llama3.1-8b/main.py": VLLM,
+        "preprocessed_data/open_orca/open_orca_gpt4_tokenized_llama.sampled_24576.pkl": ""},
+    "main.py, --vllm": {"inference/language/llama3.1-8b/main.py": VLLM,
         "inference/language/llama3.1-8b/standin.py": LOADGEN,
-        "inference/language/llama3.1-8b/evaluation.py": EVALUATION,
-        "models/Llama-3.1-8B-Instruct/config.json": "{}",
-        "data/cnn_eval.json": "[]",
-    },
-    "docker, run": {
-        f"{VISION_CODE}/python/main.py": VISION,
-        f"{VISION_CODE}/standin.py": LOADGEN,
-        f"{VISION_CODE}/tools/accuracy-imagenet.py": IMAGENET,
-        "models/resnet50_v1.onnx": "weights",
-        "data/imagenet/val_map.txt": "a.jpg 1\n" * 16,
-        "bin/docker": f"#!{sys.executable}\n{DOCKER}",
-    },
-    "vllm, serve": {
-        "client/client.py": CLIENT,
-        "client/standin.py": LOADGEN,
-        "client/evaluation.py": EVALUATION,
-        "server/requirements.lock": "vllm==0.0\n",
-        "models/Llama-3.1-8B-Instruct/config.json": "{}",
-        "data/cnn_eval.json": "[]",
-        "bin/vllm": f"#!{sys.executable}\n{SERVE}",
-    },
-    "trtllm-build": {
-        "trtllm-harness/harness.py": HARNESS,
-        "trtllm-harness/standin.py": LOADGEN,
+        "inference/language/llama3.1-8b/evaluation.py": EVALUATION, "models/Llama-3.1-8B-Instruct/config.json": "{}",
+        "data/cnn_eval.json": "[]"},
+    "docker, run": {f"{VISION_CODE}/python/main.py": VISION, f"{VISION_CODE}/standin.py": LOADGEN,
+        f"{VISION_CODE}/tools/accuracy-imagenet.py": IMAGENET, "models/resnet50_v1.onnx": "weights",
+        "data/imagenet/val_map.txt": "a.jpg 1\n" * 16, "bin/docker": f"#!{sys.executable}\n{DOCKER}"},
+    "vllm, serve": {"client/client.py": CLIENT, "client/standin.py": LOADGEN, "client/evaluation.py": EVALUATION,
+        "server/requirements.lock": "vllm==0.0\n", "models/Llama-3.1-8B-Instruct/config.json": "{}",
+        "data/cnn_eval.json": "[]", "bin/vllm": f"#!{sys.executable}\n{SERVE}"},
+    "trtllm-build": {"trtllm-harness/harness.py": HARNESS, "trtllm-harness/standin.py": LOADGEN,
         "trtllm-harness/evaluate.py": f"import sys\nassert len(sys.argv) == 3\nprint({LLAMA2!r})\n",
-        "models/llama2-70b-fp8/config.json": "{}",
-        "data/open_orca.pkl": "",
-        "bin/trtllm-build": f"#!{sys.executable}\n{BUILD}",
-    },
-    "inference-endpoint": {
-        "endpoints/offline.yaml": OFFLINE,
-        "bin/inference-endpoint": f"#!{sys.executable}\n{ENDPOINTS}{SCRIPT}",
-    },
-}
+        "models/llama2-70b-fp8/config.json": "{}", "data/open_orca.pkl": "",
+        "bin/trtllm-build": f"#!{sys.executable}\n{BUILD}"},
+    "inference-endpoint": {"endpoints/offline.yaml": OFFLINE,
+        "bin/inference-endpoint": f"#!{sys.executable}\n{ENDPOINTS}{SCRIPT}"},
+}  # fmt: skip
 DOCUMENT = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission

@@ -131,12 +131,10 @@ conf.write_text(conf.read_text().replace("target_qps = 100", "target_qps = 900")
 """,
         r"user\.conf:1: target_qps: expected 900[.0]*, LoadGen logged 100 \(line \d+\)",
     ),
-    "another target run": (
-        "settings = lg.TestSettings()\n",
+    "another target run": ("settings = lg.TestSettings()\n",
         'conf.write_text(conf.read_text().replace("_qps = 100", "_qps = 50"))\nsettings = lg.TestSettings()\n',
-        r"mlperf_log_detail\.txt shows: target_qps: expected 100, LoadGen logged 50 \(line \d+\)",
-    ),
-}
+        r"mlperf_log_detail\.txt shows: target_qps: expected 100, LoadGen logged 50 \(line \d+\)"),
+}  # fmt: skip
 
 
 def list_complaints(repository: Repository) -> list[str]:

@@ -87,24 +87,18 @@ LIES: dict[str, tuple[Change, set[str]]] = {
     "an empty client": (put(CLIENT, lambda _: "{}"), {"published files: power.session"}),
     "no client": (lambda texts: texts.pop(CLIENT), {"published files: power.session"}),
     "no director": (lambda texts: texts.pop(SERVER), {"published files: power.session"}),
-    "a client of another session": (
-        put(CLIENT, lambda text: re.sub(r'(session_name": ")', r"\g<1>x", text)),
-        {"published files: power.session"},
-    ),
-    "samples of another day, and their digest": (
-        put(SAMPLES, next_year, listed=True),
-        {"published files: power.times"},
-    ),
+    "a client of another session": (put(CLIENT, lambda text: re.sub(r'(session_name": ")', r"\g<1>x", text)),
+        {"published files: power.session"}),
+    "samples of another day, and their digest": (put(SAMPLES, next_year, listed=True),
+        {"published files: power.times"}),
     "a tenth of the watts, and its digest": (put(SAMPLES, tenth, listed=True), DENIED),
-    "a tenth of the watts, its digest, and no messages": (
-        all_of(put(SAMPLES, tenth, listed=True), no_messages),
-        {"published files: power.products"},
-    ),
+    "a tenth of the watts, its digest, and no messages": (all_of(put(SAMPLES, tenth, listed=True), no_messages),
+        {"published files: power.products"}),
     "a tenth of the watts and amperes, their digest, and no messages": (
         all_of(put(SAMPLES, lambda text: tenth(text).replace("Amps,0.", "Amps,0.0"), listed=True), no_messages),
         set(),
     ),
-}
+}  # fmt: skip
 
 
 def test_a_session_that_was_edited_with_its_record_is_contradicted(tmp_path: Path, director: str) -> None:
@@ -112,7 +106,7 @@ def test_a_session_that_was_edited_with_its_record_is_contradicted(tmp_path: Pat
     repository.reconcile()
     repository.write(".gitignore", ".reconcile/\n")
     for name, (change, wanted) in {"nothing": (lambda _: None, set()), **LIES}.items():
-        copy = Repository(shutil.copytree(repository.root, tmp_path / "copy", symlinks=True))
+        copy = repository.copy(tmp_path / "copy")
         forged(copy, RUN, partial(rewrite, copy, change))
         copy.commit()  # the only one: a later one would show that a run was removed
         found = contradicted(copy)

@@ -1,14 +1,19 @@
-"""What a spec is given that the round or this program cannot take, or that a submission would lack: each with its place
-and what to do."""
+"""What the round or this program cannot take of a spec, what a cell may not declare, and what a submission lacks."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from reconciler.desired.checks import find_problems
+from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.desired.compile import find_gaps
+from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.errors import Problem, SpecError
+from reconciler.resource.inputs import Origin, Pin, PinKind, Value
+from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.declared import Declared, DeclaredSystem, Reading
+from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 
 ROUND = "v6.1"
@@ -49,20 +54,13 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a scenario that is not allowed": ((NET, "net: {Server: {target_qps: 9}}"),),
     "a category that is not allowed": (("category: edge", "category: datacenter"),),
     "a scenario that is not allowed, in open": ((NET, "net: {Server: {target_qps: 9}}"), ("closed:", "open:")),
-    "one benchmark twice in open": (
-        ("as: llama3.1-8b-edge", "as: resnet"),
-        (NET, f"{NET}, {CHAT}"),
-        ("closed:", "open:"),
-    ),
+    "one benchmark twice in open": (("as: llama3.1-8b-edge", "as: resnet"), (NET, f"{NET}, {CHAT}"),
+        ("closed:", "open:")),
     "a duration too short": (("target_qps: 9", "target_qps: 9, min_duration: 10 s"),),
-    "a duration too short in a rehearsal": (
-        ("target_qps: 9", "target_qps: 9, min_duration: 10 s"),
-        ("submitter: ACME", "submitter: ACME\n  rehearsal: true"),
-    ),
-    "half a millisecond of Server": (
-        (NET, "chat: {Server: {target_qps: 1, target_latency: 1.5 us}}"),
-        ("closed", "open"),
-    ),
+    "a duration too short in a rehearsal": (("target_qps: 9", "target_qps: 9, min_duration: 10 s"),
+        ("submitter: ACME", "submitter: ACME\n  rehearsal: true")),
+    "half a millisecond of Server": ((NET, "chat: {Server: {target_qps: 1, target_latency: 1.5 us}}"),
+        ("closed", "open")),
     "a test that is none": (("target_qps: 9", "target_qps: 9, compliance: [TEST02]"),),
     "a test of other benchmarks": (("target_qps: 9", "target_qps: 9, compliance: [TEST01, TEST06, TEST09]"),),
     "a dataset for a test that compares runs": (
@@ -74,36 +72,22 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "inferred as the round allows": ((NET, "net: {SingleStream: {}, Offline: {infer_from: SingleStream}}"),),
     "inferred as no round allows": ((NET, "net: {Offline: {target_qps: 9}, SingleStream: {infer_from: Offline}}"),),
-    "inferred from results of endpoints": (
-        (COMMAND, RESULTS),
-        (NET, "chat: {SingleStream: {}, Offline: {infer_from: SingleStream}}"),
-    ),
+    "inferred from results of endpoints": ((COMMAND, RESULTS),
+        (NET, "chat: {SingleStream: {}, Offline: {infer_from: SingleStream}}")),
     "inferred from another benchmark": ((NET, f"{NET}, chat: {{Offline: {{infer_from: net}}}}"),),
     "weights that are discarded": (("model: {path: m.onnx}", 'model: {path: m.onnx, settings: {sparsity: "2:4"}}'),),
     "fewer samples than closed results need": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"),),
-    "fewer samples of a benchmark of ones own": (
-        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
-        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 1024}}}}"),
-    ),
-    "a count of ones own that is no number": (
-        ("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
-        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: few}}}}"),
-    ),
+    "fewer samples of a benchmark of ones own": (("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 1024}}}}")),
+    "a count of ones own that is no number": (("code: resnet50", "code: tests/passes/benchmarks/tiny.py"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: few}}}}")),
     "fewer samples in open": ((ENGINE, f"{ENGINE}\n      dataset: {{settings: {{count: 100}}}}"), ("closed:", "open:")),
-    "samples that nobody has published": (
-        ("code: resnet50", "code: bert"),
-        (RESNET, "as: bert-99\n"),
-        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{unpublished: true}}}}"),
-    ),
-    "results of endpoints that are not taken": (
-        (COMMAND, RESULTS),
-        ("as: llama3.1-8b-edge", "as: bert-99"),
-        (NET, CHAT),
-    ),
-    "results of endpoints, with power and a test": (
-        (COMMAND, RESULTS),
-        (NET, "chat: {Offline: {target_qps: 1, power: measured, compliance: [TEST06]}}"),
-    ),
+    "samples that nobody has published": (("code: resnet50", "code: bert"), (RESNET, "as: bert-99\n"),
+        (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{unpublished: true}}}}")),
+    "results of endpoints that are not taken": ((COMMAND, RESULTS), ("as: llama3.1-8b-edge", "as: bert-99"),
+        (NET, CHAT)),
+    "results of endpoints, with power and a test": ((COMMAND, RESULTS),
+        (NET, "chat: {Offline: {target_qps: 1, power: measured, compliance: [TEST06]}}")),
     "power of a command": ((BOX, 'status: available, power: {director: "meter:4950", kit: kit}}'), (NET, CHAT)),
     "half of a power state": ((BOX, "status: available, power_state: {set: [a], read: [b]}}"),),
     "a power state without what to expect": (
@@ -111,29 +95,21 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "two queues": ((BOX, "status: available, executor: {slurm: {partition: a}, ray: {address: here}}}"),),
     "a store that is not declared": ((BOX, "status: available, executor: {slurm: {partition: a, store: nearby}}}"),),
-    "a service in a queue": (
-        (BOX, "status: available, executor: {slurm: {partition: a}}}"),
+    "a service in a queue": ((BOX, "status: available, executor: {slurm: {partition: a}}}"),
         (COMMAND, COMMAND.replace("code: .", "code: ., service: {command: [serve], ready: {log: started}}")),
-        (NET, CHAT),
-    ),
+        (NET, CHAT)),
     "no target": ((NET, "net: {Offline: {}, SingleStream: {}}"),),
-    "no target, in a file of the command": (
-        (COMMAND, COMMAND.replace("code: .", "code: ., user_conf: harvested")),
-        (NET, "chat: {Offline: {}}"),
-    ),
+    "no target, in a file of the command": ((COMMAND, COMMAND.replace("code: .", "code: ., user_conf: harvested")),
+        (NET, "chat: {Offline: {}}")),
     "a command without code": ((COMMAND, COMMAND.replace(", code: .", "")), (NET, CHAT)),
-    "runs that are made elsewhere": (
-        ("code: resnet50", "code: external"),
-        (NET, "net: {Offline: {}, SingleStream: {}}"),
-    ),
+    "runs that are made elsewhere": (("code: resnet50", "code: external"),
+        (NET, "net: {Offline: {}, SingleStream: {}}")),
     "a command in the closed division, without a calibration document": ((NET, CHAT),),
     "a command in the open division": ((NET, CHAT), ("closed:", "open:")),
     "an idle accelerator": ((BOX, "status: available, hardware: {accelerator: NVIDIA H100, count: 1}}"),),
     "no accelerator": ((ENGINE, "engine: {backend: tensorrt}"),),
-    "another maker's accelerator": (
-        (ENGINE, "engine: {backend: tensorrt}"),
-        (BOX, "status: available, hardware: {accelerator: AMD Instinct MI300X, count: 1}}"),
-    ),
+    "another maker's accelerator": ((ENGINE, "engine: {backend: tensorrt}"),
+        (BOX, "status: available, hardware: {accelerator: AMD Instinct MI300X, count: 1}}")),
     "a number of accelerators of its own": (
         (BOX, 'status: available, hardware: {accelerator: AMD, count: 2}, description: {accelerators_per_node: "4"}}'),
     ),
@@ -149,121 +125,75 @@ CASES: dict[str, tuple[tuple[str, str], ...]] = {
     "a benchmark of ones own in closed": (("code: resnet50", "code: digits"),),
     "a benchmark of ones own in open": (("code: resnet50", "code: digits"), ("closed:", "open:")),
     "a whole power state": ((BOX, "status: available, power_state: {set: [a], restore: [c], read: [b], expect: d}}"),),
-    "a scenario that is not allowed in a datacenter": (
-        ("as: llama3.1-8b-edge", "as: llama3.1-8b"),
-        ("category: edge", "category: datacenter"),
-        (NET, "chat: {SingleStream: {}}"),
-    ),
-}
+    "a scenario that is not allowed in a datacenter": (("as: llama3.1-8b-edge", "as: llama3.1-8b"),
+        ("category: edge", "category: datacenter"), (NET, "chat: {SingleStream: {}}")),
+}  # fmt: skip
 # Line, column and field of each problem; the other specs of CASES have none.
 EXPECTED = {
     "nothing but a description": ["9:5 spec.systems.box.description"],
     "an unknown benchmark": ["12:11 spec.divisions.closed.box.net.SingleStream", "13:13 spec.benchmarks.net"],
     "a benchmark like no other": ["12:11 spec.divisions.closed.box.net.SingleStream", "13:13 spec.benchmarks.net"],
-    "a benchmark of an earlier round": [
-        "12:11 spec.divisions.closed.box.net.SingleStream",
-        "13:13 spec.benchmarks.net",
-    ],
+    "a benchmark of an earlier round": ["12:11 spec.divisions.closed.box.net.SingleStream",
+        "13:13 spec.benchmarks.net"],
     "a scenario that is not allowed": ["20:26 spec.divisions.closed.box.net.Server"],
-    "a category that is not allowed": [
-        "20:26 spec.divisions.closed.box.net.SingleStream",
-        "20:44 spec.divisions.closed.box.net.Offline",
-    ],
+    "a category that is not allowed": ["20:26 spec.divisions.closed.box.net.SingleStream",
+        "20:44 spec.divisions.closed.box.net.Offline"],
     "one benchmark twice in open": ["18:26 spec.benchmarks.chat"],
     "a duration too short": ["20:83 spec.divisions.closed.box.net.Offline"],
     "half a millisecond of Server": ["20:65 spec.divisions.open.box.chat.Server", "18:26 spec.benchmarks.chat"],
     "a test that is none": ["20:81 spec.divisions.closed.box.net.Offline"],
-    "a test of other benchmarks": [
-        "20:81 spec.divisions.closed.box.net.Offline",
-        "20:81 spec.divisions.closed.box.net.Offline",
-    ],
+    "a test of other benchmarks": ["20:81 spec.divisions.closed.box.net.Offline",
+        "20:81 spec.divisions.closed.box.net.Offline"],
     "a dataset for a test that compares runs": ["20:107 spec.divisions.closed.box.net.Offline"],
     "inferred from nowhere": ["20:66 spec.divisions.closed.box.net.Offline"],
     "inferred from what is inferred": ["20:66 spec.divisions.closed.box.net.Offline"],
     "inferred as no round allows": ["20:79 spec.divisions.closed.box.net.SingleStream"],
-    "inferred from results of endpoints": [
-        "20:67 spec.divisions.closed.box.chat.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
+    "inferred from results of endpoints": ["20:67 spec.divisions.closed.box.chat.Offline", "18:26 spec.benchmarks.chat",
+        "6:14 spec.documents"],
     "inferred from another benchmark": ["20:100 spec.divisions.closed.box.chat.Offline", "6:14 spec.documents"],
     "weights that are discarded": ["14:50 spec.divisions.closed.box.net.SingleStream"],
     "fewer samples than closed results need": ["16:35 spec.benchmarks.net.dataset.settings.count"],
-    "fewer samples of a benchmark of ones own": [
-        "16:35 spec.benchmarks.net.dataset.settings.count",
-        "12:11 spec.benchmarks.net",
-    ],
+    "fewer samples of a benchmark of ones own": ["16:35 spec.benchmarks.net.dataset.settings.count",
+        "12:11 spec.benchmarks.net"],
     "a count of ones own that is no number": ["12:11 spec.benchmarks.net"],
     "fewer samples in open": ["16:35 spec.benchmarks.net.dataset.settings.count"],
     "samples that nobody has published": ["16:41 spec.benchmarks.net.dataset.settings.unpublished"],
-    "results of endpoints that are not taken": [
-        "18:55 spec.divisions.closed.box.chat.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
-    "results of endpoints, with power and a test": [
-        "20:59 spec.divisions.closed.box.chat.Offline",
-        "20:81 spec.divisions.closed.box.chat.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
-    "power of a command": [
-        "9:64 spec.divisions.closed.box.chat.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
+    "results of endpoints that are not taken": ["18:55 spec.divisions.closed.box.chat.Offline",
+        "18:26 spec.benchmarks.chat", "6:14 spec.documents"],
+    "results of endpoints, with power and a test": ["20:59 spec.divisions.closed.box.chat.Offline",
+        "20:81 spec.divisions.closed.box.chat.Offline", "18:26 spec.benchmarks.chat", "6:14 spec.documents"],
+    "power of a command": ["9:64 spec.divisions.closed.box.chat.Offline", "18:26 spec.benchmarks.chat",
+        "6:14 spec.documents"],
     "half of a power state": ["9:65 spec.divisions.closed.box.net.SingleStream"],
     "a power state without what to expect": ["9:65 spec.divisions.closed.box.net.SingleStream"],
     "two queues": ["9:85 spec.divisions.closed.box.net.SingleStream"],
     "a store that is not declared": ["9:86 spec.divisions.closed.box.net.SingleStream"],
-    "a service in a queue": [
-        "18:130 spec.divisions.closed.box.chat.Offline",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
+    "a service in a queue": ["18:130 spec.divisions.closed.box.chat.Offline", "18:26 spec.benchmarks.chat",
+        "6:14 spec.documents"],
     "no target": ["20:26 spec.divisions.closed.box.net.Offline"],
     "no target, in a file of the command": ["18:26 spec.benchmarks.chat", "6:14 spec.documents"],
-    "a command without code": [
-        "18:26 spec.benchmarks.chat",
-        "18:26 spec.benchmarks.chat.harness",
-        "6:14 spec.documents",
-    ],
+    "a command without code": ["18:26 spec.benchmarks.chat", "18:26 spec.benchmarks.chat.harness",
+        "6:14 spec.documents"],
     "runs that are made elsewhere": ["13:13 spec.benchmarks.net", "6:14 spec.documents"],
-    "a command in the closed division, without a calibration document": [
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
+    "a command in the closed division, without a calibration document": ["18:26 spec.benchmarks.chat",
+        "6:14 spec.documents"],
     "a command in the open division": ["18:26 spec.benchmarks.chat"],
     "an idle accelerator": ["15:25 spec.benchmarks.net"],
     "no accelerator": ["15:25 spec.benchmarks.net"],
     "another maker's accelerator": ["15:25 spec.benchmarks.net"],
-    "a number of accelerators of its own": [
-        "9:5 spec.systems.box.description",
-        "9:123 spec.systems.box.description.accelerators_per_node",
-        "15:25 spec.benchmarks.net",
-    ],
-    "a number of nodes of its own": [
-        "9:5 spec.systems.box.description",
-        "9:117 spec.systems.box.description.number_of_nodes",
-        "15:25 spec.benchmarks.net",
-    ],
-    "fields of a description that are written and empty": [
-        "9:69 spec.systems.box.description.cooling",
-        "9:94 spec.systems.box.description.framework",
-        "9:5 spec.systems.box.description",
-    ],
-    "a field of a description that nobody reads": [
-        "9:60 spec.systems.box.description",
-        "9:5 spec.systems.box.description",
-    ],
+    "a number of accelerators of its own": ["9:5 spec.systems.box.description",
+        "9:123 spec.systems.box.description.accelerators_per_node", "15:25 spec.benchmarks.net"],
+    "a number of nodes of its own": ["9:5 spec.systems.box.description",
+        "9:117 spec.systems.box.description.number_of_nodes", "15:25 spec.benchmarks.net"],
+    "fields of a description that are written and empty": ["9:69 spec.systems.box.description.cooling",
+        "9:94 spec.systems.box.description.framework", "9:5 spec.systems.box.description"],
+    "a field of a description that nobody reads": ["9:60 spec.systems.box.description",
+        "9:5 spec.systems.box.description"],
     "a benchmark of ones own in closed": ["13:13 spec.benchmarks.net"],
     "a benchmark of ones own in open": ["13:13 spec.benchmarks.net"],
-    "a scenario that is not allowed in a datacenter": [
-        "20:27 spec.divisions.closed.box.chat.SingleStream",
-        "18:26 spec.benchmarks.chat",
-        "6:14 spec.documents",
-    ],
-}
+    "a scenario that is not allowed in a datacenter": ["20:27 spec.divisions.closed.box.chat.SingleStream",
+        "18:26 spec.benchmarks.chat", "6:14 spec.documents"],
+}  # fmt: skip
 
 
 def find(text: str) -> list[Problem]:
@@ -285,3 +215,287 @@ def test_a_problem_of_a_spec_has_its_place(name: str) -> None:
     found = [p for p in find(text) if p not in known]
     assert [f"{p.line}:{p.column} {p.path}" for p in found] == EXPECTED.get(name, [])
     assert all(p.message and p.fix for p in found)
+
+
+def entering(division: str, category: str, official: str, *scenarios: str) -> Declared:
+    first = declare(benchmark__official=official)
+    cells = tuple(replace(first.cells[0], cell=Cell(division, "box", "mine", scenario)) for scenario in scenarios)
+    system = DeclaredSystem(
+        "box", {"system.category": Value(category, HERE), "system.status": Value("available", HERE)}, {}
+    )
+    return replace(first, cells=cells, systems={"box": system})
+
+
+# Of the rules' section "Benchmarks": the scenarios that a submission to the closed division must have.
+@pytest.mark.parametrize(
+    ("category", "official", "entered", "missing"),
+    [
+        ("edge", "resnet", ["Offline"], ["SingleStream", "MultiStream"]),
+        ("edge", "resnet", ["SingleStream", "MultiStream", "Offline"], []),
+        ("datacenter", "resnet", ["Offline"], ["Server"]),
+        ("datacenter", "resnet", ["Server"], ["Offline"]),
+        ("edge", "bert-99", ["SingleStream"], ["Offline"]),
+        ("edge", "3d-unet-99.9", ["Offline"], ["SingleStream"]),
+        ("datacenter", "3d-unet-99.9", ["Offline"], []),
+    ],
+)
+def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
+    category: str, official: str, entered: list[str], missing: list[str]
+) -> None:
+    found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
+    assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
+
+
+def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
+    assert find_missing_cells(entering("closed", "edge", "of-my-own", "Offline"), RULES) == ()
+
+
+def test_each_system_and_benchmark_has_scenarios_of_its_own() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    bert = entering("closed", "edge", "bert-99", "Offline").cells[0]
+    other = replace(bert, cell=Cell("closed", "box", "other", "Offline"))
+    away = replace(one.cells[0], cell=Cell("closed", "rack", "mine", "MultiStream"))
+    both = replace(one, cells=(*one.cells, other, away), systems={**one.systems, "rack": one.systems["box"]})
+    assert sorted(find_missing_cells(both, load_ruleset("v5.0"))) == [
+        "closed/box/mine/MultiStream",
+        "closed/box/other/SingleStream",
+        "closed/rack/mine/Offline",
+        "closed/rack/mine/SingleStream",
+    ]
+
+
+def test_entries_of_one_benchmark_that_share_its_folder_are_complete_together() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
+    assert find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0")) == ()
+    absent = replace(one, cells=(one.cells[0], other))
+    assert find_missing_cells(absent, load_ruleset("v5.0")) == ("closed/box/mine/SingleStream",)
+
+
+def needed(**changes: object) -> tuple[str, ...]:
+    return list_needed_pins(declare(**changes), RULES)
+
+
+def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
+    assert needed() == ()
+    assert len(needed(engine__version=None)) == 1
+    assert needed(engine__version=None, engine__backend="null") == ()
+    assert len(needed(model__path="/lab/net.onnx", dataset__path="/lab/images")) == 2
+    digests = {"model__sha256": "0" * 64, "dataset__sha256": "1" * 64}
+    assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
+
+
+@pytest.mark.parametrize("part", ["harness.service", "harness.build"])
+def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
+    command = {"engine__backend": None, "harness__command": ["run"]}
+    own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
+    assert needed(**command, **own) == ()  # no one runs them
+    cell = "open/box/digits/Server"
+    named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
+    pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
+    assert set(needed(**command, **own, **{f"{part}.command": ["serve"]})) == pins
+    whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
+    pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
+    assert set(needed(**command, **whole)) == pins
+
+
+def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them() -> None:
+    declared = replace(declare(), unset={"DATA": Origin("specs/a.yaml", 7), "MODELS": Origin("specs/b.yaml", 9)})
+    assert list_notes(declare(), RULES) == ()
+    assert list_notes(declared, RULES) == tuple(
+        f"{place}: the environment variable {name} is not set; paths below it count as missing "
+        f"(export {name}=/path/to/it)"
+        for place, name in (("specs/a.yaml:7", "DATA"), ("specs/b.yaml:9", "MODELS"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "setting", "value", "message"),
+    [
+        ("Offline", "min_duration", 599_999, "min_duration is 599.999 s; round v6.1 requires at least 600 s"),
+        ("Offline", "performance_sample_count", 1023, "is 1023 samples; round v6.1 requires at least 1024 samples"),
+        ("Server", "target_latency", 16_000_000, "is 16 ms; round v6.1 requires at most 15 ms"),
+    ],
+)
+def test_what_no_checker_accepts_is_refused(scenario: str, setting: str, value: int, message: str) -> None:
+    declared = declare(scenario, **{setting: value})
+    with pytest.raises(SpecError) as caught:
+        check(declared, RULES)
+    assert message in str(caught.value)
+    check(replace(declared, rehearsal=Value(True)), RULES)
+    check(declare(scenario), RULES)
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "setting", "refused", "taken"),
+    [
+        ("v6.1", "Offline", "min_query_count", 24_575, 24_576),
+        ("v5.1", "Offline", "min_query_count", 100, 24_576),
+        ("v1.0", "SingleStream", "min_query_count", 1023, 1024),
+        ("v1.0", "Server", "min_query_count", 270_335, 270_336),
+        ("v6.1", "Server", "max_duration", 599_999, 0),
+        ("v6.1", "Server", "accuracy_sample_count", 49_999, 50_000),
+        ("v6.1", "Server", "accuracy_sample_count", 50_001, 0),
+    ],
+)
+def test_closed_results_need_what_the_checkers_of_their_round_read(
+    round_name: str, scenario: str, setting: str, refused: int, taken: int
+) -> None:
+    def closed(value: int) -> Declared:
+        declared = declare(scenario, **{setting: value})
+        (cell,) = declared.cells
+        box = declared.systems[cell.cell.system]
+        both = replace(box, settings={**box.settings, "system.category": Value("datacenter,edge")})
+        cell = replace(cell, cell=replace(cell.cell, division="closed"))
+        return replace(declared, cells=(cell,), systems={box.name: both})
+
+    rules = load_ruleset(round_name)
+    (found,) = [each for each in find_problems(closed(refused), rules) if each.message.startswith(setting)]
+    assert (found.file, found.line) == (HERE.file, HERE.line)
+    assert setting in found.fix
+    assert find_problems(replace(closed(refused), rehearsal=Value(True)), rules) == []
+    assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
+
+
+@pytest.mark.parametrize(("round_name", "refused"), [("v6.1", True), ("v5.1", False)])
+def test_open_results_need_every_sample_where_the_rounds_checker_counts_them(round_name: str, refused: bool) -> None:
+    found = find_problems(declare("Offline", accuracy_sample_count=1024), load_ruleset(round_name))
+    assert ["accuracy_sample_count" in each.message for each in found] == [True] * refused
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "most", "more", "refused"),
+    [
+        ("v6.1", "Server", 99, {}, True),
+        ("v6.1", "Interactive", 99, {}, True),
+        ("v6.1", "SingleStream", 99, {}, True),
+        ("v6.1", "MultiStream", 661, {}, True),
+        ("v6.1", "MultiStream", 662, {}, False),
+        ("v6.1", "Server", 0, {}, False),
+        ("v6.1", "Server", 50, {"min_query_count": 50}, False),
+        ("v6.1", "Server", 99, {"engine__backend": "external"}, False),
+        ("v6.1", "Offline", 1, {}, False),
+        ("v1.0", "Server", 270_335, {}, True),
+        ("v1.0", "Server", 270_336, {}, False),
+    ],
+)
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_most_queries_are_no_fewer_than_the_rounds_fewest(
+    round_name: str, scenario: str, most: int, more: dict[str, object], refused: bool, rehearsal: bool
+) -> None:
+    declared = declare(scenario, max_query_count=most, **more)
+    found = find_problems(replace(declared, rehearsal=Value(rehearsal)), load_ruleset(round_name))
+    wrong = [each for each in found if each.message.startswith("max_query_count")]
+    assert [(each.file, each.line) for each in wrong] == [(HERE.file, HERE.line)] * refused
+
+
+@pytest.mark.parametrize(
+    ("division", "scenario", "more", "refused"),
+    [
+        ("closed", "Server", {}, True),
+        ("closed", "Interactive", {}, True),
+        ("closed", "Offline", {}, False),
+        ("open", "Server", {}, False),
+        ("closed", "Server", {"benchmark__official": "resnet"}, False),
+        ("closed", "Server", {"engine__backend": "external"}, False),
+        ("closed", "Server", {"target_latency": None}, False),
+    ],
+)
+def test_a_latency_of_answers_is_refused_where_that_of_tokens_counts(
+    division: str, scenario: str, more: dict[str, object], refused: bool
+) -> None:
+    changes = {"target_latency": 10**7, "benchmark__official": "llama3.1-8b", **more}
+    declared = declare(scenario, **changes)
+    (cell,) = declared.cells
+    placed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division=division)),))
+    assert any("no effect" in each.message for each in find_problems(placed, RULES)) is refused
+
+
+def test_runs_made_elsewhere_have_issued_their_queries() -> None:
+    declared = declare("Offline", min_query_count=100, engine__backend="external")
+    (cell,) = declared.cells
+    closed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division="closed")),))
+    assert [each for each in find_problems(closed, RULES) if "min_query_count" in each.message] == []
+
+
+def test_weights_are_discarded_in_the_open_division_alone() -> None:
+    declared = declare("Offline", model__settings__sparsity="2:4")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match="the closed division does not allow weights to be discarded"):
+        check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_a_benchmark_whose_name_has_another_one_now_is_for_the_open_division() -> None:
+    declared = declare("Offline", benchmark__official="3d-unet-99", benchmark__code="unet3d_brats")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match=r"in round v6\.1 3d-unet-99 is another benchmark"):
+        check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_store_through_which_attempts_travel_is_a_declared_one() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.slurm.store": Value("lab")}
+    apart = replace(declared, systems={cell.cell.system: replace(system, settings=queued)})
+    with pytest.raises(SpecError, match="no store 'lab' is declared"):
+        check(apart, RULES)
+    check(replace(apart, settings={"stores": Value({"lab": {"url": "s3://acme/objects", "options": {}}})}), RULES)
+
+
+def test_the_steps_of_a_system_are_jobs_of_one_queue() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.ray": Value(True)}
+    with pytest.raises(SpecError, match=r"a system uses one queue, not .* and .*"):
+        check(replace(declared, systems={cell.cell.system: replace(system, settings=queued)}), RULES)
+    one = {name: value for name, value in queued.items() if name != "executor.ray"}
+    check(replace(declared, systems={cell.cell.system: replace(system, settings=one)}), RULES)
+
+
+def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() -> None:
+    declared = declare("Offline", harness__command=["run"], harness__results="endpoints", harness__model_name="net")
+    earlier = load_ruleset("v5.1")
+    for ruleset, known in ((earlier, "no benchmark in round v5.1"), (RULES, ", ".join(RULES.endpoints.benchmarks))):
+        with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
+            check(declared, ruleset)
+        assert f"remove `results: endpoints`; it supports {known}" in [each.fix for each in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "silent"),
+    [
+        ("spec.systems.box", True),
+        ("spec.systems.box.category", True),
+        ("spec.systems.box2", False),
+        ("spec.systems", False),
+        ("spec.benchmarks.digits.engine", True),
+        ("spec.benchmarks.digits", True),
+        ("spec.benchmarks.digits2", False),
+        ("spec.defaults", True),
+        ("spec.divisions.open.box.digits.Offline", True),
+        ("spec.divisions.open.crate.digits", False),
+        ("spec.stores", False),
+    ],
+)
+def test_nothing_is_said_of_a_cell_that_hangs_on_what_was_refused(wrong: str, silent: bool) -> None:
+    declared = declare("Offline", min_duration=599_999)
+    assert len(find_problems(declared, RULES)) == 1
+    assert (find_problems(declared, RULES, [wrong]) == []) is silent
+
+
+@pytest.mark.parametrize(
+    ("declared", "path"),
+    [(None, "spec.round"), (None, "spec.systems"), (declare("Offline"), "spec.round")],
+    ids=["nothing", "nothing of a round", "another round"],
+)
+def test_a_spec_of_no_round_reports_what_the_reading_found(declared: Declared | None, path: str) -> None:
+    found = Problem("a.yaml", 5, 10, path, "there is no round v9", "choose one")
+    with pytest.raises(SpecError) as caught:
+        check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
+    assert list(caught.value.problems) == [found]

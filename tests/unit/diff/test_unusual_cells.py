@@ -307,28 +307,23 @@ STORIES: dict[str, Story] = {
     "another's accuracy: another target": measured(NET, SERVER, made=lean, then=[replace(NET, target=2), SERVER]),
     "another's accuracy: its run is forced": measured(NET, SERVER, made=lean, forced=[SERVED_ACCURACY]),
     "another's accuracy: its record is lost": measured(NET, SERVER, made=lean, by=[without(SERVED_ACCURACY)]),
-    "another's accuracy: its score is too low": measured(
-        NET, SERVER, made=lean, by=[of(Address(Kind.SCORE, str(SERVER.cell)), problem="75 % of 76 %")]
-    ),
+    "another's accuracy: its score is too low": measured(NET, SERVER, made=lean,
+        by=[of(Address(Kind.SCORE, str(SERVER.cell)), problem="75 % of 76 %")]),
     "another's accuracy: the other is INVALID": invalid(SERVER.cell, lean),
     "another's accuracy: its own run is INVALID": invalid(NET.cell, lean),
     "another's accuracy: its own run is INVALID and tried again": invalid(NET.cell, lean, attempts=2),
     "another's accuracy: the run that its run belongs to is forced": measured(NET, SERVER, made=tie, forced=[SERVED]),
-    "inferred: nothing happened": measured(
-        made=infer,
+    "inferred: nothing happened": measured(made=infer,
         by=[of(TIMED, inferred=(("SingleStream", "7", "ms"),), efficiency=("3", "samples/J"), marks=("synthetic",))],
-        rendered=True,
-    ),
+        rendered=True),
     "inferred: nothing was measured": lambda _: Situation(infer(desire([NET]))),
     "inferred: its run is forced": measured(made=infer, forced=[TIMED]),
     "inferred: its run is INVALID": invalid(NET.cell, infer),
     "accepted: another batch size": accept([NET], [replace(NET, batch=2)], NET.cell),
-    "accepted: a shared model, for one of two": accept(
-        [NET, SERVER], [replace(NET, release=1), replace(SERVER, release=1)], NET.cell
-    ),
-    "accepted: a shared model, for the other of two": accept(
-        [NET, SERVER], [replace(NET, release=1), replace(SERVER, release=1)], SERVER.cell
-    ),
+    "accepted: a shared model, for one of two": accept([NET, SERVER],
+        [replace(NET, release=1), replace(SERVER, release=1)], NET.cell),
+    "accepted: a shared model, for the other of two": accept([NET, SERVER],
+        [replace(NET, release=1), replace(SERVER, release=1)], SERVER.cell),
     "accepted: its engine is forced": accept([NET], [replace(NET, batch=2)], NET.cell, forced=[ENGINE]),
     "accepted: measured in part": accepted_and_measured_in_part,
     "accepted: its engine was made since": accepted_with_others(ENGINE),
@@ -338,9 +333,8 @@ STORIES: dict[str, Story] = {
     "frozen: all, and a cell until a day": freeze((NET.cell, date(2026, 4, 1)), (None, None)),
     "frozen: the cell that another is inferred from": freeze((NET.cell, date(2026, 4, 1)), made=infer),
     "frozen: the cell whose accuracy stands for another": freeze((SERVER.cell, date(2026, 4, 1)), made=lean),
-    "frozen: two cells of one accuracy run, until two days": freeze(
-        (SERVER.cell, date(2026, 4, 1)), (NET.cell, date(2026, 5, 1)), made=lean
-    ),
+    "frozen: two cells of one accuracy run, until two days": freeze((SERVER.cell, date(2026, 4, 1)),
+        (NET.cell, date(2026, 5, 1)), made=lean),
     "an engine fails that was made otherwise": fails_now,
     "the later of two engines is damaged": twice("two"),
     "the earlier of two engines is damaged": twice("one"),
@@ -369,9 +363,8 @@ STORIES: dict[str, Story] = {
     "an older accuracy run of another driver": drivers(SCORED, "2026-01-01T000000"),
     "a newer accuracy run of another driver": drivers(SCORED, "2026-01-02T000000"),
     "an accuracy run of another driver at the same time": drivers(SCORED, "2026-01-01T000005"),
-    "an older accuracy run of another driver, and the other run is forced": drivers(
-        SCORED, "2026-01-01T000000", forced=[TIMED]
-    ),
+    "an older accuracy run of another driver, and the other run is forced": drivers(SCORED, "2026-01-01T000000",
+        forced=[TIMED]),
     "a newer accuracy run of another driver that is forced": drivers(SCORED, "2026-01-02T000000", forced=[SCORED]),
     "all that is measured has marks and a score": measured(
         by=[
@@ -384,20 +377,17 @@ STORIES: dict[str, Story] = {
     "a score is too low of a cell that is rendered": rendered_wrong(by=[of(SCORE, problem="75 % of 76 %")]),
     "the performance run that an accuracy run belongs to was repeated": repeated_since(TIMED, follow),
     "the accuracy run that belongs to a performance run was repeated": repeated_since(SCORED, follow),
-    "an accuracy run that belongs to another, at the same time": measured(
-        made=follow, by=[of(SCORED, started="2026-01-01T000005")]
-    ),
+    "an accuracy run that belongs to another, at the same time": measured(made=follow,
+        by=[of(SCORED, started="2026-01-01T000005")]),
     "a performance run was repeated": repeated_since(TIMED, lambda desired: desired),
     "much is lacking": incomplete,
     "an imported engine without files is needed": imported_inputs(),
     "an imported engine with files is needed": imported_inputs(Artifact("engine", "one", 1), gone=["log"]),
-    "an imported engine whose files are gone is needed": imported_inputs(
-        Artifact("engine", "one", 1, "logs"), Artifact("plan", "two", 1), Artifact(CHILD_LOG, "log", 1), gone=["two"]
-    ),
-    "an imported engine is needed whose files are in git": imported_inputs(
-        Artifact("engine", "one", 1, "logs"), Artifact(CHILD_LOG, "log", 1), gone=["one", "log"]
-    ),
-}
+    "an imported engine whose files are gone is needed": imported_inputs(Artifact("engine", "one", 1, "logs"),
+        Artifact("plan", "two", 1), Artifact(CHILD_LOG, "log", 1), gone=["two"]),
+    "an imported engine is needed whose files are in git": imported_inputs(Artifact("engine", "one", 1, "logs"),
+        Artifact(CHILD_LOG, "log", 1), gone=["one", "log"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STORIES)

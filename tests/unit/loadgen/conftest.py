@@ -42,48 +42,30 @@ _COUNT = "*.*.performance_sample_count_override = 256\n"
 RUNS = {
     # Targets are far from the truth on purpose where a verdict must not depend on the machine: what is to be too short
     # runs out of queries a minute before its time.
-    "single-stream-valid": RunCase(
-        "SingleStream",
-        _COUNT + "*.*.min_duration = 50\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 0.001\n",
-    ),
-    "single-stream-slow": RunCase(
-        "SingleStream",
-        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 1\n",
-        delay=0.006,
-    ),
-    "single-stream-out-of-queries": RunCase(
-        "SingleStream", _COUNT + "*.*.min_duration = 60000\n*.SingleStream.target_latency = 10000\n"
-    ),
-    "single-stream-too-few": RunCase(
-        "SingleStream", _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 40\n*.SingleStream.target_latency = 1\n"
-    ),
-    "single-stream-max-count": RunCase(
-        "SingleStream", _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n"
-    ),
-    "single-stream-late": RunCase(
-        "SingleStream",
-        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
-        delay=0.001,
-        stalls_at=50,
-    ),
+    "single-stream-valid": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 50\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 0.001\n"),
+    "single-stream-slow": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 700\n*.SingleStream.target_latency = 1\n", delay=0.006),
+    "single-stream-out-of-queries": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 60000\n*.SingleStream.target_latency = 10000\n"),
+    "single-stream-too-few": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 40\n*.SingleStream.target_latency = 1\n"),
+    "single-stream-max-count": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n"),
+    "single-stream-late": RunCase("SingleStream",
+        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n", delay=0.001,
+        stalls_at=50),
     "multi-stream-valid": RunCase("MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 0.2\n"),
-    "multi-stream-slow": RunCase(
-        "MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 1\n", delay=0.006
-    ),
-    "multi-stream-out-of-queries": RunCase(
-        "MultiStream", _COUNT + "*.*.min_duration = 60000\n*.MultiStream.target_latency = 10000\n"
-    ),
-    "server-valid": RunCase(
-        "Server", _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n"
-    ),
-    "server-long": RunCase(
-        "Server", _COUNT + "*.*.min_duration = 3000\n*.Server.target_qps = 500\n*.Server.target_latency = 5000\n"
-    ),
-    "server-too-fast": RunCase(
-        "Server",
-        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 2\n",
-        delay=0.001,
-    ),
+    "multi-stream-slow": RunCase("MultiStream", _COUNT + "*.*.min_duration = 0\n*.MultiStream.target_latency = 1\n",
+        delay=0.006),
+    "multi-stream-out-of-queries": RunCase("MultiStream",
+        _COUNT + "*.*.min_duration = 60000\n*.MultiStream.target_latency = 10000\n"),
+    "server-valid": RunCase("Server",
+        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n"),
+    "server-long": RunCase("Server",
+        _COUNT + "*.*.min_duration = 3000\n*.Server.target_qps = 500\n*.Server.target_latency = 5000\n"),
+    "server-too-fast": RunCase("Server",
+        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 2\n", delay=0.001),
     "server-coalesced": RunCase(
         "Server",
         _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 1\n"
@@ -95,17 +77,13 @@ RUNS = {
         _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 200\n*.Server.target_qps = 2000\n"
         "*.Server.target_latency = 5000\n",
     ),
-    "offline-valid": RunCase(
-        "Offline", _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 2000\n*.Offline.target_qps = 1000\n"
-    ),
-    "offline-too-short": RunCase(
-        "Offline", _COUNT + "*.*.min_duration = 60000\n*.*.min_query_count = 500\n*.Offline.target_qps = 10\n"
-    ),
-    "offline-audit": RunCase(
-        "Offline",
+    "offline-valid": RunCase("Offline",
+        _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 2000\n*.Offline.target_qps = 1000\n"),
+    "offline-too-short": RunCase("Offline",
+        _COUNT + "*.*.min_duration = 60000\n*.*.min_query_count = 500\n*.Offline.target_qps = 10\n"),
+    "offline-audit": RunCase("Offline",
         _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 500\n*.Offline.target_qps = 1000\n",
-        audit="*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 64\n",
-    ),
+        audit="*.*.mode = 2\n*.*.accuracy_log_rng_seed = 720381539243781796\n*.*.accuracy_log_sampling_target = 64\n"),
     "server-tokens": RunCase(
         "Server",
         _COUNT + "*.*.min_duration = 1000\n*.*.min_query_count = 700\n*.Server.target_qps = 500\n"
@@ -119,7 +97,7 @@ RUNS = {
     ),
     "offline-accuracy": RunCase("Offline", _COUNT + "*.Offline.target_qps = 1000\n", mode="AccuracyOnly"),
     "server-accuracy": RunCase("Server", _COUNT + "*.Server.target_qps = 5000\n", mode="AccuracyOnly"),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

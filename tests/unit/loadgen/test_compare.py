@@ -26,18 +26,11 @@ Runs = Callable[[str], Run]
 SEEDS = load_ruleset("v6.1").seeds()
 
 ASKED = {
-    "single-stream-valid": Asked(
-        "SingleStream",
-        "performance",
-        {"target_latency": 1000, "min_duration": 50, "min_query_count": 700, "target_latency_percentile": "90"},
-        SEEDS,
-    ),
-    "multi-stream-valid": Asked(
-        "MultiStream",
-        "performance",
+    "single-stream-valid": Asked("SingleStream", "performance",
+        {"target_latency": 1000, "min_duration": 50, "min_query_count": 700, "target_latency_percentile": "90"}, SEEDS),
+    "multi-stream-valid": Asked("MultiStream", "performance",
         {"target_latency": 200_000, "min_duration": 0, "samples_per_query": 8, "target_latency_percentile": "99.0"},
-        SEEDS,
-    ),
+        SEEDS),
     "server-valid": Asked(
         "Server",
         "performance",
@@ -70,7 +63,7 @@ ASKED = {
     "offline-audit": Asked("Offline", "performance", {"min_query_count": 500}, SEEDS, audit=True),
     "offline-accuracy": Asked("Offline", "accuracy", {"accuracy_sample_count": 0, "target_qps": "1000"}, SEEDS),
     "server-accuracy": Asked("Interactive", "accuracy", {"target_qps": "5000"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ASKED)

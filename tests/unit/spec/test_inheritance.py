@@ -173,24 +173,16 @@ BROKEN = {
     "no name": ("    box: {extends: null}\n", [(11, "box.extends")]),
     "a mapping": ("    box: {extends: {a: b}}\n", [(11, "box.extends")]),
     "itself": ("    box: {extends: box, category: edge, status: available}\n", [(11, "box.extends")]),
-    "a circle": (
-        "    a: {extends: box}\n    box: {extends: a, category: edge, status: available}\n",
-        [(11, "a.extends")],
-    ),
+    "a circle": ("    a: {extends: box}\n    box: {extends: a, category: edge, status: available}\n",
+        [(11, "a.extends")]),
     "no status anywhere": ("    a: {category: edge}\n    box: {extends: a}\n", [(12, "box.status")]),
-    "extended, with cells": (
-        "    a: {extends: box}\n    box: {category: edge}\n",
-        [(11, "a.status"), (12, "box.status")],
-    ),
-    "an undeclared benchmark": (
-        "    box: {category: edge, status: available, benchmarks: {digit: {attempts: 2}}}\n",
-        [(11, "box.benchmarks.digit")],
-    ),
+    "extended, with cells": ("    a: {extends: box}\n    box: {category: edge}\n",
+        [(11, "a.status"), (12, "box.status")]),
+    "an undeclared benchmark": ("    box: {category: edge, status: available, benchmarks: {digit: {attempts: 2}}}\n",
+        [(11, "box.benchmarks.digit")]),
     "an undeclared block": ("    box: {category: edge, status: available, use: nothing}\n", [(11, "box.use")]),
-    "an adapter": (
-        "    box: {category: edge, status: available, harness: {adapter: nvidia-v5.1}}\n",
-        [(11, "box.harness.adapter")],
-    ),
+    "an adapter": ("    box: {category: edge, status: available, harness: {adapter: nvidia-v5.1}}\n",
+        [(11, "box.harness.adapter")]),
     "an unknown setting": (
         "    box: {category: edge, status: available, benchmarks: {digits: {Offline: {target_qsp: 2}}}}\n",
         [(11, "box.benchmarks.digits.Offline.target_qsp")],
@@ -199,7 +191,7 @@ BROKEN = {
         "    box: {category: edge, status: available, engine: {options: {sparse_weights: true}}}\n",
         [(11, "box.engine.options.sparse_weights")],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)

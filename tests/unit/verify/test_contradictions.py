@@ -107,47 +107,23 @@ class Case:
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 CASES = (
-    Case(
-        "target",
-        partial(conf, "*.Offline.target_qps = 500\n"),
-        "user-conf.contradicts",
-        line="*.Offline.target_qps = 500",
-        other='"effective_target_qps"',
-    ),
-    Case(
-        "percentile",
-        partial(percentile, "0.5"),
-        "run.percentile",
-        line='"effective_target_latency_percentile", "value": 0.5',
-    ),
+    Case("target", partial(conf, "*.Offline.target_qps = 500\n"), "user-conf.contradicts",
+        line="*.Offline.target_qps = 500", other='"effective_target_qps"'),
+    Case("percentile", partial(percentile, "0.5"), "run.percentile",
+        line='"effective_target_latency_percentile", "value": 0.5'),
     Case("percentile of the open division", open_percentile, "run.percentile", severity=WARNING),
-    Case(
-        "quick test",
-        partial(conf, "*.*.min_duration = 60000\n"),
-        "user-conf.contradicts",
-        line="*.*.min_duration = 60000",
-        other='"effective_min_duration_ms"',
-    ),
+    Case("quick test", partial(conf, "*.*.min_duration = 60000\n"), "user-conf.contradicts",
+        line="*.*.min_duration = 60000", other='"effective_min_duration_ms"'),
     Case("rounded", rounded, "user-conf.contradicts", NOTE),
     Case("refused", partial(conf, "*.*.x = 5 # five\n"), "user-conf.refused"),
     Case("ignored", partial(conf, "*.*.min_duration=5\n"), "user-conf.ignored", NOTE),
-    Case(
-        "unexplained",
-        partial(replaced, "user.conf", "*.Offline.target_qps = 1000\n", ""),
-        "user-conf.unexplained",
-        NOTE,
-    ),
-    Case(
-        "mlperf.conf",
-        lambda root: write(cell(root) / "mlperf.conf", "*.*.qsl_rng_seed = 3\n"),
-        "user-conf.mlperf-conf",
-        NOTE,
-    ),
-    Case(
-        "summary",
+    Case("unexplained", partial(replaced, "user.conf", "*.Offline.target_qps = 1000\n", ""), "user-conf.unexplained",
+        NOTE),
+    Case("mlperf.conf", lambda root: write(cell(root) / "mlperf.conf", "*.*.qsl_rng_seed = 3\n"),
+        "user-conf.mlperf-conf", NOTE),
+    Case("summary",
         partial(replaced, "performance/run_1/mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID"),
-        "summary.contradicts",
-    ),
+        "summary.contradicts"),
     Case("another summary", foreign_summary, "summary.contradicts"),
     Case("seeds", partial(logged, "effective_qsl_rng_seed", 5, "accuracy"), "runs.seeds", WARNING),
     Case("validity", partial(logged, "early_stopping_met", "false", "TEST04/performance/run_1"), "log.validity"),
@@ -191,26 +167,14 @@ CASES = (
         line="num_acc_log_entries = 20",
         other="50000",
     ),
-    Case(
-        "verdict over another run",
+    Case("verdict over another run",
         partial(replaced, "TEST01/verify_performance.txt", "Reference score = ", "Reference score = 9"),
-        "compliance.scores",
-        WARNING,
-        line="Reference score = 9",
-        other='"result_samples_per_second"',
-    ),
-    Case(
-        "score over fewer samples",
-        partial(replaced, "accuracy/accuracy.txt", "total=50000", "total=500"),
-        "accuracy.samples",
-        line="total=500",
-        other="50000",
-    ),
-    Case(
-        "hash of the accuracy run",
+        "compliance.scores", WARNING, line="Reference score = 9", other='"result_samples_per_second"'),
+    Case("score over fewer samples", partial(replaced, "accuracy/accuracy.txt", "total=50000", "total=500"),
+        "accuracy.samples", line="total=500", other="50000"),
+    Case("hash of the accuracy run",
         lambda root: shutil.copyfile(cell(root) / "accuracy/accuracy.txt", cell(root) / "TEST01/accuracy/accuracy.txt"),
-        "accuracy.hash",
-    ),
+        "accuracy.hash"),
     Case("submitter", lambda root: change_system(root, submitter="Bcme"), "system.names"),
     Case("category", lambda root: change_system(root, system_type="datacenter"), "system.category"),
     Case("retraining", lambda root: measured(root, retraining="Yes"), "measurements.retraining", WARNING),
@@ -220,7 +184,7 @@ CASES = (
         Case(f"{name} that is no file", partial(make_folder, name), "files.readable")
         for name in ("user.conf", "accuracy/accuracy.txt", "performance/run_1/mlperf_log_summary.txt")
     ),
-)
+)  # fmt: skip
 
 # Rules that a case breaks in addition to its own.
 ALSO = {

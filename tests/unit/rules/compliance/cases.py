@@ -119,12 +119,8 @@ TEST01 = (
     case01("more-than-10-percent-faster", False, _speeds(_RATE, 1000.0, 1100.1)),
     case01("server", True, _speeds(_SRV, 2000.0, 1990.0), "Server"),
     case01("server-slower", False, _speeds(_SRV, 2000.0, 1700.0), "Server"),
-    case01(
-        "server-other-latency",
-        False,
-        both(_speeds(_SRV, 2000.0, 2000.0), logged(AUDIT, "effective_target_latency_ns", 10_000_000)),
-        "Server",
-    ),
+    case01("server-other-latency", False,
+        both(_speeds(_SRV, 2000.0, 2000.0), logged(AUDIT, "effective_target_latency_ns", 10_000_000)), "Server"),
     case01("single-stream-short-20-percent", True, _speeds(_SS, 200_000, 240_000), "SingleStream"),
     case01("single-stream-short-more", False, _speeds(_SS, 200_000, 240_001), "SingleStream"),
     case01("single-stream-long-11-percent", False, _speeds(_SS, 300_000, 333_000), "SingleStream"),
@@ -139,27 +135,17 @@ TEST01 = (
     case01("high-bytes-differ-unseen", True, _EQUAL, audit="TEST01/high-bytes", dtype="byte"),
     case01("ragged", False, _EQUAL, audit="TEST01/ragged"),
     case01("empty-answer", False, both(_EQUAL, answers(AUDIT, set_entry(0, data="")))),
-    case01(
-        "samples-missing-in-accuracy", True, both(_EQUAL, answers("accuracy", lambda e: e.__delitem__(slice(0, 20))))
-    ),
-    case01(
-        "accuracy-repeats-a-sample",
-        True,
-        both(_EQUAL, answers("accuracy", lambda e: e.append({**e[0], "data": "00000000"}))),
-    ),
+    case01("samples-missing-in-accuracy", True,
+        both(_EQUAL, answers("accuracy", lambda e: e.__delitem__(slice(0, 20))))),
+    case01("accuracy-repeats-a-sample", True,
+        both(_EQUAL, answers("accuracy", lambda e: e.append({**e[0], "data": "00000000"})))),
     case01("nothing-logged", False, both(_EQUAL, answers(AUDIT, lambda e: e.clear()))),
     case01("no-sample-in-common", False, both(_EQUAL, answers("accuracy", lambda e: e.clear()),
         answers(AUDIT, lambda e: e.__delitem__(slice(1, None))))),
-    case01(
-        "only-its-own-repeats",
-        False,
-        both(_EQUAL, answers("accuracy", lambda e: e.clear())),
-        stricter="the script compares answers of the audit run with each other where the accuracy run has none",
-    ),
-    case01(
-        "accuracy-truncated", False,
-        both(_EQUAL, text(f"accuracy/{ANSWERS}", lambda t: t[:2000] + "\n\n...\n\n" + t[-2000:])),
-    ),
+    case01("only-its-own-repeats", False, both(_EQUAL, answers("accuracy", lambda e: e.clear())),
+        stricter="the script compares answers of the audit run with each other where the accuracy run has none"),
+    case01("accuracy-truncated", False,
+        both(_EQUAL, text(f"accuracy/{ANSWERS}", lambda t: t[:2000] + "\n\n...\n\n" + t[-2000:]))),
     case01("not-a-number", False, both(_EQUAL, answers(AUDIT, set_entry(0, data="0000C07F"))), dtype="float32"),
 )  # fmt: skip
 
@@ -374,10 +360,8 @@ TEST08 = (
     case08("without-weights", True, answers("accuracy", _weightless)),
     case08("labels-all-alike", True, answers("accuracy", _same_label)),
     case08("cut-bytes", False, answers(AUDIT, set_entry(0, data="00"))),
-    case08(
-        "no-number", False, _audit_values(lambda v: v.__setitem__(2, float("nan"))),
-        stricter="the script's comparison with a value that is not a number never fails",
-    ),
+    case08("no-number", False, _audit_values(lambda v: v.__setitem__(2, float("nan"))),
+        stricter="the script's comparison with a value that is not a number never fails"),
     case08(
         "one-prediction-for-all", False, both(
             answers("accuracy", _floats(lambda v: v.__setitem__(slice(2, 5), [0.5, 0.5, 0.5]))),

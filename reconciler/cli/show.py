@@ -12,6 +12,7 @@ from reconciler.cli.shared.options import cell_argument, json_option, spec_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
+from reconciler.execute.commands import describe_command
 from reconciler.execute.run_code import list_declared_code
 from reconciler.history.why import build_why_chain, explain, find_value_commits
 from reconciler.reconcile.desired_cache import list_spec_paths
@@ -85,7 +86,7 @@ _CODE = click.Option(["--code"], is_flag=True, help="Show which files count as c
 @takes([cell_argument(), spec_option(), _CODE, json_option()])
 def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
     """Show every resolved value of CELL with the file and line that sets it and the values that it overrides, then
-    keys, records and files. With --code: which files count as the code of its commands.
+    keys, commands, records and files. With --code: which files count as the code of its commands.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
@@ -128,7 +129,13 @@ def show_cell(
 ) -> Showing:
     found = next(entry for entry in declared.cells if entry.cell == cell)
     settings = _describe_settings(seen, declared, found, lineage)
-    return Showing(cell, settings, tuple(_shown(paths, seen, resource) for resource in lineage), found.overridden)
+    shown = tuple(_shown(paths, seen, resource) for resource in lineage)
+    details = {resource.address: seen.desired.detail(resource.address) for resource in lineage}
+    commands = {
+        address: describe_command(address, detail.settings, detail.values(), detail.locations)
+        for address, detail in details.items()
+    }
+    return Showing(cell, settings, shown, found.overridden, commands)
 
 
 def _describe_settings(

@@ -14,7 +14,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
-from reconciler.resource.kinds import Kind
+from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.settings import (
@@ -34,11 +34,34 @@ from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file, rep
 from reconciler.storage.launch.adapters import choose_interpreter
 from reconciler.storage.machine_locks import make_machine_lock
 
+_NAMED = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
+# Placeholders whose values only an attempt knows.
+_OF_ATTEMPTS = ("run_dir", "user_conf", "accuracy_log", "engine", "port", "service_url", "client_config", "python")
+
 
 def has_command(attempt: Attempt) -> bool:
     """Return True if this attempt starts a harness command."""
-    named = {Kind.ENGINE: BUILD_COMMAND, Kind.RUN: COMMAND, Kind.COMPLIANCE_TEST: COMMAND, Kind.SCORE: SCORE_COMMAND}
-    return named.get(attempt.intent.address.kind, "") in attempt.intent.settings
+    return _NAMED.get(attempt.intent.address.kind, "") in attempt.intent.settings
+
+
+def describe_command(
+    address: Address, settings: CellSettings, asked: Mapping[str, Any], locations: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the words of the command that a step of this address starts, () if it starts none. Placeholders whose
+    values only an attempt knows remain. ``asked``: its inputs by name."""
+    named = _NAMED.get(address.kind, "")
+    if named not in settings:
+        return ()
+    scenario = address.cell.scenario if address.cell else ""
+    given = {name: locations.get(f"{name}.path", f"{{{name}}}") for name in ("model", "dataset", "client.python")}
+    values = {
+        **_list_known_values(settings, asked, scenario),
+        **{name: f"{{{name}}}" for name in _OF_ATTEMPTS},
+        "audit_config": "{audit_config}" if asked.get("test") else "",
+        "client_python": given.pop("client.python"),
+        **given,
+    }
+    return fill_words(settings.get_words(named), values)
 
 
 def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:
@@ -151,9 +174,26 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
-    scenario, mode = cell.scenario if cell else "", str(asked.get("mode", "accuracy"))
     if not find_format(settings).READS_CONF:
         asked = {**_list_fixed_settings(attempt), **asked}
+    return {
+        **_list_known_values(settings, asked, cell.scenario if cell else ""),
+        "user_conf": str(attempt.user_conf),
+        "audit_config": str(attempt.audit_file) if attempt.audit_file.exists() else "",
+        "engine": inputs.get("engine", ""),
+        "model": _made(attempt, paths, inputs, "model"),
+        "dataset": _made(attempt, paths, inputs, "dataset"),
+        "python": choose_interpreter(settings.launcher, sys.executable),
+        "client_config": str(attempt.user_conf),
+        "client_python": str(paths.root / settings.get_text("client.python")),  # the link selects the environment
+        "port": str(server.port) if server else "",
+        "service_url": server.url if server else "",
+    }
+
+
+def _list_known_values(settings: CellSettings, asked: Mapping[str, Any], scenario: str) -> dict[str, str]:
+    """List the values of placeholders that are the same in every attempt."""
+    mode = str(asked.get("mode", "accuracy"))
     texts = select_settings(
         scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
@@ -166,12 +206,6 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "scenario": scenario,
         keys.TARGET_QPS: texts.get(keys.TARGET_QPS, ""),
         keys.TARGET_LATENCY: texts.get(keys.TARGET_LATENCY, ""),
-        "user_conf": str(attempt.user_conf),
-        "audit_config": str(attempt.audit_file) if attempt.audit_file.exists() else "",
-        "engine": inputs.get("engine", ""),
-        "model": _made(attempt, paths, inputs, "model"),
-        "dataset": _made(attempt, paths, inputs, "dataset"),
-        "python": choose_interpreter(settings.launcher, sys.executable),
         "device": _devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,
@@ -179,10 +213,6 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "precision": settings.precision,
         "batch_size": settings.get_text("engine.batch_size"),
         **_words_of_endpoints(settings, asked, mode, scenario),
-        "client_config": str(attempt.user_conf),
-        "client_python": str(paths.root / settings.get_text("client.python")),  # the link selects the environment
-        "port": str(server.port) if server else "",
-        "service_url": server.url if server else "",
     }
 
 

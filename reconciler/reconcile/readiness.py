@@ -34,7 +34,7 @@ from reconciler.resource.kinds import Kind
 from reconciler.resource.programs import find_program
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.resource.records import REHEARSAL
-from reconciler.resource.settings import CLIENT_CODE, DIRECTOR, KIT, STATE_SET, SystemSettings
+from reconciler.resource.settings import CLIENT_CODE, COMMAND, DIRECTOR, KIT, STATE_SET, SystemSettings
 from reconciler.rules.benchmark_files import SCRATCH_DEFAULTS, SCRATCH_VARIABLE, choose_scratch, find_benchmark_files
 from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import list_rounds, load_ruleset
@@ -228,14 +228,28 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
     if program := find_program(seen.desired.submission.round):
         yield from _client(seen, program)
         return  # LoadGen does not drive it; its client gets the seeds
+    round_name = seen.desired.submission.round
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
-        yield Check(MACHINE, "LoadGen is not installed", True, explain_install(seen.desired.submission.round))
+        needed = not _has_only_commands(seen)
+        text = "LoadGen is not installed" + ("" if needed else " here: the harness commands bring their own")
+        yield Check(MACHINE, text, needed, explain_install(round_name) if needed else "")
         return
     if mismatch := _explain_wrong_round(seen, installed, library):
-        yield _find_environment(seen) or Check(MACHINE, *mismatch)
+        text, missing, fix = mismatch
+        if _has_only_commands(seen):
+            own = f"nothing if the harness commands bring a LoadGen of round {round_name}; otherwise {fix}"
+            yield Check(MACHINE, text, fix=own, advice=True)
+            return
+        yield _find_environment(seen) or Check(MACHINE, text, missing, fix)
     else:
-        yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {seen.desired.submission.round}")
+        yield Check(MACHINE, f"LoadGen {installed} carries the seeds of round {round_name}")
+
+
+def _has_only_commands(seen: PlanResult) -> bool:
+    """Return True if every run starts a harness command: which LoadGen it uses is not known here."""
+    runs = [seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN]
+    return bool(runs) and all(COMMAND in run.settings for run in runs)
 
 
 def _client(seen: PlanResult, program: str) -> Iterator[Check]:
@@ -472,7 +486,8 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
 
 def _spec(seen: PlanResult) -> Iterator[Check]:
     alike: dict[str, list[Problem]] = {}
-    for gap in seen.desired.gaps:
+    gaps = seen.desired.list_gaps(seen.recorded)
+    for gap in gaps:
         alike.setdefault(gap.fix, []).append(gap)
     for fix, (gap, *more) in alike.items():
         text = f"{gap.message}{f' ({len(more)} more alike)' if more else ''}"
@@ -483,7 +498,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
         )
     marked = list(_marked(seen))
     yield from marked
-    if not marked and not seen.desired.gaps and not seen.desired.missing_cells:
+    if not marked and not gaps and not seen.desired.missing_cells:
         rehearsal = any(REHEARSAL in seen.desired.detail(each.address).marks for each in seen.desired.resources)
         fits = "a rehearsal: it is never submitted, so descriptions and settings need not be complete"
         yield Check(SPEC, fits if rehearsal else "complete for a submission")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
 
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+")  # as in a shell, except that a placeholder needs no quotes
 _DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 
 
@@ -50,12 +52,14 @@ class ShownCode(Struct, frozen=True):
 
 
 class Showing(Struct, frozen=True):
-    """``overridden``: name of a setting → the values that it overrides, the nearest first."""
+    """``overridden``: name of a setting → the values that it overrides, the nearest first; ``commands``: the words of
+    each resource's harness command."""
 
     cell: Cell
     settings: Mapping[str, Value]
     resources: tuple[Shown, ...]
     overridden: Mapping[str, tuple[Value, ...]] = {}
+    commands: Mapping[Address, tuple[str, ...]] = {}
 
 
 def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
@@ -84,6 +88,9 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
         tone = Tone.GOOD if resource.state == "in sync" else Tone.DOUBT
         lines += ["", f"{paint(resource.address.label, Tone.HEADING)}  {paint(resource.state, tone)}"]
         lines.append(f"  key     {resource.key}")
+        if command := showing.commands.get(resource.address):
+            words = " ".join(word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word) for word in command)
+            lines += render_table([("command", words)], 2, width=paint.width)
         if resource.record:
             lines.append(f"  record  state/records/{resource.record}.json")
         if resource.others:

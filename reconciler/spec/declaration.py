@@ -32,11 +32,20 @@ from reconciler.rules.benchmark_files import (
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
-from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell, make_problem
+from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
-from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, order_layers, resolve_blocks
+from reconciler.spec.layers import (
+    Block,
+    LayeredSetting,
+    break_cycles,
+    combine,
+    flatten,
+    get_text,
+    order_layers,
+    resolve_blocks,
+)
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice
@@ -116,8 +125,7 @@ def _find_unfit(other: DeclaredCell) -> str:
 
 
 def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
-    at = value.origin
-    return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
+    return value.origin.make_problem(f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
 _FILE = Path(__file__).with_name("presets.yaml")
@@ -137,12 +145,8 @@ class Preset(Struct, frozen=True):
         group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
         path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
         block = flatten(group, self.settings, path)
-        own = {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+        own = {name: layers[0].imply(layers[0].value.value, origin) for name, layers in block.items()}
         return {**own, f"preset.{self.name}": (LayeredSetting(Value(self.source, origin), path),)}
-
-
-def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
-    return replace(setting, value=Value(setting.value.value, origin))
 
 
 @cache
@@ -333,12 +337,12 @@ class Declaring:
 
     def complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
         origin, _ = find_position(self.root, where)
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
         node = self._node(*where)
         origin = node.origin if node is not None else DEFAULT
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def _resolve_defaults(self) -> dict[str, Block]:
         defaults = self.spec.defaults
@@ -365,10 +369,9 @@ class Declaring:
             preset = PRESET_MARK in name
             known = list_presets() if preset else declared
             if name not in known and (preset or self._complete):
-                origin, path = node.origin, ".".join((*where, "use"))
                 fix = give_advice(name, [*known], what="preset" if preset else "block under spec.defaults")
                 message = f"{name} is not {'a preset' if preset else 'a block of spec.defaults'}"
-                self.problems.append(Problem(origin.file, origin.line, origin.column, path, message, fix))
+                self.problems.append(node.origin.make_problem(".".join((*where, "use")), message, fix))
         presets = {name for name in settings.use if PRESET_MARK in name and name in list_presets()}
         return tuple(name for name in settings.use if name in self.spec.defaults or name in presets)
 
@@ -399,11 +402,11 @@ class Declaring:
             return ()
         for other, node in _named(self._node(*where)):
             if other not in declared and self._complete:
-                origin, fix = node.origin, give_advice(other, declared, what="system under spec.systems")
-                message = f"{other} is not a declared system"
+                fix = give_advice(other, declared, what="system under spec.systems")
                 self.sound = False
                 self._cut.add(name)
-                self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+                message = f"{other} is not a declared system"
+                self.problems.append(node.origin.make_problem(".".join(where), message, fix))
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
     def _resolve_systems(self) -> dict[str, Block]:
@@ -447,23 +450,22 @@ class Declaring:
         return DeclaredSystem(name, settings, description, origin, unknown)
 
     def _check_count(self, block: Block) -> None:
-        model = block.get("hardware.accelerator")
-        accelerator = str(model[0].value.value) if model else "none"
+        accelerator = get_text(block, "hardware.accelerator", "none")
         if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
             count = block["hardware.count"][0]
             if count.value.value == 0:
                 self.sound = False
                 fix = "set the number per node, such as 8, or remove accelerator"
-                self.problems.append(make_problem(count, f"count is 0, but {accelerator} is declared", fix))
+                self.problems.append(count.make_problem(f"count is 0, but {accelerator} is declared", fix))
         if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
             slices = block["hardware.mig"][0]
             message = f"slices {slices.value.value} are declared, and no accelerator"
-            self.problems.append(make_problem(slices, message, "add it, such as 'accelerator: NVIDIA A30'"))
+            self.problems.append(slices.make_problem(message, "add it, such as 'accelerator: NVIDIA A30'"))
         elif "hardware.mig" in block:
             slices = block["hardware.mig"][0]
             if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
                 fix = "list the GPU's profiles: nvidia-smi mig -lgip"
-                self.problems.append(make_problem(slices, wrong, fix))
+                self.problems.append(slices.make_problem(wrong, fix))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
         """Return the cell settings in each system, in its benchmarks, and in their scenarios."""
@@ -484,7 +486,7 @@ class Declaring:
     def _refuse_adapter(self, block: Block, benchmark: str = "NAME") -> None:
         if ADAPTER in block:
             fix = f"move it to spec.benchmarks.{benchmark}"
-            self.problems.append(make_problem(block[ADAPTER][0], "an adapter applies to all cells of a benchmark", fix))
+            self.problems.append(block[ADAPTER][0].make_problem("an adapter applies to all cells of a benchmark", fix))
 
     def find_shared(self, system: str, benchmark: str) -> Block:
         """Return the settings that all cells of a benchmark on a system share."""
@@ -505,29 +507,27 @@ class Declaring:
             count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
             if not count and self.sound:
                 message, fix = _explain_no_count(system)
-                self.problems.append(make_problem(layers[0], message, fix))
+                self.problems.append(layers[0].make_problem(message, fix))
             if not count:
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
-            origin, path = layers[0].value.origin, layers[0].path
-            shown = LayeredSetting(Value(written, origin), path)
-            block[name] = (LayeredSetting(Value(total, origin), path), shown, *layers[1:])
+            block[name] = (*layers[0].imply(total), *layers[0].imply(written), *layers[1:])
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
         block = self._adapt(name, self.layer(benchmark, where))
         implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
-        written = block.pop("code", None)
-        facts = find_benchmark_facts(str(written[0].value.value) if written else name)
+        code, written = get_text(block, "code", name), block.pop("code", None)
+        facts = find_benchmark_facts(code)
         if facts is not None and not (written is None and COMMAND in block):
             add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
         if self._program:  # the program's cells define how they are measured, unless their runs are imported
-            block |= {"benchmark.code": written} if written and written[0].value.value == _ELSEWHERE else {}
+            block |= {"benchmark.code": written} if written and code == _ELSEWHERE else {}
         elif written is None:
             self._imply_code(name, where, block, implied, facts)
-        elif str(written[0].value.value).endswith(".py"):
+        elif code.endswith(".py"):
             block["benchmark.path"] = written
             self._check_file(written[0], (*where, "code"))
         else:
@@ -538,18 +538,16 @@ class Declaring:
         """Return the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block
-        setting, official = block[ADAPTER][0], block.get("benchmark.official")
-        adapter = self._adapters.get(str(setting.value.value))
-        benchmark = str(official[0].value.value) if official else name
+        chosen, benchmark = get_text(block, ADAPTER), get_text(block, "benchmark.official", name)
+        adapter = self._adapters.get(chosen)
         if adapter is None:
-            chosen = str(setting.value.value)
             wrong = f"{chosen} is not an adapter", give_advice(chosen, [*self._adapters], what="adapter")
         elif benchmark not in adapter.known.benchmarks:
             wrong = describe_missing(adapter, benchmark)
         else:
             return combine([adapter.make_block(benchmark), block])
         if self._complete:
-            self.problems.append(make_problem(setting, *wrong))
+            self.problems.append(block[ADAPTER][0].make_problem(*wrong))
         return block
 
     def _add_places(self, block: Block, where: tuple[str, ...], files: BenchmarkFiles | None) -> None:
@@ -564,13 +562,12 @@ class Declaring:
         self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting, facts: BenchmarkFacts | None
     ) -> None:
         if COMMAND in block and (facts is not None or name not in BENCHMARKS):
-            code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
-            block["benchmark.code"] = (code,)
+            block["benchmark.code"] = block[COMMAND][0].imply("command")
         elif facts is not None and not facts.support.runs:
             fix = f"declare a harness.command; `reconcile benchmarks show {name}` explains scoring"
             self.complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
         elif facts is not None:
-            block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
+            block["benchmark.code"] = implied.imply(facts.code)
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self.sound:
@@ -589,10 +586,9 @@ class Declaring:
         written = str(node.value) if isinstance(node, ScalarNode) else ""
         if "$" in written or path.is_absolute() or _is_file(self._folder / path):
             return
-        origin = setting.value.origin
         message = f"no such file: {show_quantity(path)}"
         fix = "correct the path (it is relative to the repository), or add the file"
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(setting.value.origin.make_problem(".".join(where), message, fix))
 
     def _cells(self) -> Iterable[DeclaredCell]:
         for (division, system, benchmark), scenarios, inner in self.list_entered(""):
@@ -644,8 +640,7 @@ class Declaring:
         block = combine([self.find_shared(cell.system, cell.benchmark), *above, own])
         self._refuse_adapter(own, cell.benchmark)
         if COMMAND in block and "engine.backend" not in block:
-            setting = block[COMMAND][0]
-            block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
+            block["engine.backend"] = block[COMMAND][0].imply("command")
         system = self.systems.get(cell.system)
         if system and "engine.backend" not in block and "infer_from" not in block:
             add_backend(block, system.settings)

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import Problem
-from reconciler.resource.inputs import Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.groups import Group, name_field
 from reconciler.spec.nodes import MapNode, Node
@@ -30,9 +30,21 @@ class LayeredSetting(Struct, frozen=True):
     value: Value
     path: str
 
+    def make_problem(self, message: str, fix: str) -> Problem:
+        return self.value.origin.make_problem(self.path, message, fix)
+
+    def imply(self, value: object, origin: Origin | None = None) -> tuple[LayeredSetting]:
+        """Return the layers of a value that this setting implies. ``origin``: by default its own."""
+        return (LayeredSetting(Value(value, origin or self.value.origin), self.path),)
+
 
 # Flat name → its settings, highest layer first.
 Block = dict[str, tuple[LayeredSetting, ...]]
+
+
+def get_text(block: Block, name: str, default: str = "") -> str:
+    """Return the value of the highest layer."""
+    return str(block[name][0].value.value) if name in block else default
 
 
 def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, leave_out: Collection[str] = ()) -> Block:
@@ -140,4 +152,4 @@ def _circle(section: str, field: str, circle: list[str], origins: Mapping[str, V
     steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
     message = f"{section} {'use' if field == 'use' else 'extend'} each other in a cycle: {steps} → {circle[0]}"
     fix = f"remove {circle[1 % len(circle)]} from the {field} of {circle[0]}, or break the cycle elsewhere"
-    return Problem(where.file, where.line, where.column, f"spec.{section}.{circle[0]}.{field}", message, fix)
+    return where.make_problem(f"spec.{section}.{circle[0]}.{field}", message, fix)

@@ -94,9 +94,11 @@ class Alphabet(BaseHTTPRequestHandler):
 
 
 class Agent(BaseHTTPRequestHandler):
-    """Calls a tool in the first turn of a conversation with tools, and states an intent in every other turn."""
+    """Calls a tool in the first turn of a conversation with tools, and states an intent in every other turn.
+    ``padding``: text with which each answer ends."""
 
     protocol_version = "HTTP/1.1"
+    padding = ""
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -111,6 +113,8 @@ class Agent(BaseHTTPRequestHandler):
             calls = [{"index": 0, "type": "function", "function": function} for function in functions]
             calls[0]["id"] = "call_1"
             deltas, reason = [{"tool_calls": [call]} for call in calls], "tool_calls"
+        if self.padding:
+            deltas.append({"content": f" {self.padding}"})
         deltas[0] |= {"role": "assistant"}
         chunks: list[dict[str, Any]] = [{"index": 0, "delta": delta} for delta in deltas]
         chunks.append({"index": 0, "delta": {}, "finish_reason": reason})
@@ -133,7 +137,9 @@ class Agent(BaseHTTPRequestHandler):
 
 
 class SweBench(BaseHTTPRequestHandler):
-    """The protocol of the client's SWE-bench service: it is asked once, and has resolved three of four instances."""
+    """The protocol of the client's SWE-bench service, which resolves three instances."""
+
+    resolved = 3
 
     def answer(self, document: dict[str, Any]) -> None:
         body = json.dumps(document).encode()
@@ -148,11 +154,12 @@ class SweBench(BaseHTTPRequestHandler):
             self.answer({"api_version": "v1", "capabilities": names})
             return
         ids = self.server.asked[0]["evaluated_instance_ids"]  # type: ignore[attr-defined]
-        counts = {"resolved_instances": 3, "submitted_instances": 4, "completed_instances": 4, "total_instances": 4}
+        names = ("submitted_instances", "completed_instances", "total_instances")
         result = {
-            **counts,
-            "resolved_ids": ids[:3],
-            "unresolved_ids": ids[3:],
+            **dict.fromkeys(names, len(ids)),
+            "resolved_instances": self.resolved,
+            "resolved_ids": ids[: self.resolved],
+            "unresolved_ids": ids[self.resolved :],
             "completed_ids": ids,
             "submitted_ids": ids,
         }
@@ -266,9 +273,7 @@ CODING: list[dict[str, Any]] = [
     {"role": "user", "system": "You fix code.", "content": "fix it", "tools": TOOLS},
     {
         "role": "assistant",
-        "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}},
-        ],
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}],
     },
     {"role": "tool", "tool_results": [{"tool_call_id": "c", "content": "a b"}], "delay_seconds": 0.02},
     {"role": "assistant", "content": "done"},

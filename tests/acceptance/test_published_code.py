@@ -7,9 +7,12 @@ Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with thes
     git clone https://github.com/mlcommons/inference_results_v6.0
     git clone https://github.com/NVIDIA/mitten
     git clone --branch v5.1 https://github.com/mlcommons/inference
+    git clone --branch v5.1.1 https://github.com/mlcommons/inference inference-v5.1.1
     git clone https://github.com/mlcommons/inference inference-v6.0 && git -C inference-v6.0 checkout 175ea7ba
+    pip install --no-deps --target loadgen-v5.1 mlcommons-loadgen==5.1.2
 
-and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1.
+and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1. The checker of v5.1 is that of v5.1.1: the one
+of v5.1 reads logs of llama3.1-8b that no LoadGen writes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,7 +36,7 @@ need("mlperf_loadgen")
 PUBLISHED = os.environ.get("PUBLISHED", "")
 pytestmark = pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts")
 SYSTEM = "B200-SXM-180GBx8"
-CELLS = [f"closed/{SYSTEM}_TRT/llama3.1-8b/{scenario}" for scenario in ("Offline", "Server")]
+CELL = f"closed/{SYSTEM}_TRT/llama3.1-8b/Offline"
 # Libraries of GPUs: replaced by stand-ins.
 LIBRARIES = """\
 import importlib.abc, importlib.machinery, sys, types
@@ -95,19 +100,50 @@ class Answers(PyHarnessOp):
 
 DEFAULT_CORE_TYPE = CoreType.TRTLLM_EXECUTOR
 EngineBuilderOp = CalibrateEngineOp = None
-TrtllmExecutorBenchmarkHarnessOp = Answers
+TrtllmExecutorBenchmarkHarnessOp = BenchmarkHarnessOp = Answers
 """
 SCORER = """\
-import array, json, sys
+import array, json, pathlib, sys
 
 answers = json.load(open(sys.argv[1]))
+images = pathlib.Path(sys.argv[2])
+images.mkdir()
+for number in (2747, 2235, 2165, 1515, 1538, 1367, 2419, 4629, 3657, 4532):  # those that a round publishes
+    (images / f"{number}.png").write_text(str(number))
 share = sum(array.array("i", bytes.fromhex(a["data"]))[0] == a["qsl_idx"] + 3 for a in answers) / len(answers)
 rouge = {"rouge1": 39 * share, "rouge2": 16.2 * share, "rougeL": 24.5 * share, "rougeLsum": 36 * share}
-print({**rouge, "gen_len": 8200000, "gen_num": len(answers)})
+print({**rouge, "gen_len": 8200000, "gen_num": len(answers), "CLIP_SCORE": 31.7 * share, "FID_SCORE": 23.5 / share})
 """
 
 
-VERSIONS = {"v5.1": ("inference", "build/inference"), "v6.0": ("inference-v6.0", "3rdparty/mlc-inference")}
+@dataclass(frozen=True, slots=True)
+class Version:
+    """``checkout`` of the official repository that the code expects at ``place``. ``engines``: benchmark → its folder
+    of the code. ``checkers``: a checkout with those of the round, unless ``INFERENCE_CHECKOUT`` has them."""
+
+    checkout: str
+    place: str
+    round: str
+    engines: Mapping[str, str]
+    checkers: str = ""
+
+    @property
+    def cells(self) -> list[str]:
+        return [f"closed/{SYSTEM}_TRT/{name}/{scenario}" for name in self.engines for scenario in SCENARIOS]
+
+
+SCENARIOS = ("Offline", "Server")
+LLAMA = {"llama3.1-8b": "llama3_1-8b"}
+VERSIONS = {
+    "v5.1": Version(
+        "inference",
+        "build/inference",
+        "v5.1",
+        {**LLAMA, "stable-diffusion-xl": "stable-diffusion-xl"},
+        "inference-v5.1.1",
+    ),
+    "v6.0": Version("inference-v6.0", "3rdparty/mlc-inference", "v6.1", LLAMA),
+}
 
 
 def make_code(root: Path, version: str = "v5.1") -> Path:
@@ -120,28 +156,33 @@ def make_code(root: Path, version: str = "v5.1") -> Path:
     for name in ("code", "configs", "scripts"):
         shutil.copytree(theirs / name, code / name)
     shutil.copytree(Path(PUBLISHED) / "mitten/src", root / "libraries")
-    checkout, place = VERSIONS[version]
+    known = VERSIONS[version]
     (code / "3rdparty/trtllm").mkdir(parents=True)
     for part in ("compliance", "loadgen", "tools/submission"):
-        shutil.copytree(Path(PUBLISHED) / checkout / part, code / place / part)
+        shutil.copytree(Path(PUBLISHED) / known.checkout / part, code / known.place / part)
     (root / "libraries/sitecustomize.py").write_text(LIBRARIES)
     devices = root / "libraries/nvmitten/nvidia/accelerator.py"
     devices.write_text(devices.read_text().replace("cuda.cuInit(0)", "return []"))
     power = code / "code/common/power_limit.py"
     power.write_text(re.sub(r"return nullcontext$", "return nullcontext()", power.read_text(), flags=re.MULTILINE))
     power.write_text(power.read_text().replace("DETECTED_SYSTEM.accelerators[GPU]", "[]"))
-    (code / "code/llama3_1-8b/tensorrt/__init__.py").write_text(ENGINE)
+    for folder in known.engines.values():
+        (code / f"code/{folder}/tensorrt/__init__.py").write_text(ENGINE)
+    for config in (code / f"configs/{SYSTEM}/Server").iterdir():  # the rate of accuracy runs
+        config.write_text(re.sub(r"(server_target_qps: )[\d.]+", r"\g<1>2000", config.read_text()))
     (code / "score.py").write_text(SCORER)
+    if (loadgen := Path(PUBLISHED) / f"loadgen-{version}").is_dir():  # with the seeds of its round
+        shutil.copytree(loadgen, root / "libraries", dirs_exist_ok=True)
     (root / "scratch").mkdir()
     return code
 
 
 def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
-    named = ("--round", "v6.1", "--system", f"{SYSTEM}_TRT", "--benchmark", "llama3.1-8b")
-    submission = root / "acme"
-    assert (
-        console(root, "init", str(submission), "--harness", f"nvidia-{version}", "--code", str(code), *named).code == 0
-    )
+    known, submission = VERSIONS[version], root / "acme"
+    words = [word for name in known.engines for word in ("--benchmark", name)]
+    named = ("--round", known.round, "--system", f"{SYSTEM}_TRT", *words)
+    said = console(root, "init", str(submission), "--harness", f"nvidia-{version}", "--code", str(code), *named)
+    assert said.code == 0, said.err
     spec = submission / "specs/acme.yaml"
     text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
     text = re.sub(r"^ +(accelerator: NVIDIA B200|count: 8)\n", "", text, flags=re.MULTILINE)
@@ -149,9 +190,11 @@ def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
     env = f'env: {{SYSTEM_NAME: {SYSTEM}, MLPERF_SCRATCH_PATH: {root}/scratch, PYTHONPATH: "{root}/libraries"}}'
     programs = f'PATH: "{Path(sys.executable).parent}:/usr/bin:/bin"'
     env = env.replace("{SYSTEM_NAME", f"{{{programs}, SYSTEM_NAME")
-    score = f'score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", --dtype, int32]}}'
+    score = (
+        f'score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", "{{run_dir}}/images", --dtype, int32]}}'
+    )
     text = text.replace(f"code: {code}}}", f"{env}, {score}, code: {code}}}\n      min_duration: 1 s")
-    text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 20000}", text)
+    text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 4000}", text)
     spec.write_text(re.sub(r"\bServer: \{[^}]*\}", "Server: {target_qps: 2000}", text))
     for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
         subprocess.run(["git", *words], cwd=submission, check=True)
@@ -161,19 +204,17 @@ def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_published_code_runs_through_its_adapter(tmp_path: Path, checkout: Path, version: str) -> None:
-    submission = make_submission(tmp_path, make_code(tmp_path, version), version)
+    known, submission = VERSIONS[version], make_submission(tmp_path, make_code(tmp_path, version), version)
     said = console(submission).out
-    assert all(f"{cell}  " in said for cell in CELLS)
-    assert "\n2 cells ready." in said, said
+    assert all(f"{cell}  " in said for cell in known.cells)
+    assert f"\n{len(known.cells)} cells ready." in said, said
     assert console(submission, "plan").code == 0
-    assert check_officially(submission / ".reconcile/tree", "v6.1", checkout, tmp_path / "official")[1] == []
+    checkers = Path(PUBLISHED) / known.checkers if known.checkers else checkout
+    assert check_officially(submission / ".reconcile/tree", known.round, checkers, tmp_path / "official")[1] == []
 
 
 CHEATS = {  # name: (what the engine does in addition, what names file and line)
-    "answers shorter than stated": (
-        "SHORTER = 1\n",
-        r"TEST06: .*\(mlperf_log_accuracy\.json:2\)",
-    ),
+    "answers shorter than stated": ("SHORTER = 1\n", r"TEST06: .*\(mlperf_log_accuracy\.json:2\)"),
     "logs swapped": (
         """
 import atexit, os, pathlib
@@ -211,6 +252,6 @@ def test_a_cheating_copy_is_a_finding_with_file_and_line(tmp_path: Path, cheat: 
     code, (added, shown) = make_code(tmp_path), CHEATS[cheat]
     engine = code / "code/llama3_1-8b/tensorrt/__init__.py"
     engine.write_text(f"{engine.read_text()}{added}")
-    said = console(make_submission(tmp_path, code), CELLS[0]).out
+    said = console(make_submission(tmp_path, code), CELL).out
     assert "0 of 1 cell ready" in said, said
     assert re.search(shown, said), said

@@ -34,8 +34,7 @@ def _read_settings(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="settings"), attr="get"),
-                args=[ast.Constant(value=str(name)), *_],
+                func=ast.Attribute(value=ast.Name(id="settings"), attr="get"), args=[ast.Constant(value=str(name)), *_]
             ):
                 yield name
             case ast.Call(func=ast.Name(id="choose_setting"), args=[_, _, ast.Constant(value=str(name)), _]):

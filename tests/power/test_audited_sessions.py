@@ -95,10 +95,7 @@ LIES: dict[str, tuple[Change, set[str]]] = {
         put(SAMPLES, next_year, listed=True),
         {"published files: power.times"},
     ),
-    "a tenth of the watts, and its digest": (
-        put(SAMPLES, tenth, listed=True),
-        DENIED,
-    ),
+    "a tenth of the watts, and its digest": (put(SAMPLES, tenth, listed=True), DENIED),
     "a tenth of the watts, its digest, and no messages": (
         all_of(put(SAMPLES, tenth, listed=True), no_messages),
         {"published files: power.products"},
@@ -115,7 +112,7 @@ def test_a_session_that_was_edited_with_its_record_is_contradicted(tmp_path: Pat
     repository.reconcile()
     repository.write(".gitignore", ".reconcile/\n")
     for name, (change, wanted) in {"nothing": (lambda _: None, set()), **LIES}.items():
-        copy = Repository(shutil.copytree(repository.root, tmp_path / "copy", symlinks=True))
+        copy = repository.copy(tmp_path / "copy")
         forged(copy, RUN, partial(rewrite, copy, change))
         copy.commit()  # the only one: a later one would show that a run was removed
         found = contradicted(copy)

@@ -6,26 +6,32 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconciler.endpoints.check.forms import POINT_FIELDS, SUMMARY_FIELDS, find_misfits
 from reconciler.endpoints.check.structure import (
     CHECKER,
     OURS,
     POLICY,
+    WHOLE,
+    Mismatch,
     PointView,
     complain,
     describe_mismatch,
+    find_mismatches,
+    is_text,
     make_rule,
 )
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint
 
 _OFFLINE = (DEDICATED, ELECTED, "none")
 _COHORT = re.compile(r"\d{4}-\d{2}-C[01]")
 _WARMUP_DAY = 86400
 _TEXTS = (
-    *("region", "dataset", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
+    *("region", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
     *("dataset_type", "dataset_link", "offline", "shared_src", "shared_docs", "seed_set", "target_cohort"),
 )
 _COUNTS = ("requests_issued", "requests_completed", "concurrency")
@@ -37,41 +43,36 @@ def check_form(view: PointView) -> Iterator[Complaint]:
         return
     for name, place, wanted in _malformed(document.values):
         fix = "render the submission again instead of editing the file"
-        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=document.lines.get(name, 0))
+        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=_find_line(document, name))
 
 
-def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    if not is_whole(values.get("concurrency")):
-        yield "concurrency", describe_mismatch(values.get("concurrency")), "a whole number"
-    for name in _TEXTS:
-        if values.get(name) is not None and not isinstance(values[name], str):
-            yield name, describe_mismatch(values[name]), "text"
-    maximum = values.get("max_supported_concurrency")
-    if maximum is not None and not is_whole(maximum):
-        yield "max_supported_concurrency", describe_mismatch(maximum), "a whole number"
+def _find_line(document: ResultDocument, path: str) -> int:
+    return document.lines.get(path.rpartition(".")[2], 0)
+
+
+def _malformed(values: Mapping[str, object]) -> Iterator[Mismatch]:
+    yield from find_mismatches(values, ("concurrency",), is_whole, WHOLE)
+    yield from find_mismatches(values, _TEXTS, is_text, "text", optional=True)
+    yield from find_mismatches(values, ("max_supported_concurrency",), is_whole, WHOLE, optional=True)
+    yield from find_misfits(values, POINT_FIELDS)
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
     yield from _malformed_nodes(values)
 
 
-def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
+def _malformed_settings(settings: Any) -> Iterator[Mismatch]:
     if not isinstance(settings, Mapping):
         yield "runtime_settings", describe_mismatch(settings), "a mapping"
         return
-    if not isinstance(settings.get("runtime"), Mapping):
-        yield "runtime", describe_mismatch(settings.get("runtime")), "a mapping of seeds"
+    runtime = settings.get("runtime")
+    if not isinstance(runtime, Mapping):
+        yield "runtime", describe_mismatch(runtime), "a mapping of seeds"
     else:
-        for name, seed in settings["runtime"].items():
-            if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
-                yield str(name), describe_mismatch(seed), "a whole number"
-    for name in ("min_duration_ms", "min_sample_count"):
-        if settings.get(name) is not None and not is_whole(settings[name]):
-            yield name, describe_mismatch(settings[name]), "a whole number"
-    if not isinstance(settings.get("load_pattern", ""), str):
-        yield "load_pattern", describe_mismatch(settings["load_pattern"]), "text"
+        seeds = (name for name in map(str, runtime) if name.endswith("_seed"))
+        yield from find_mismatches(runtime, seeds, is_whole, WHOLE, optional=True)
 
 
-def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
+def _malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
     if warmup is None:
         return
     if not isinstance(warmup, Mapping):
@@ -96,7 +97,7 @@ def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
         yield "concurrency", "of the warm-up is 0", "above 0, since the warm-up sent requests"
 
 
-def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+def _malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
     nodes = values.get("nodes_used")
     if nodes is not None:
         entries = nodes if isinstance(nodes, list) else [None]
@@ -111,6 +112,15 @@ def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, s
         stated = short if isinstance(short, Mapping) else {}
         if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
             yield "dp_shortfall", describe_mismatch(short), "dp_actual, dp_formula and reason"
+
+
+def check_summary_form(view: PointView) -> Iterator[Complaint]:
+    document = view.folder.summary.value
+    if document is None or view.folder.measured is None:
+        return  # its problems are reported as a file that cannot be read
+    for name, found, wanted in find_misfits(document.values, SUMMARY_FIELDS):
+        place = view.folder.summary.file
+        yield complain(place, f"{name} {found}", f"{wanted}, as written by the client", line=_find_line(document, name))
 
 
 def check_disclosure(view: PointView) -> Iterator[Complaint]:
@@ -153,7 +163,8 @@ def check_region(view: PointView) -> Iterator[Complaint]:
 def check_pattern(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
         return
-    pattern = view.folder.get_nested("runtime_settings", "load_pattern") or "concurrency"
+    pattern = view.folder.get_nested("runtime_settings", "load_pattern")
+    pattern = "concurrency" if pattern is None else pattern
     allowed = view.rules.values.load_patterns
     if pattern not in allowed:
         yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
@@ -272,6 +283,7 @@ def check_as_run(view: PointView) -> Iterator[Complaint]:
 
 POINT_RULES = (
     (make_rule("point-config-valid", "the fields of point.yaml are well-formed"), check_form),
+    (make_rule("result-file-valid", "the fields of the result are well-formed"), check_summary_form),
     (make_rule("point-disclosure-complete", "the disclosure is complete"), check_disclosure),
     (make_rule("target-cohort", "the cohort is well-formed"), check_cohort),
     (make_rule("seed-config-legacy", "the seeds belong to a seed set", CHECKER), check_old_seeds),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reconciler.endpoints.check.forms import POWER_FIELDS, find_misfits
 from reconciler.endpoints.check.structure import DescribedSystem, complain, make_rule
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.power import ProvisionedPower, compute_power, find_cooling
@@ -60,8 +61,10 @@ def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
     if read.problem:
         yield complain(read.file, read.problem, "a readable descriptor", line=read.line)
     power = find_power(view.folder, view.rules)
-    if power is None:
+    if power is None or read.value is None:
         return
+    for name, found, wanted in find_misfits(read.value.values, POWER_FIELDS):
+        yield complain(read.file, f"{name} {found}", wanted)
     for problem in power.problems:
         yield complain(read.file, problem, "all values that determine the provisioned power")
     for warning in power.warnings:

@@ -98,7 +98,7 @@ def compute_power(
     sums = _Sums(power, rules)
     overheads = rules.values.overhead
     cooling = document.get("cooling")
-    if cooling not in overheads:
+    if not isinstance(cooling, str) or cooling not in overheads:
         power.problems.append(f"cooling is {cooling!r}, expected {' or '.join(overheads)}")
     overhead = overheads.get(str(cooling), _ZERO)
     if not document.get("system_desc_id"):
@@ -378,7 +378,7 @@ def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[De
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
     for known, by_cabling in rules.values.switch_watts.items():
         if known in name:
-            return (by_cabling[cabling], "D.4") if cabling in by_cabling else None
+            return (by_cabling[cabling], "D.4") if isinstance(cabling, str) and cabling in by_cabling else None
     return None
 
 

@@ -24,10 +24,10 @@ from reconciler.endpoints.rules.regions import (
 from reconciler.endpoints.spec.models import AUTO, OFFLINE
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import name_point
 from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
-from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.layers import Block, LayeredSetting, get_text
 
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
@@ -47,14 +47,8 @@ _KEPT = tuple(
 )
 _KEPT_OF_AGENTS = tuple(f"{{run_dir}}/{REPORT}/{name}" for name in ("scores.json", "swe_bench_runs"))
 SIZE = keys.PERFORMANCE_SAMPLE_COUNT
-
-
-class CurveProblem(Struct, frozen=True):
-    """``name``: the invalid setting, "" for the curve itself."""
-
-    name: str
-    message: str
-    fix: str
+# (name of a setting, message, fix)
+SettingProblem = tuple[str, str, str]
 
 
 class PlacedCurve(Struct, frozen=True):
@@ -134,50 +128,50 @@ def _check_offline(size: int, c_max: int) -> int:
     return size
 
 
-def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
+def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[SettingProblem]:
     """Find what the official checker would reject at the end, before days are spent."""
     count, most, least = len(placed.all_points), rules.values.most_points, rules.values.least_points
     if placed.offline:
         least = rules.values.least_points_with_dedicated_offline
     if count < least:
         fix = f"set 'points: auto', or add {least - count}"
-        yield CurveProblem("points", f"{count} points are declared; the rules require at least {least}", fix)
+        yield "points", f"{count} points are declared; the rules require at least {least}", fix
     if count > most:
-        yield CurveProblem("points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out")
+        yield "points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out"
     beyond = [point for point in placed.points if not placed.regions.find(point)]
     for point in beyond:
         last = placed.regions.regions[-1].last
         fix = f"remove {point}, or raise {MAXIMUM}"
-        yield CurveProblem("points", f"point {point} is above {last}, the end of the margin", fix)
+        yield "points", f"point {point} is above {last}, the end of the margin", fix
     for gap in find_gaps(placed.points, placed.regions, rules):
         fix = f"add a point in {gap}"
-        yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
+        yield "points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix
     if placed.regions.c_max not in placed.points and not placed.agentic:
         role = "the reference for Offline" if placed.offline else "to elect as the Offline point"
         message = f"no point is at {placed.regions.c_max}, {role}"
-        yield CurveProblem("points", message, f"add {placed.regions.c_max}")
+        yield "points", message, f"add {placed.regions.c_max}"
     if placed.declared:
         yield from _find_accuracy_problems(placed)
 
 
-def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
+def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[SettingProblem]:
     """Find problems of the points declared to have an accuracy run: each region needs one, and so does the Offline
     point."""
     for point in sorted(placed.accuracy - set(placed.all_points)):
-        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or remove it")
+        yield ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or remove it"
     for band in (band for band in BANDS if band not in placed.owners):
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
-        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; a point counts for only one region")
+        yield ACCURACY_POINTS, message, f"add a point in {region}; a point counts for only one region"
     elected = placed.regions.c_max in placed.points and not placed.offline and not placed.agentic
     if elected and placed.regions.c_max not in placed.accuracy:
         message = f"{placed.regions.c_max} is elected as the Offline point, but has no accuracy run"
-        yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
+        yield ACCURACY_POINTS, message, f"add {placed.regions.c_max}"
 
 
 def is_elsewhere(settings: Block) -> bool:
     """Return True if the runs of a point are made elsewhere, and imported."""
-    return _text(settings, "benchmark.code") == ELSEWHERE
+    return get_text(settings, "benchmark.code") == ELSEWHERE
 
 
 def complete_point(
@@ -207,7 +201,7 @@ def complete_point(
             "engine.backend": "command",
             "benchmark.code": "command",
         }
-    seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
+    seeds = rules.find_seed_set(get_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,
         keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
@@ -226,26 +220,22 @@ def complete_point(
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
     result = dict(settings)
-    result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
-    result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
+    result |= {name: where.imply(value) for name, value in implied.items()}
+    result |= {name: where.imply(value, ruled) for name, value in by_rules.items()}
     if rehearsal and keys.MIN_DURATION in result:
         result["point.least_duration"] = result[keys.MIN_DURATION]
     if keys.MIN_DURATION not in result:
-        margin = LayeredSetting(Value(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled), where.path)
-        result[keys.MIN_DURATION] = (margin,)
+        result[keys.MIN_DURATION] = where.imply(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled)
     if "client.model_name" in result:
         result["harness.model_name"] = result.pop("client.model_name")
     if CLIENT_CODE in result and "client.python" not in result:
-        code = result[CLIENT_CODE][0]
-        result["client.python"] = (
-            LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
-        )
+        result["client.python"] = result[CLIENT_CODE][0].imply(f"{get_text(result, CLIENT_CODE)}/{_PYTHON}")
     return result
 
 
 def find_benchmark(settings: Block, rules: CurveRules) -> RuledBenchmark | None:
     """Return the benchmark as which it is entered; None if the rules do not know it."""
-    return rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+    return rules.benchmarks.get(get_text(settings, "benchmark.official"))
 
 
 def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *, rehearsal: bool) -> dict[str, object]:
@@ -261,10 +251,6 @@ def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *,
         bounds = ("point.least_turn_tokens", "point.most_turn_tokens")
         found |= {name: str(tokens) for name, tokens in zip(bounds, benchmark.output_tokens, strict=True)}
     return found
-
-
-def _text(settings: Block, name: str) -> str | None:
-    return str(settings[name][0].value.value) if name in settings else None
 
 
 def _words(settings: Block, name: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,6 +17,7 @@ from reconciler.cli.command_table import COMMANDS, GROUPS
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.spec.adapters import list_adapters
 from reconciler.spec.loading import load
 from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
@@ -151,8 +153,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
     ],
 )
 def test_init_refuses_unknown_names(words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile) -> None:
-    code, _, err = reconcile("init", str(tmp_path / "new"), *words)
-    assert (code, says in err) == (1, True)
+    assert says in reconcile.refuse("init", str(tmp_path / "new"), *words)
     assert not (tmp_path / "new").exists()
 
 
@@ -172,19 +173,16 @@ def test_explain_takes_names_with_dots_and_the_end_of_a_path(path: str, at: str,
 
 @pytest.mark.parametrize("path", ["targt_qps", "spec.divisions.closed.box.llama3.1-8b.Offline.targt_qps"])
 def test_explain_names_the_nearest_field(path: str, reconcile: Reconcile) -> None:
-    code, _, err = reconcile("explain", path)
-    assert (code, "write target_qps" in err) == (1, True)
+    assert "write target_qps" in reconcile.refuse("explain", path)
 
 
 def test_explain_names_what_may_be_at_the_place(reconcile: Reconcile) -> None:
-    code, _, err = reconcile("explain", "divisions.open.x.y.Foo")
-    assert (code, "SingleStream, MultiStream, Server" in err) == (1, True)
+    assert "SingleStream, MultiStream, Server" in reconcile.refuse("explain", "divisions.open.x.y.Foo")
 
 
 def test_init_quotes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, _ = reconcile("init", "a b")
-    assert (code, "cd 'a b'\n" in out) == (0, True)
+    assert "cd 'a b'\n" in reconcile.succeed("init", "a b")
 
 
 def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) -> None:
@@ -195,8 +193,7 @@ def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) ->
     cell = reconcile("explain", "spec.divisions.closed.box.resnet.Offline.target_qps")[1]
     assert "queries (samples) per second" in cell
     assert "v6.1" in reconcile("explain", "spec.round")[1]
-    code, _, err = reconcile("explain", "spec.benchmarks.resnet.engin")
-    assert (code, "write engine" in err) == (1, True)
+    assert "write engine" in reconcile.refuse("explain", "spec.benchmarks.resnet.engin")
 
 
 def test_explain_as_json(reconcile: Reconcile) -> None:
@@ -427,3 +424,54 @@ def test_what_is_no_loadgen_is_not_installed(declared: Path, reconcile: Reconcil
     (tmp_path / "setup.py").write_text("")
     code, _, err = reconcile("doctor", "--loadgen", str(tmp_path))
     assert (code, "is not LoadGen" in err, "fix:" in err) == (1, True, True)
+
+
+ROUNDS = {"nvidia-v4.1": "v4.1", "nvidia-v6.0": "v6.0", "amd-v6.0": "v6.0"}
+
+
+@pytest.mark.parametrize("adapter", list_adapters())
+def test_show_prints_the_commands_of_a_published_harness(
+    adapter: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filled in, except what only an attempt knows."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/main.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", "node")
+    code, _, err = reconcile("init", "acme", "--harness", adapter, "--code", str(tmp_path / "theirs"), *named)
+    assert (code, err) == (0, "")
+    monkeypatch.chdir(tmp_path / "acme")
+    spec = tmp_path / "acme/specs/acme.yaml"
+    spec.write_text(spec.read_text().replace("target_qps: …", "target_qps: 7"))
+    for cell in load([spec], tmp_path / "acme", {}).cells:
+        out = reconcile("show", str(cell.cell))[1]
+        commands = {
+            part.splitlines()[0].partition("  ")[0]: part for part in out.split("\n\n")[1:] if "  command  " in part
+        }
+        assert {"Run accuracy", "Run performance", "Score"} <= set(commands)
+        filled = "".join(commands.values())
+        assert not re.search(
+            r"(?<!\$)\{(scenario|mode|loadgen_mode|test|target_qps|model|dataset|accuracy:|performance:)", filled
+        )
+    if adapter == "nvidia-v5.1":
+        run = next(line for line in commands["Run performance"].splitlines() if line.startswith("  command  "))
+        assert run.startswith("  command  make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks=")
+        assert "--test_mode=PerformanceOnly" in run
+
+
+def test_a_harness_brings_its_own_loadgen_and_a_shared_fix_is_printed_once(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    named = ("--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), "--round", "v5.1", "--system", "node")
+    assert reconcile("init", "acme", *named)[0] == 0
+    monkeypatch.chdir(tmp_path / "acme")
+    monkeypatch.setattr("reconciler.reconcile.readiness.read_seeds", lambda _: load_ruleset("v6.1").seeds())
+    out = reconcile("doctor")[1]
+    line = next(line for line in out.splitlines() if "does not carry the seeds of round v5.1" in line)
+    assert line.split()[0] == "advice"
+    assert "nothing if the harness commands bring a LoadGen of round v5.1" in out
+    gaps = reconcile("validate")[1]
+    assert gaps.count("spec.systems.node.description.") > 2
+    assert gaps.count("`reconcile detect --system node --write`") == 1

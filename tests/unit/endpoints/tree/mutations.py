@@ -102,6 +102,24 @@ def _change(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return values
 
 
+def _retyped(file: str, path: str, value: object) -> Callable[[Path], object]:
+    """Give a field another type; null stays null. ``file``: below the curve, a pattern."""
+
+    def spoil(root: Path) -> None:
+        for found in (root / "results/box").glob(f"*/{file}"):
+            is_yaml = found.suffix == ".yaml"
+            data = found.read_bytes()
+            values = json.loads(json.dumps(parse_yaml_mapping(data).values)) if is_yaml else json.loads(data)
+            *parents, last = path.split(".")
+            place: Any = values
+            for parent in parents:
+                place = place[int(parent)] if parent.isdigit() else place[parent]
+            place[last] = value
+            found.write_bytes(write_yaml(values) if is_yaml else json.dumps(values).encode())
+
+    return spoil
+
+
 def _point(**changes: Any) -> Callable[[Path], object]:
     return lambda root: edit_yaml(root, "r5", **changes)
 
@@ -393,6 +411,64 @@ MUTATIONS: tuple[Mutation, ...] = (
             ),
             ("a drafter approved too late", "drafter-approval-lead-time", _drafted("2026-10-C0"), False),
         )
+    ),
+    *(
+        Mutation(f"{path} is {value!r}", "point-config-valid", _retyped("r5/point.yaml", path, value))
+        for path, value in (
+            ("dataset", ["a"]),
+            ("runtime_settings.load_pattern", 7),
+            ("runtime_settings.min_duration_ms", "a while"),
+            ("runtime_settings.stream_all_chunks", -1),
+            ("warmup.initialization_steps", "none"),
+            ("warmup.logs_retained", "perhaps"),
+            ("seed_set", ["A"]),
+        )
+    ),
+    *(
+        Mutation(
+            f"{path} is {value!r}",
+            "system-description-valid",
+            _retyped("r*/system_desc.json", path, value),
+        )
+        for path, value in (
+            ("serving_framework", 7),
+            ("disaggregated", "partly"),
+            ("node_types.0.cooling", 7),
+            ("node_types.0.number_of_nodes", "many"),
+            ("node_types.0.accelerator_info", {}),
+            ("node_types.0.accelerator_info.0.accelerators_per_node", 1.5),
+        )
+    ),
+    *(
+        Mutation(f"{path} is {value!r}", "power-descriptor", _retyped("../system_power.json", path, value))
+        for path, value in (
+            ("system_desc_id", 7),
+            ("cooling", []),
+            ("node_sets.0.node_set_id", "first"),
+            ("node_sets.0.system_node_ensemble_id", None),
+            ("node_sets.0.components.cpu.model", ["ACME"]),
+            ("scale_out.nics", "none"),
+            ("computed", "by hand"),
+        )
+    ),
+    *(
+        Mutation(f"{path} is {value!r}", "result-file-valid", _retyped("r5/result_summary.json", path, value))
+        for path, value in (
+            ("n_samples_issued", None),
+            ("ttft", None),
+            ("ttft.total", "long"),
+            ("latency.percentiles", []),
+            ("output_sequence_lengths.total", None),
+        )
+    ),
+    Mutation("a shared folder without name", "shared-path-resolution", _points(shared_src="")),
+    Mutation("a concurrency of 0", "load-pattern", _point(concurrency=0)),
+    Mutation("an empty load pattern", "load-pattern", _point(runtime_settings__load_pattern="")),
+    Mutation(
+        "an inline score without type",
+        "agentic-accuracy-inline",
+        _retyped("r5/accuracy_results.json", "accuracy_scores.0.dataset_type", None),
+        of=AGENTS,
     ),
     Mutation("a newer list without the seed set", "seed-set-membership", _leave, lists={"seed_sets": _seeds("B")}),
     Mutation(

@@ -45,6 +45,16 @@ from tests.unit.tree.test_unreadable_findings import Shut, find, shut
 
 # Rules that a mutation breaks in addition to its own.
 ALSO: dict[str, set[str]] = {
+    "dataset is ['a']": {"config-consistency-dataset"},
+    "runtime_settings.load_pattern is 7": {"benchmark-type-consistency", "load-pattern", "point-as-run"},
+    "runtime_settings.min_duration_ms is 'a while'": {"point-as-run"},
+    "runtime_settings.stream_all_chunks is -1": {"point-as-run"},
+    "seed_set is ['A']": {"seed-set-consistency", "seed-set-membership"},
+    "output_sequence_lengths.total is None": {"metric-consistency-output-tokens", "tps-utilization"},
+    "a shared folder without name": {"point-disclosure-complete"},
+    "a concurrency of 0": {"point-as-run", "point-dirname-concurrency"},
+    "an empty load pattern": {"benchmark-type-consistency", "point-as-run"},
+    "an inline score without type": {"accuracy-coverage"},
     "no docs": {"shared-path-resolution"},
     "no src": {"shared-path-resolution"},
     "a point without description": {"maximal-engagement"},

@@ -372,6 +372,10 @@ class Fact:
     role: Role
 
 
+def as_evidence(values: dict[str, Any]) -> dict[str, Fact]:
+    return {name: Fact(value=value, role="evidence") for name, value in values.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(FileMessage):
     """How a child ended. If ``done`` is false, ``problem`` describes the failure and ``fix`` the remedy.

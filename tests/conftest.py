@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.compiled import compile_project, compile_tests
 from tests.flushes import skip_flushes
-from tests.schedule import LongFirst, rank
+from tests.schedule import LongFirst, rank, send_results_alone
 from tests.warm.children import Warm, warm_children
 
 # How long an example takes says nothing on a machine that others share. Whatever else is on by default stays on.
@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         compile_project()
         if config.option.tx:  # there will be others
             compile_tests(config)
+    else:
+        send_results_alone(config)
 
 
 def _has_room(folder: Path) -> bool:

@@ -6,9 +6,11 @@ those that compute: together they keep the cores busy, one kind after the other 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # Those of a few long tests, most of them in processes of their own, then the folders of whole passes. Whatever is not
@@ -97,10 +99,37 @@ class LongFirst(LoadScopeScheduling):
             return module
         return f"{module}{test[test.index('[') :]}" if "[" in test else nodeid
 
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        self._places = {nodeid: place for place, nodeid in enumerate(collection)}  # the same in each process
+
     def _assign_work_unit(self, node: Any) -> None:
-        """Three of five processes take what waits as long as there is any, the others what computes."""
+        """Three of five processes take what waits as long as there is any, the others what computes.
+
+        The library looks for each test in the list of all of them.
+        """
         wanted = int(node.gateway.id.removeprefix("gw")) % 2 == 0
-        first = next((scope for scope in self.workqueue if waits(scope) == wanted), None)
-        if first is not None:
-            self.workqueue.move_to_end(first, last=False)
-        super()._assign_work_unit(node)
+        scope = next((scope for scope in self.workqueue if waits(scope) == wanted), next(iter(self.workqueue)))
+        unit = self.assigned_work[node][scope] = self.workqueue.pop(scope)
+        node.send_runtest_some([self._places[nodeid] for nodeid, is_completed in unit.items() if not is_completed])
+
+
+def send_results_alone(config: pytest.Config) -> None:
+    """In a process among others: of a test that passes, send one message instead of five.
+
+    The first process counts results. Only ``--durations``, ``--junitxml`` and ``-v`` read more.
+    """
+    if config.option.verbose > 0 or config.option.durations is not None or config.option.xmlpath:
+        return
+    (sender,) = (plugin for plugin in config.pluginmanager.get_plugins() if type(plugin).__name__ == "WorkerInteractor")
+    send = sender.pytest_runtest_logreport
+
+    @pytest.hookimpl
+    def report_result(report: pytest.TestReport) -> None:
+        if report.when == "call" or not report.passed:
+            send(report)
+
+    config.pluginmanager.unregister(sender)
+    sender.pytest_runtest_logreport = report_result
+    sender.pytest_runtest_logstart = sender.pytest_runtest_logfinish = None
+    config.pluginmanager.register(sender)

@@ -77,6 +77,12 @@ class BackendEngine:
         text = json.dumps(self.document(), indent=1, sort_keys=True) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
+    def require_batch(self, size: int) -> None:
+        """Raise HarnessError if the engine does not support batches of this size."""
+        if size > self.batch_size:
+            problem = f"the run needs batches of {size}, but the engine supports {self.batch_size}"
+            raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
+
     @classmethod
     def read(cls, folder: Path, backend: str) -> BackendEngine:
         """Read the description. Raises HarnessError if the folder has no engine of this backend."""

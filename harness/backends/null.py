@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from harness.backends import BuildPlan, LoadPlan, Outputs, Token
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Rows, count_rows
 
 
 def facts() -> dict[str, Fact]:
-    return {"backend.version": Fact(value="", role="evidence"), "backend.digest": Fact(value="", role="evidence")}
+    return as_evidence({"backend.version": "", "backend.digest": ""})
 
 
 def build(plan: BuildPlan) -> NoReturn:

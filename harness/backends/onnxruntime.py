@@ -16,7 +16,7 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
 from harness.backends.streams import StreamSession
 from harness.catalog import OnnxruntimeEngineOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact
+from harness.contract import BACKENDS, Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.machine.numa import pinned_near
@@ -45,10 +45,8 @@ _DTYPES = {
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    return {
-        "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=hash_files(libraries, libraries.glob("*.so*")), role="evidence"),
-    }
+    digest = hash_files(libraries, libraries.glob("*.so*"))
+    return as_evidence({"backend.version": _version(), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:

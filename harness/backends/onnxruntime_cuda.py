@@ -17,7 +17,7 @@ import onnxruntime as ort
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.catalog import OnnxruntimeCudaEngineOptions, OnnxruntimeCudaRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, installing
+from harness.contract import BACKENDS, Fact, as_evidence, installing
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession
@@ -37,7 +37,7 @@ Shape = tuple[int, ...]
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
     values = {"backend.version": _version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
-    return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
+    return as_evidence(values) | collect_device_evidence()
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -60,9 +60,7 @@ def load(plan: LoadPlan) -> CudaSession:
         problem = f"this ONNX Runtime ({_version()}) has no CUDA provider"
         raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
     engine = BackendEngine.read(folder, NAME)
-    if plan.batch_size > engine.batch_size:
-        problem = f"the run needs batches of {plan.batch_size}, but the engine supports {engine.batch_size}"
-        raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
+    engine.require_batch(plan.batch_size)
     return CudaSession(plan, partial(LoadedModel, engine, plan))
 
 

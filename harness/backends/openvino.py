@@ -15,7 +15,7 @@ from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
 from harness.backends.streams import Staging
 from harness.catalog import OpenvinoEngineOptions
 from harness.child.digests import hash_files
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -28,10 +28,7 @@ _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 def facts() -> dict[str, Fact]:
     libraries = Path(ov.__file__).parent / "libs"
     used = [*libraries.glob("libopenvino.so*"), *libraries.glob("libopenvino_intel_cpu_plugin.so*")]
-    return {
-        "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=hash_files(libraries, used), role="evidence"),
-    }
+    return as_evidence({"backend.version": _version(), "backend.digest": hash_files(libraries, used)})
 
 
 def build(plan: BuildPlan) -> BackendEngine:

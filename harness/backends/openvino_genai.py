@@ -20,24 +20,25 @@ import openvino_genai as genai
 
 from harness.catalog import OpenvinoGenaiRunOptions
 from harness.child.digests import hash_files
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.tokens import GenerationPlan, Sampling, Spoken, StopSequence
 
 MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # for text, and for speech
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
-_DISTRIBUTION = "openvino-genai"
 _ALL = 2**31 - 1  # tokens
 
 
 def facts() -> dict[str, Fact]:
     folder = Path(genai.__file__).parent
-    return {
-        "backend.version": Fact(value=find_distribution_version(_DISTRIBUTION), role="evidence"),
-        "backend.digest": Fact(value=hash_files(folder, folder.glob("*.so*")), role="evidence"),
-        "openvino.version": Fact(value=find_distribution_version("openvino"), role="evidence"),
-    }
+    return as_evidence(
+        {
+            "backend.version": find_distribution_version("openvino-genai"),
+            "backend.digest": hash_files(folder, folder.glob("*.so*")),
+            "openvino.version": find_distribution_version("openvino"),
+        }
+    )
 
 
 def load(plan: GenerationPlan) -> Pipeline | Transcriber:

@@ -62,8 +62,7 @@ def prepare_images(
     counter: Counter,
 ) -> None:
     """Prepare images directly in the file: memory holds a few images per thread. ``shape``: of one image from
-    ``preprocess``; ``threads``: 0 for one per processor."""
-    threads = threads or len(os.sched_getaffinity(0))
+    ``preprocess``."""
     array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(paths), *shape))
     own = cv2.getNumThreads()
     cv2.setNumThreads(1)  # one image per thread is faster than many threads per image

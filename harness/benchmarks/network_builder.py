@@ -4,7 +4,7 @@ weights."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
+
+from harness.run.row_batches import Steps
 
 Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
 """Name -> (dtype, complete shape; a word means a free axis)."""
@@ -81,28 +83,6 @@ class NetworkBuilder:
         product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
         return self.node("Add", [product, self.weight((out,), 0.1)], output)
 
-    def attention(self, source: str, hidden: str, width: int, heads: int) -> str:
-        """Add attention over [N, length, width]. Tokens are ignored where ``hidden`` [N, 1, 1, length] is very
-        negative."""
-        split = self.constant([0, -1, heads, width // heads], "int64")
-        query, key, value = (self.node("Reshape", [self.dense(source, width, width), split]) for _ in range(3))
-        query = self.node("Transpose", [query], perm=[0, 2, 1, 3])
-        scores = self.node("MatMul", [query, self.node("Transpose", [key], perm=[0, 2, 3, 1])])
-        scaled = self.node("Mul", [scores, self.constant((width // heads) ** -0.5)])
-        weights = self.node("Softmax", [self.node("Add", [scaled, hidden])], axis=-1)
-        seen = self.node("MatMul", [weights, self.node("Transpose", [value], perm=[0, 2, 1, 3])])
-        joined = self.node("Transpose", [seen], perm=[0, 2, 1, 3])
-        flat = self.node("Reshape", [joined, self.constant([0, -1, width], "int64")])
-        return self.residual(source, self.dense(flat, width, width))
-
-    def residual(self, source: str, added: str) -> str:
-        """Add both, and normalise over the last axis."""
-        total = self.node("Add", [source, added])
-        centred = self.node("Sub", [total, self.node("ReduceMean", [total], axes=[-1])])
-        variance = self.node("ReduceMean", [self.node("Mul", [centred, centred])], axes=[-1])
-        spread = self.node("Sqrt", [self.node("Add", [variance, self.constant(1e-6)])])
-        return self.node("Div", [centred, spread])
-
     def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
         """Save with an old opset and format version, which every runtime in the supported range reads."""
         graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
@@ -116,6 +96,17 @@ def _declare(tensors: Tensors) -> list[Any]:
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
         for name, (dtype, shape) in tensors.items()
     ]
+
+
+def run_loop(steps: Steps, compute: Callable[[Any], Sequence[np.ndarray]]) -> np.ndarray:
+    """Return the answer of a benchmark's loop. ``compute``: maps what it yields to the outputs."""
+    asked = next(steps)
+    while True:
+        try:
+            asked = steps.send(compute(asked))
+        except StopIteration as end:
+            answer: np.ndarray = end.value
+            return answer
 
 
 class NetworkSession:

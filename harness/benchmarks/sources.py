@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 import re
+import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from harness.errors import HarnessError
 
@@ -31,12 +32,23 @@ def require_source(source: Path | None, what: str) -> Path:
     return source
 
 
-def choose_dtype(settings: Mapping[str, Any], known: Sequence[str]) -> str:
-    """Choose the samples' dtype by the dataset's settings; the default is the first of the known ones."""
-    dtype = str(settings.get("dtype", known[0]))
-    if dtype not in known:
-        raise HarnessError(f"dataset.settings.dtype is {dtype!r}", "input", f"use one of {', '.join(known)}")
-    return dtype
+def choose_dtype(settings: Mapping[str, Any], known: Sequence[str] = ("float32", "float16")) -> str:
+    """Choose the samples' dtype by the dataset's settings."""
+    return choose_setting("dataset", settings, "dtype", known)
+
+
+def choose_setting(of: str, settings: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
+    """Choose by a setting of the dataset or model; the default is the first of the known values."""
+    value = str(settings.get(name, known[0]))
+    if value not in known:
+        raise HarnessError(f"{of}.settings.{name} is {value!r}", "input", f"use one of {', '.join(known)}")
+    return value
+
+
+def count_threads(settings: Mapping[str, Any], most: int = 0) -> int:
+    """Return the number of threads: that of the settings, otherwise one per processor, but at most ``most``."""
+    cores = len(os.sched_getaffinity(0))
+    return int(settings.get("threads", 0)) or min(most or cores, cores)
 
 
 def choose_count(settings: Mapping[str, Any], there: int) -> int:
@@ -89,6 +101,7 @@ class FileProblem(NamedTuple):
 
 
 _LISTED = 5  # names in a message
+_LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _TAIL = 4096  # some programs write a few bytes after the end of their format
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # bytes; the limit of file systems, with room for the folder
 _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
@@ -128,7 +141,7 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
     sums = read_sums(folder)
     problems: dict[FileProblem, list[str]] = {}
     # Hashing and reading release the interpreter lock.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(count_threads({})) as pool:
         found = pool.map(lambda rule: _find_problem(folder, rule, sums), rules)
         for rule, problem in zip(rules, found, strict=True):
             if problem:
@@ -147,6 +160,25 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
     """Describe problems, as in "of 2 files 1 is truncated: a.npy"."""
     return _describe({_be(state): names}, total)
+
+
+def check_ends(folder: Path, ends: Mapping[str, int], fix: str) -> None:
+    """Check files that consist of parts. ``ends``: the end of the last part of each. Raises HarnessError naming the
+    first few that are missing or cut off."""
+    sizes = {name: (folder / name).stat().st_size if (folder / name).is_file() else -1 for name in ends}
+    for problem, names in (
+        ("missing", [name for name, size in sizes.items() if size < 0]),
+        ("cut off", [name for name, size in sizes.items() if 0 <= size < ends[name]]),
+    ):
+        if names:
+            raise HarnessError(f"{folder}: {describe_problems(problem, sorted(names), len(ends))}", "input", fix)
+
+
+def find_stored(stream: IO[bytes], header: int) -> int:
+    """Find the first byte of an uncompressed member of a zip file, whose own header begins at ``header``."""
+    stream.seek(header + _LOCAL_HEADER - 4)
+    name, extra = struct.unpack("<2H", stream.read(4))
+    return header + _LOCAL_HEADER + int(name) + int(extra)
 
 
 def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -44,11 +43,6 @@ def find_pattern(files: Sequence[str]) -> str:
         return ""
     place = glob.escape(parents.pop().as_posix()) if len(parents) == 1 else "/".join("*" * (depths.pop() - 1))
     return f"{place}/*{endings.pop()}"
-
-
-def open_threads(settings: Mapping[str, Any]) -> ThreadPoolExecutor:
-    """Open threads; decoding releases the interpreter lock. ``settings``: threads."""
-    return ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0)))
 
 
 def count_samples(path: Path, fix: str) -> int:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.machine.facts import list_accelerators
 
 # Fact -> query of a handle. Queries that a device does not support are omitted.
@@ -41,7 +41,7 @@ def collect_device_evidence() -> dict[str, Fact]:
         "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
         "gpu.driver": str(devices[0].get("driver", "")) if devices else "",
     }
-    return {name: Fact(value=value, role="evidence") for name, value in values.items()}
+    return as_evidence(values)
 
 
 class Gpus:

@@ -23,7 +23,7 @@ import numpy as np
 
 from harness.catalog import CONF, LOADGEN
 from harness.child.digests import hash_file
-from harness.contract import Fact, Mode, Scenario
+from harness.contract import Fact, Mode, Scenario, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.sut import Sut
@@ -280,11 +280,8 @@ def collect_loadgen_facts() -> dict[str, Fact]:
     """Identify LoadGen: the version of the installed distribution, and the digests of its library and of its
     configuration, if that is a file."""
     conf = _locate_conf()
-    return {
-        "loadgen.version": Fact(value=find_distribution_version(*LOADGEN), role="evidence"),
-        "loadgen.digest": Fact(value=hash_file(Path(lg.__file__)), role="evidence"),
-        **({"loadgen.conf": Fact(value=hash_file(conf), role="evidence")} if conf is not None else {}),
-    }
+    found = {"loadgen.version": find_distribution_version(*LOADGEN), "loadgen.digest": hash_file(Path(lg.__file__))}
+    return as_evidence(found | ({"loadgen.conf": hash_file(conf)} if conf is not None else {}))
 
 
 def probe_seeds() -> dict[str, int]:

@@ -238,6 +238,7 @@ def _render_adopted_text(adopted: AdoptedTree) -> str:
     if adoption.left_out:
         lines.append(f"Not adopted ({len(adoption.left_out)}):")
         lines += [f"  {name}: {why}" for name, why in sorted(adoption.left_out.items())]
+    lines += [f"Not used: {name}: {why}" for name, why in sorted(adoption.unused.items())]
     if reproduced is not None:
         lines.append(
             f"The render reproduces {show_count(len(reproduced.same), 'file')} byte for byte "
@@ -264,6 +265,7 @@ def _render_adopted(adopted: AdoptedTree) -> dict[str, object]:
         cells=adoption.cells,
         records=[{"address": i.address, "record": i.identity, "notes": i.notes} for i in adoption.taken],
         left_out=adoption.left_out,
+        unused=adoption.unused,
         round=adoption.another_round or adoption.round,
         reproduced=adopted.reproduced,
     )

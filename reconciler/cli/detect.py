@@ -14,7 +14,8 @@ from reconciler.errors import IN_SYNC
 from reconciler.reconcile.machine_description import Detection, detect_system
 from reconciler.render.colour import Tone
 from reconciler.render.documents import render_document
-from reconciler.spec.system_proposal import Described, list_required, render_block_lines
+from reconciler.spec.edit import render_group_lines
+from reconciler.spec.system_proposal import Described, list_required
 
 _SYSTEM = click.Option(["--system"], metavar="NAME", help="The system of the spec that describes this machine.")
 _WRITE = click.Option(["--write"], is_flag=True, help="Write the proposed values into the spec.")
@@ -83,7 +84,7 @@ def _say_detection(found: Detection) -> None:
     described, proposal = found.described, found.proposal
     if described is None or found.path is None:
         block = {"hardware": dict(proposal.hardware), "description": dict(proposal.description)}
-        say("\n".join(render_block_lines(found.system, block)))
+        say("\n".join(render_group_lines(found.system, block)))
     else:
         _say_edit(found, found.path, described)
     for line in found.differences:

@@ -58,7 +58,7 @@ def benchmarks_command(context: click.Context, as_json: bool) -> int:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
     here = {facts.code: _look(facts) for facts in found}
-    scenarios = {facts.code: _find_scenarios(*facts.names.values()) for facts in found}
+    scenarios = {facts.code: _find_scenarios(facts, *facts.names.values()) for facts in found}
     if as_json:
         rows = [
             {
@@ -70,7 +70,8 @@ def benchmarks_command(context: click.Context, as_json: bool) -> int:
         ]
         say_json(render_document("benchmarks", benchmarks=rows))
     else:
-        say(render_benchmark_list(found, scenarios, here, choose_paint()))
+        by_name = {name: _find_scenarios(facts, official) for facts in found for name, official in facts.names.items()}
+        say(render_benchmark_list(found, scenarios, by_name, here, choose_paint()))
     return IN_SYNC
 
 
@@ -85,7 +86,7 @@ def show_benchmark(name: str, as_json: bool) -> int:
             f"there is no built-in benchmark {name!r}",
             fix=f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them",
         )
-    scenarios = _find_scenarios(facts.find_official_name(name))
+    scenarios = _find_scenarios(facts, facts.find_official_name(name))
     if as_json:
         files = render_files_part(_look(facts))
         say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
@@ -114,11 +115,11 @@ def _look(facts: BenchmarkFacts) -> list[Found]:
     return [look_for(scratch, file, deep=False) for file in files.files]
 
 
-def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
+def _find_scenarios(facts: BenchmarkFacts, *officials: str) -> dict[str, dict[str, list[str]]]:
     """Map each round that has the benchmark, oldest first, to the allowed scenarios of each category. ``officials``:
     its names, of which the first that a round has counts."""
     found: dict[str, dict[str, list[str]]] = {}
-    for name in list_rounds():
+    for name in _list_rounds_of(facts):
         ruleset = load_ruleset(name)
         rules = next((known for official in officials if (known := ruleset.find_benchmark(official)) is not None), None)
         if rules is not None:
@@ -128,6 +129,16 @@ def _find_scenarios(*officials: str) -> dict[str, dict[str, list[str]]]:
                 if table.required or table.optional
             }
     return found
+
+
+def _list_rounds_of(facts: BenchmarkFacts) -> tuple[str, ...]:
+    """List the rounds in which the benchmark's names may mean it. Others may have had its names before."""
+    rounds = list_rounds()
+    if facts.until:
+        return rounds[: rounds.index(facts.until) + 1]
+    own, others = set(facts.names.values()), load_benchmark_facts().values()
+    before = [other.until for other in others if other.until and own & set(other.names.values())]
+    return rounds[max((rounds.index(until) + 1 for until in before), default=0) :]
 
 
 def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:

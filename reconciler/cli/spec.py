@@ -17,9 +17,12 @@ from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.requirements import list_needed_pins
+from reconciler.desired.state import Desired
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError, SpecError
+from reconciler.observed.pins import collect_recorded_pins
 from reconciler.reconcile.desired_cache import list_spec_paths
+from reconciler.record.index import load
 from reconciler.render.documents import render_document
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.rules.rounds import load_ruleset
@@ -157,7 +160,10 @@ def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
         else:
             problems.append(given)
     declared, ruleset = check_reading(read_texts(sources, paths.root, os.environ, problems), load_ruleset)
-    desired = compile_desired(declared, ruleset, Pins())[0]
+    recorded = load(paths).recorded
+    desired = compile_desired(
+        declared, ruleset, collect_recorded_pins(list_needed_pins(declared, ruleset), recorded, {})
+    )[0]
     absent, elsewhere = find_absent_code(declared, paths.root)
-    desired = replace(desired, gaps=(*desired.gaps, *absent), notes=(*desired.notes, *elsewhere))
+    desired = replace(desired, gaps=(*desired.list_gaps(recorded), *absent), notes=(*desired.notes, *elsewhere))
     return declared, desired, list_left_out(spec_paths, paths.root)

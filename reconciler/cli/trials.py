@@ -30,6 +30,7 @@ from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import RATE, TrialRun
 from reconciler.tune.report import (
     render_asked_text,
+    render_settings_part,
     render_trial,
     render_trial_part,
     render_try_text,
@@ -127,7 +128,8 @@ def try_command(
         say("Interrupted: the trial is dropped.", err=True)
         return INTERRUPTED
     if as_json:
-        parts = [{"cell": each, "asked": dict(wanted), "trial": render_trial_part(run)} for each, run in made.items()]
+        asked = render_settings_part(wanted)
+        parts = [{"cell": each, "asked": asked, "trial": render_trial_part(run)} for each, run in made.items()]
         say_json(render_document("try", **(parts[0] if len(chosen) == 1 else {"trials": parts})))
     if failed:
         return ERROR

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired, Pins, SampleDemand
 from reconciler.errors import Problem
 from reconciler.resource.codec import CodecError, decode_json, encode_json
 from reconciler.resource.inputs import Input, Pin
@@ -81,6 +81,7 @@ class _Header(Struct, frozen=True):
     missing: tuple[str, ...]
     notes: tuple[str, ...]
     gaps: tuple[Problem, ...]
+    sample_demands: tuple[SampleDemand, ...]
     submission: SubmissionSettings
     shared: tuple[Input, ...]
     rows: Sequence[_ResourceRow]
@@ -157,6 +158,7 @@ def _encode(compiled: Compiled) -> bytes:
         desired.missing_cells,
         desired.notes,
         desired.gaps,
+        desired.sample_demands,
         desired.submission,
         desired.shared,
         rows,
@@ -213,6 +215,7 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         missing_cells=header.missing,
         notes=header.notes,
         gaps=header.gaps,
+        sample_demands=header.sample_demands,
         submission=header.submission,
         shared=header.shared,
     )

@@ -140,7 +140,7 @@ def make_cell_problem(cell: DeclaredCell, value: Value | None, message: str, fix
     """Report a problem at the line of a value, or of its cell if the value has no line."""
     origin = value.origin if value is not None and value.origin.line else cell.origin.origin
     path = f"spec.divisions.{str(cell.cell).replace('/', '.')}"
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
+    return origin.make_problem(path, message, fix)
 
 
 def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
@@ -525,9 +525,7 @@ def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) 
     try:
         return load_ruleset(str(declared.round.value))
     except ReconcilerError as error:
-        origin = declared.round.origin
-        problem = Problem(origin.file, origin.line, origin.column, "spec.round", error.message, error.fix)
-        raise SpecError([problem]) from error
+        raise SpecError([declared.round.origin.make_problem("spec.round", error.message, error.fix)]) from error
 
 
 def _article(word: str) -> str:

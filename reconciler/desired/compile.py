@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
@@ -25,7 +26,7 @@ from reconciler.desired.requirements import (
     list_notes,
     list_published_code,
 )
-from reconciler.desired.state import Desired, Pins
+from reconciler.desired.state import Desired, Pins, SampleDemand
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_least_queries
@@ -49,6 +50,7 @@ from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_
 # nothing is missing from it.
 
 _FOLLOWING = ("division", "submitter", "status", "system_type")  # derived from the rest of the spec, not described
+_COUNT, _UNPUBLISHED = "dataset.settings.count", "dataset.settings.unpublished"
 _PACED = ("Server", "Offline", "Interactive")
 _LISTED = 4
 _OTHER_MAKERS = ("amd", "instinct", "mi300", "intel", "gaudi", "tpu", "qualcomm")
@@ -79,7 +81,7 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
     for name, (origin, meant) in system.unknown.items():
         near = f"did you mean {meant}? " if meant else ""
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
-        yield _at(origin, f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
+        yield origin.make_problem(f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
@@ -95,11 +97,11 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     path, what = f"spec.systems.{system.name}.description", f"the description of {system.name} has no"
     for name, value in empty.items():
         if value is not None and not is_filled(value):
-            yield _at(value.origin, f"{path}.{name}", f"{what} {name}", fix)
+            yield value.origin.make_problem(f"{path}.{name}", f"{what} {name}", fix)
     absent = [name for name, value in empty.items() if value is None]
     if absent:
         listed = ", ".join(absent[:_LISTED]) + (f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else "")
-        yield _at(system.origin, path, f"{what} {listed}", fix)
+        yield system.origin.make_problem(path, f"{what} {listed}", fix)
 
 
 def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
@@ -111,7 +113,7 @@ def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
         if int(str(described.value)) != int(str(declared.value)):
             message = f"{field} is {described.value}, and the hardware of {system.name} has {declared.value}"
             fix = f'write {field}: "{declared.value}", or correct {setting} ({declared.origin})'
-            yield _at(described.origin, f"spec.systems.{system.name}.description.{field}", message, fix)
+            yield described.origin.make_problem(f"spec.systems.{system.name}.description.{field}", message, fix)
 
 
 def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
@@ -129,22 +131,22 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
                 f"{code.value} ({what}) does not use the data and model of {official.value}, which the closed "
                 "division requires"
             )
-            yield _at(code.origin, path, message, fix)
+            yield code.origin.make_problem(path, message, fix)
             return
     yield from _shortened(cell, path, ruleset)
     yield from _wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would use 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate you expect"
-        yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
+        yield cell.origin.origin.make_problem(f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
     absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
     if absent:
         fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
-        yield _at(_first(code, official, cell), path, f"measurements lack {', '.join(absent)}", fix)
+        yield _first(code, official, cell).make_problem(path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not declare its code, so its code is not published"
         fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
-        yield _at(settings[COMMAND].origin, f"{path}.harness", message, fix)
+        yield settings[COMMAND].origin.make_problem(f"{path}.harness", message, fix)
 
 
 def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
@@ -163,25 +165,42 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         message = f"the data type of the answers that {name} compares is unknown, so they must match as any type"
         fix = f"write 'compliance: {{{name}: {{dtype: TYPE}}}}' in the benchmark; types: {', '.join(test.dtypes)}"
         at = origin if origin.line else command.origin
-        yield _at(at, f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
+        yield at.make_problem(f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
 
 def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
-    """Report a dataset with fewer samples than the round's, or with unpublished samples."""
-    division, prefix = cell.cell.division, "dataset.settings."
-    rules = ruleset.find_rules(division, str(cell.official.value)) if cell.official else None
-    count, unpublished = (cell.settings.get(f"{prefix}{name}") for name in ("count", "unpublished"))
-    moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
-    wanted = rules.get_value("dataset_size", cell.cell.scenario) if rules else None
-    short = count is not None and is_whole(count.value) and wanted is not None and 0 < count.value < wanted
-    if count is not None and short and ruleset.binds(division, "accuracy_samples"):
-        message = f"{count.value} samples: the {division} division requires {wanted:,}"
-        fix = f"remove count{moved}, or set `rehearsal: true`"
-        yield _at(count.origin, f"{path}.{prefix}count", message, fix)
-    if unpublished is not None and unpublished.value is True and ruleset.binds(division, "accuracy"):
+    """Report a dataset that is declared with fewer samples than the round's, or with unpublished samples."""
+    demand = _demand_samples(cell, ruleset)
+    count, unpublished = cell.settings.get(_COUNT), cell.settings.get(_UNPUBLISHED)
+    if demand and count is not None and is_whole(count.value) and 0 < count.value < demand.least:
+        yield demand.gap._replace(message=f"{count.value} samples: {demand.gap.message}")
+    if unpublished is not None and unpublished.value is True and ruleset.binds(cell.cell.division, "accuracy"):
         message = "unpublished samples: the closed division requires the published dataset"
         fix = "remove unpublished, move the cell to the open division, or set `rehearsal: true`"
-        yield _at(unpublished.origin, f"{path}.{prefix}unpublished", message, fix)
+        yield unpublished.origin.make_problem(f"{path}.{_UNPUBLISHED}", message, fix)
+
+
+def _demand_samples(cell: DeclaredCell, ruleset: Ruleset) -> SampleDemand | None:
+    """Return the number of samples that the round requires of the cell's dataset; None if it accepts any."""
+    division, count = cell.cell.division, cell.settings.get(_COUNT)
+    rules = ruleset.find_rules(division, str(cell.official.value)) if cell.official else None
+    least = rules.get_value("dataset_size", cell.cell.scenario) if rules else None
+    if rules is None or least is None or not ruleset.binds(division, "accuracy_samples"):
+        return None
+    moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
+    way = "remove count" if count else f"use the complete dataset of {rules.name}"
+    message, fix = f"the {division} division requires {least:,}", f"{way}{moved}, or set `rehearsal: true`"
+    origin = count.origin if count else _first(cell.code, cell.official or cell.origin, cell)
+    path = f"spec.benchmarks.{cell.cell.benchmark}{f'.{_COUNT}' if count else ''}"
+    return SampleDemand(cell.cell, int(least), origin.make_problem(path, message, fix))
+
+
+def list_sample_demands(declared: Declared, ruleset: Ruleset) -> tuple[SampleDemand, ...]:
+    """List the demands on datasets whose size only a record shows."""
+    if declared.rehearsal.value or ruleset.layout in PROGRAMS:
+        return ()
+    cells = (cell for cell in declared.cells if "infer_from" not in cell.settings and _COUNT not in cell.settings)
+    return tuple(demand for cell in cells if (demand := _demand_samples(cell, ruleset)))
 
 
 def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
@@ -195,14 +214,15 @@ def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     if facts.drives == "cpu" and there:
         able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
         message = f"backend {backend.value} computes on the CPU and leaves {named} of {cell.cell.system} idle"
-        yield _at(backend.origin, path, message, f"use a backend that supports it ({able}), or remove accelerator")
+        fix = f"use a backend that supports it ({able}), or remove accelerator"
+        yield backend.origin.make_problem(path, message, fix)
     elif there and any(other in named.lower() for other in _OTHER_MAKERS):
         message = f"backend {backend.value} needs NVIDIA GPUs, but {cell.cell.system} declares {named}"
-        yield _at(backend.origin, path, message, "use a backend that supports it, or `harness: {command: …}`")
+        yield backend.origin.make_problem(path, message, "use a backend that supports it, or `harness: {command: …}`")
     elif facts.drives == "nvidia" and not there:
         message = f"backend {backend.value} needs an NVIDIA GPU, but {cell.cell.system} declares no accelerator"
         fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
-        yield _at(backend.origin, path, message, fix)
+        yield backend.origin.make_problem(path, message, fix)
 
 
 def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
@@ -231,16 +251,12 @@ def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
         "no calibration document is declared; the closed division publishes one as documentation/calibration.md, "
         "and it cannot be derived from runs of a command or imported runs"
     )
-    yield _at(at, "spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+    yield at.make_problem("spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
 
 
 def _runs_here(cell: DeclaredCell) -> bool:
     """Return True if records describe how the cell's model was made."""
     return COMMAND not in cell.settings and (cell.code is None or cell.code.value != "external")
-
-
-def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
 
 
 def compile_desired(
@@ -294,6 +310,7 @@ def compile_desired(
         missing_cells=find_missing_cells(declared, ruleset),
         notes=list_notes(declared, ruleset),
         gaps=find_gaps(declared, ruleset),
+        sample_demands=list_sample_demands(declared, ruleset),
         submission=collect_submission_settings(declared),
     )
     return whole, making.noted
@@ -330,7 +347,7 @@ def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> Declar
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
         _lower(settings, keys.MIN_DURATION, declared.quick)
-        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset))
+        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset, declared.quick))
     return replace(cell, settings=dict(sorted(settings.items())))
 
 
@@ -340,10 +357,15 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
         settings[name] = Value(most, _ORIGIN)
 
 
-def _count(cell: DeclaredCell, ruleset: Ruleset) -> int:
-    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove."""
-    percentile = _percentile(cell, ruleset)
-    return compute_least_queries(0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER, percentile)
+def _count(cell: DeclaredCell, ruleset: Ruleset, quick: int) -> int:
+    """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove. Without a
+    minimum duration, only their number makes a run last ``quick`` ms."""
+    over = 0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER
+    least = compute_least_queries(over, _percentile(cell, ruleset))
+    duration, rate = cell.settings.get(keys.MIN_DURATION), cell.settings.get(keys.TARGET_QPS)
+    if duration is None or int(str(duration.value)) or rate is None:
+        return least
+    return max(least, math.ceil(Decimal(str(rate.value)) * quick / 1000))
 
 
 def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:

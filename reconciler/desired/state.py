@@ -9,7 +9,8 @@ from msgspec import Struct, field
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Input, Origin, Pin
-from reconciler.resource.kinds import Address
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.records import Recorded
 from reconciler.resource.resources import Resource
 from reconciler.resource.settings import SubmissionSettings
 
@@ -17,11 +18,19 @@ if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
 
+class SampleDemand(Struct, frozen=True):
+    """The minimum number of samples in a cell's dataset, and the gap to report if a record shows fewer."""
+
+    cell: Cell
+    least: int
+    gap: Problem
+
+
 class Desired(Struct, frozen=True):
     """Resources in pipeline order, cell by cell. ``detail`` returns a resource's inputs; the compiled cache decodes
     them on demand. ``digest`` identifies the state: equal digests give equal plans. ``submission``: settings of the
     submission. ``shared``: inputs of the submission other than its results. ``notes``: shown in a plan, without effect.
-    ``gaps``: what is still needed to submit it."""
+    ``gaps``: what the spec still needs to be submitted; ``sample_demands``: the same for what only records show."""
 
     digest: str
     resources: tuple[Resource, ...]
@@ -33,6 +42,18 @@ class Desired(Struct, frozen=True):
     missing_cells: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Problem, ...] = ()
+    sample_demands: tuple[SampleDemand, ...] = ()
+
+    def list_gaps(self, recorded: Recorded) -> tuple[Problem, ...]:
+        """List what is still needed to submit it, including datasets that are too small according to their records."""
+        found = dict.fromkeys(self.gaps)
+        for cell, least, gap in ((item.cell, item.least, item.gap) for item in self.sample_demands):
+            run = self.by_address[RunAddress(cell, PERFORMANCE).address]
+            dataset = next(self.by_address[up] for up in run.upstream if up.kind is Kind.DATASET)
+            made = recorded.done(dataset.key)
+            if made and 0 < made[-1].samples < least:
+                found[gap._replace(message=f"{made[-1].samples:,} samples, as recorded: {gap.message}")] = None
+        return tuple(found)
 
 
 class Pins(Struct, frozen=True):

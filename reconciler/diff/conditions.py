@@ -263,7 +263,9 @@ def _rendered(facts: _Facts) -> Condition:
     if facts.rendered_wrong:
         path, what = facts.rendered_wrong[0]
         more = f" and {len(facts.rendered_wrong) - 1} more" if len(facts.rendered_wrong) > 1 else ""
-        return Condition("Rendered", ConditionStatus.FALSE, f"File{_word(what)}", f"{path}{more}")
+        replaced = what.startswith("a ")  # a link or a file in its place
+        reason, shown = ("FileReplaced", f"{path} is {what}") if replaced else (f"File{_word(what)}", path)
+        return Condition("Rendered", ConditionStatus.FALSE, reason, f"{shown}{more}")
     change = facts.change(Kind.RESULT)
     if change is None and facts.findings and not facts.was_rendered:
         return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")

@@ -12,7 +12,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 
 _CODE = "+"  # precedes the digest of the runs' code in a submission's fingerprint
-_INSTRUCTIONS = 4  # incremented when REPRODUCE.md changes for the same code
+_INSTRUCTIONS = 5  # incremented when REPRODUCE.md changes for the same code
 RENDERER = 2  # incremented when the renderer writes different bytes for the same records
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from reconciler.diff.change import InputChange
 from reconciler.resource.kinds import Cell
@@ -27,12 +27,16 @@ class Effect(StrEnum):
 
 
 class CellEffect(Struct, frozen=True):
-    """``due``: the labels of the resources to make; ``causes``: its own inputs that differ; ``seconds``: predicted."""
+    """``due``: the labels of the resources to make, ``due_before``: those of them that are due on the base, too.
+    ``causes``: its own inputs that differ from the records; ``causes_before``: those that the base has, too.
+    ``seconds``: predicted."""
 
     cell: Cell
     effect: Effect
     due: tuple[str, ...] = ()
+    due_before: tuple[str, ...] = ()
     causes: tuple[InputChange, ...] = ()
+    causes_before: tuple[InputChange, ...] = ()
     seconds: float | None = None
 
 
@@ -48,18 +52,33 @@ class Remark(Struct, frozen=True):
     column: int = 0
 
 
+class DueWork(Struct, frozen=True):
+    """``counts``: the resources to make, by label, once per key. ``seconds``: the sum of the predicted times;
+    ``unknown``: the number of resources without one."""
+
+    counts: Mapping[str, int] = {}
+    seconds: float = 0.0
+    unknown: int = 0
+
+
 class Impact(Struct, frozen=True):
-    """``counts``: the resources to make, by label, once per key. ``seconds``: their sum, None if a part is unknown.
-    ``withheld``: why measurements are left out, "" if none are."""
+    """``added``: what only merging makes due; ``due_before``: what is due on the base, too. ``withheld``: why
+    measurements are left out, "" if none are."""
 
     base: str
     head: str
     cells: tuple[CellEffect, ...]
-    counts: Mapping[str, int] = field(default_factory=dict)
-    seconds: float | None = 0.0
-    unknown: int = 0
+    added: DueWork = DueWork()
+    due_before: DueWork = DueWork()
     remarks: tuple[Remark, ...] = ()
     withheld: str = ""
+
+    @property
+    def due(self) -> DueWork:
+        """Everything that is due after merging."""
+        one, other = self.added, self.due_before
+        counts = {n: one.counts.get(n, 0) + other.counts.get(n, 0) for n in {**one.counts, **other.counts}}
+        return DueWork(counts, one.seconds + other.seconds, one.unknown + other.unknown)
 
     @property
     def errors(self) -> bool:

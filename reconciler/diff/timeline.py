@@ -111,6 +111,9 @@ def beats(other: CurvePoint, point: CurvePoint) -> bool:
     return as_good and (other.per_user, other.system_tps) != (point.per_user, point.system_tps)
 
 
+STALE = "STALE"  # validity of a side that has only results from other inputs than those declared
+
+
 class Side(Struct, frozen=True):
     """One side of a comparison of cells. ``count``: accelerators of all nodes, 0 if not declared; ``headroom``: per
     cent below the tightest latency limit, "" if there is none or it is unknown. ``entered``: the official benchmark, if
@@ -178,13 +181,15 @@ class CurvePair(Struct, frozen=True):
 
 
 class ResultComparison(Struct, frozen=True):
-    """``alone``: cells that only one side has, by that side's name; ``invalid``: those whose run is INVALID."""
+    """``alone``: cells that only one side has, by that side's name; ``invalid``: those whose run is INVALID. ``stale``:
+    cells of the other side whose results are stale on this one, by this one's name."""
 
     names: tuple[str, str]
     pairs: tuple[Pair, ...]
     alone: Mapping[str, tuple[Cell, ...]]
     curves: tuple[CurvePair, ...] = ()
     invalid: tuple[Cell, ...] = ()
+    stale: Mapping[str, tuple[Cell, ...]] = {}
 
 
 def parse_number(text: object) -> float | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
     from reconciler.check.demands import CellRules
     from reconciler.diff.timeline import CurvePoint, Side
-    from reconciler.endpoints.importing.curve_spec import AdoptedCurves
+    from reconciler.endpoints.importing.curves import TakenCurves
     from reconciler.endpoints.tree.content import PointFacts
     from reconciler.endpoints.views.standing import CurveStatus
     from reconciler.errors import Problem
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from reconciler.spec.declared import Declared, DeclaredCell
     from reconciler.tree.content import CellContent, LogRef, Rendered, SubmissionContent
     from reconciler.tree.findings import TreeReport
-    from reconciler.tree.formats import RenderedFormat
     from reconciler.tree.reading.cell import CellFiles
 
 _POINTS = "points"  # results format of a point; the other is that of a round of Inference
@@ -41,7 +40,7 @@ class Endpoints:
     """Implement ``reconciler.rules.programs.Program``."""
 
     def load_ruleset(self, round_name: str) -> Ruleset:
-        from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
+        from reconciler.endpoints.rules.curve_rules import load_endpoints_ruleset
 
         return load_endpoints_ruleset(round_name)
 
@@ -121,8 +120,7 @@ class Endpoints:
         return describe_point(settings, performance, accuracy, load_bytes)
 
     def render(self, submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
-        from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
-        from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
+        from reconciler.endpoints.rules.curve_rules import ROUND_PREFIX, load_endpoints_rules
         from reconciler.endpoints.tree.collecting import collect_curves
         from reconciler.endpoints.tree.render import render_endpoints
 
@@ -133,11 +131,6 @@ class Endpoints:
         from reconciler.endpoints.tree.collecting import group_by_cell
 
         return group_by_cell(files, cells)
-
-    def find_rendered_format(self, results: str) -> RenderedFormat:  # noqa: ARG002 - points are in no scenario folder
-        from reconciler.endpoints.cells import cell_format
-
-        return cell_format
 
     def is_submission(self, path: Path) -> bool:
         from reconciler.endpoints.tree.reading import is_endpoints_submission
@@ -171,12 +164,12 @@ class Endpoints:
         return run_official_checker(report, path, environment, output, lists)
 
     def find_cell_format(self, results: str) -> CellFormat:  # noqa: ARG002 - points are in no scenario folder
-        from reconciler.endpoints.cells import cell_format
+        from reconciler.endpoints import cells
 
-        return cell_format
+        return cells
 
     def find_cell_rules(self, results: str) -> CellRules | None:
-        from reconciler.endpoints.cells.verify import CELL_RULES
+        from reconciler.endpoints.cells import CELL_RULES
 
         return None if results == _POINTS else CELL_RULES
 
@@ -190,8 +183,8 @@ class Endpoints:
 
         return (results_folder,)
 
-    def read_submission(self, path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
-        from reconciler.endpoints.importing.curve_spec import read_submission
+    def read_submission(self, path: Path, submitter: str, *, rehearsal: bool) -> TakenCurves:
+        from reconciler.endpoints.importing.curves import read_submission
 
         return read_submission(path, submitter, rehearsal=rehearsal)
 

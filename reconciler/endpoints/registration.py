@@ -6,14 +6,11 @@ Nothing is registered or sent from here, and no key is requested: the commands a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from msgspec import Struct
-
 from reconciler.endpoints.tree.collecting import name_point_folders
-from reconciler.endpoints.tree.content import PENDING
-from reconciler.endpoints.tree.layout import ACCURACY, DOCUMENTS, POWER, RESULTS, SOURCES, SUMMARY
+from reconciler.endpoints.tree.content import ACCURACY, DOCUMENTS, PENDING, POWER, RESULTS, SOURCES, SUMMARY
 from reconciler.resource.kinds import place_cell
 from reconciler.tree.content import Content, SubmissionContent
 
@@ -22,16 +19,6 @@ KEY = "PRISM_USER_API_TOKEN"  # the variable from which it reads the user's key
 RUNS = "runs"
 _IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"}  # where the client itself writes them
 _TARGET_DATE = "target_availability_date"
-
-
-class Registration(Struct, frozen=True):
-    """``runs``: relative folders of runs; ``shared``: src and docs, if they exist."""
-
-    division: str
-    availability: str
-    target_date: str
-    runs: tuple[str, ...]
-    shared: tuple[str, ...]
 
 
 def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
@@ -54,8 +41,31 @@ def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Co
 def list_commands(
     content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
 ) -> list[str]:
-    """List the commands in the order of execution. ``names``: the files from ``arrange_runs``, in ``folder``."""
-    return render_registration_commands(list_registrations(content, names), folder, organisation, embargo)
+    """List the commands in the order of execution: a submission for each division and availability. ``names``: the
+    files from ``arrange_runs``, in ``folder``; ``organisation``: from the rendered tree; ``embargo``: the day on which
+    it ends, "" for none."""
+    systems = {(system.division, system.name): system for system in content.systems}
+    submissions: dict[tuple[str, str, str], list[str]] = {}
+    for cell in sorted(content.cells, key=lambda item: place_cell(item.cell)):
+        system = systems[cell.cell.division, cell.cell.system]
+        group = cell.cell.division, system.status, str(system.description.get(_TARGET_DATE, ""))
+        submissions.setdefault(group, []).append(RUNS + name_point_folders(cell).rstrip("/"))
+    tops = {name.partition("/")[0] for name in names}
+    lines = [shlex.join([CLIENT, "check-submission", str(organisation)])]
+    for (division, availability, target_date), runs in submissions.items():
+        lines += [shlex.join([CLIENT, RUNS, "create", "--path", str(folder / run)]) for run in runs]
+        words = [CLIENT, "submissions", "create", "--division", division, "--scenario", "SCENARIO"]
+        words += ["--availability", availability]
+        if availability == "preview":
+            words += ["--target-availability-date", target_date]
+        if embargo:
+            words += ["--embargo-date", f"{embargo}T00:00:00Z"]
+        for name in (SOURCES, DOCUMENTS):
+            words += [f"--shared-{name}", str(folder / name)] if name in tops else []
+        for run in runs:
+            words += ["--run-ids", f"ID-OF-{run.rpartition('/')[2]}"]
+        lines.append(shlex.join(words))
+    return lines
 
 
 def explain(commands: list[str]) -> str:
@@ -67,38 +77,3 @@ def explain(commands: list[str]) -> str:
         "An ID is what `runs create` printed for that run. `--dry-run` with either only shows what would be sent.",
     )
     return "\n".join(said)
-
-
-def list_registrations(submission: SubmissionContent, names: Iterable[str]) -> tuple[Registration, ...]:
-    """Return a submission for each division and availability. ``names``: the files from ``arrange_runs``."""
-    systems = {(system.division, system.name): system for system in submission.systems}
-    runs: dict[tuple[str, str, str], list[str]] = {}
-    for content in sorted(submission.cells, key=lambda item: place_cell(item.cell)):
-        system = systems[content.cell.division, content.cell.system]
-        group = content.cell.division, system.status, str(system.description.get(_TARGET_DATE, ""))
-        runs.setdefault(group, []).append(RUNS + name_point_folders(content).rstrip("/"))
-    tops = {name.partition("/")[0] for name in names}
-    shared = tuple(name for name in (SOURCES, DOCUMENTS) if name in tops)
-    return tuple(Registration(*group, tuple(found), shared) for group, found in runs.items())
-
-
-def render_registration_commands(
-    registrations: Sequence[Registration], folder: Path, organisation: Path, embargo: str = ""
-) -> list[str]:
-    """Render the commands in the order of execution. ``folder``: that of the arranged files; ``organisation``: from the
-    rendered tree; ``embargo``: the day on which it ends, "" for none."""
-    lines = [shlex.join([CLIENT, "check-submission", str(organisation)])]
-    for each in registrations:
-        lines += [shlex.join([CLIENT, RUNS, "create", "--path", str(folder / run)]) for run in each.runs]
-        words = [CLIENT, "submissions", "create", "--division", each.division, "--scenario", "SCENARIO"]
-        words += ["--availability", each.availability]
-        if each.availability == "preview":
-            words += ["--target-availability-date", each.target_date]
-        if embargo:
-            words += ["--embargo-date", f"{embargo}T00:00:00Z"]
-        for name in each.shared:
-            words += [f"--shared-{name}", str(folder / name)]
-        for run in each.runs:
-            words += ["--run-ids", f"ID-OF-{run.rpartition('/')[2]}"]
-        lines.append(shlex.join(words))
-    return lines

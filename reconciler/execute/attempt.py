@@ -215,6 +215,17 @@ class Attempt(Struct, frozen=True):
         """Readings of the machine during the run."""
         return self.folder / TELEMETRY
 
+    def list_inputs(self) -> dict[str, str]:
+        """Return the folder of each upstream resource's files, by input name."""
+        return {folder.name: str(folder) for folder in sorted(self.inputs.glob("*")) if folder.is_dir()}
+
+    def read_last_line(self) -> str:
+        """Return the last line that a harness command printed; "" if there is none."""
+        try:
+            return self.last_line.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
     def settle(self) -> None:
         """Mark its record as written although its folder is still in use: it must not be harvested."""
         (self.folder / "attempt.json").unlink(missing_ok=True)

@@ -14,7 +14,6 @@ from reconciler.execute.attempt import Attempt, read_placement
 from reconciler.execute.executors.executor import START, Executor, Handle, Progressing, State, Submission
 from reconciler.execute.executors.table import Executors
 from reconciler.loadgen.log_files import SUMMARY
-from reconciler.resource.kinds import Kind
 from reconciler.storage.process import explain_signal
 
 STALL = 900.0  # seconds without a finished sample after which a run counts as hung, unless the spec sets another limit
@@ -67,7 +66,7 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
                 watch.moved(Progress(State.QUEUED, 0, 0, time.monotonic() - began, 0.0, found.note))
                 queued = time.monotonic() - began
             elif progress is not None:
-                text = ", ".join(filter(None, (_last_line(attempt), found.note)))
+                text = ", ".join(filter(None, (attempt.read_last_line(), found.note)))
                 watch.moved(replace(loadgen.count_from(progress), text=text))
             idle = time.monotonic() - began - queued
             if watch.lost() or (found.state is State.RUNNING and (reason := _hung(watch, progress, idle))):
@@ -119,40 +118,30 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def _last_line(attempt: Attempt) -> str:
-    try:
-        return attempt.last_line.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
-    status, unreadable = found.status, ""
+    status, kind, fix = found.status, "crash", "see the child's log"
+    unreadable = ""
     if attempt.result.exists():
         try:
             return Result.read(attempt.result)
         except ValueError as error:
             unreadable = str(error)
     if unreadable:
-        problem, kind, fix = f"the child's result cannot be read: {unreadable}", "crash", "see the child's log"
+        problem = f"the child's result cannot be read: {unreadable}"
     elif reason:
         problem, kind, fix = reason, "resources", "its log shows what it waits for"
-        if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
+        if attempt.intent.address.is_run:
             fix += "; raise run.stall_timeout for slow models"
     elif found.why is not None:
         problem, kind, fix = found.why.problem, found.why.problem_class, found.why.fix
     elif status is None:
-        problem, kind = f"its job ended without a result{_where(attempt)}", "crash"
+        problem = f"its job ended without a result{_where(attempt)}"
         fix = f"see the child's log; what it starts must see {attempt.folder.parent} and have this mlperf-reconciler"
     elif status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
         fix = f"{explain_signal(-status, 'lower batch_size or streams')}; see the child's log"
     else:
-        problem, kind, fix = (
-            f"the child process ended with status {status} and no result",
-            "crash",
-            "see the child's log",
-        )
+        problem = f"the child process ended with status {status} and no result"
     if not attempt.output.is_dir():
         attempt.output.mkdir(parents=True)
         problem, kind = f"the folder of the attempt was removed while it ran: {attempt.folder}", "input"

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import HERE
-from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
+from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
 from reconciler.execute.perform import Finished
 from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.plan import Plan, Step
@@ -198,11 +198,11 @@ class ParallelExecutor(Struct):
                 dispatch.end(step)
             elif self.walk.find_service(step.change.address):  # one server at a time here; this step starts it
                 for outcome in self.walk.execute_with_service(step):
-                    yield self._note(outcome)
+                    yield self.walk.note(outcome)
                 dispatch.end(step)
             elif missing := self.walk.find_missing_upstream(step):
                 dispatch.end(step)
-                yield self._note(missing)
+                yield self.walk.note(missing)
             else:
                 self._follow(step)
 
@@ -261,13 +261,8 @@ class ParallelExecutor(Struct):
             raise ended.found
         if isinstance(ended.found, Outcome):
             self.walk.report(ended.found)
-            return self._note(ended.found)
-        return self._note(self.walk.settle(ended.step, ended.found))
-
-    def _note(self, outcome: Outcome) -> Outcome:
-        if outcome.status is not Status.DONE:
-            self.walk.stuck.update((outcome.step.change.address, *outcome.step.shared))
-        return outcome
+            return self.walk.note(ended.found)
+        return self.walk.note(self.walk.settle(ended.step, ended.found))
 
     def _is_all_queued(self) -> bool:
         return all(follower.lasts and follower.submitted for follower in self.followers.values())

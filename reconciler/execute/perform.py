@@ -20,7 +20,7 @@ from reconciler.desired.detail import Detail
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
 from reconciler.execute.attempt_record import build_record
-from reconciler.execute.child import STALL, Detached, Watch, follow_submission, run_child
+from reconciler.execute.child import STALL, Detached, Watch, follow_submission, read_last_lines, run_child
 from reconciler.execute.commands import has_command
 from reconciler.execute.executors.executor import PATIENCE, read_handle
 from reconciler.execute.executors.table import Executors
@@ -191,7 +191,7 @@ def begin(step: Step, detail: Detail, upstream: Mapping[str, Summary], context: 
         if artifact.name not in NOT_HANDED_ON and not (change.address.kind is summary.address.kind is Kind.RUN)
     }
     machine = MachineFacts(shared_with=context.shared_with)
-    if change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.address.cell is not None:
+    if change.address.is_run and change.address.cell is not None:
         seen = context.nodes.get(change.address.cell.system, machine)
         machine = replace(seen, shared_with=context.shared_with)
     known, response = None, ""
@@ -329,7 +329,7 @@ def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: floa
 def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a silent command may be working; harness.timeout limits it
-    if attempt.intent.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
+    if attempt.intent.address.is_run:
         return detail.settings.get_seconds("run.stall_timeout", context.stall)
     return PATIENCE
 
@@ -338,16 +338,9 @@ def derive_outcome(step: Step, finished: Finished) -> Outcome:
     record = finished.record
     if record.problem:
         status = Status.RETRY if record.problem_class in TRANSIENT else Status.FAILED
-        log = str(record.values.get("log", "")) or _tail(finished.attempt)
+        log = str(record.values.get("log", "")) or read_last_lines(finished.attempt.log)
         return Outcome(step, status, record.problem, record.fix, record, finished.seconds, log)
     return Outcome(step, Status.DONE, _summary(record), "", record, finished.seconds)
-
-
-def _tail(attempt: Attempt) -> str:
-    try:
-        return "\n".join(attempt.log.read_text(errors="replace").splitlines()[-20:])
-    except OSError:
-        return ""
 
 
 def _summary(record: Record) -> str:

@@ -28,7 +28,7 @@ from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.loadgen import keys
 from reconciler.plan.plan import Plan, Step
-from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_proved_run
+from reconciler.resource.kinds import Address, Kind, find_proved_run
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
@@ -113,9 +113,13 @@ class PlanExecutor(Struct, dict=True):
                 self.servers[step.change.key] = step
             else:
                 for outcome in self.execute_with_service(step):
-                    if outcome.status is not Status.DONE:
-                        self.stuck.update((outcome.step.change.address, *outcome.step.shared))
-                    yield outcome
+                    yield self.note(outcome)
+
+    def note(self, outcome: Outcome) -> Outcome:
+        """Return the outcome. Steps that depend on one that is not done are not tried now."""
+        if outcome.status is not Status.DONE:
+            self.stuck.update((outcome.step.change.address, *outcome.step.shared))
+        return outcome
 
     def list_due(self, plan: Plan) -> tuple[Step, ...]:
         """List the steps to try, assuming that no other step fails."""
@@ -172,10 +176,9 @@ class PlanExecutor(Struct, dict=True):
         return next((up for up in self.desired.by_address[address].upstream if up.kind is Kind.SERVICE), None)
 
     def start(self, step: Step) -> Outcome:
-        address = step.change.address
-        detail, resource = self.desired.detail(address), self.desired.by_address[address]
-        if missing := [str(up) for up in resource.upstream if up not in self.used]:
-            return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}")
+        detail = self.desired.detail(step.change.address)
+        if missing := self.find_missing_upstream(step):
+            return missing
         self.report(StepStarted(step, attempt=self.failures.get(step.change.key, 0) + 1))
 
         def moved(progress: Progress) -> None:
@@ -210,8 +213,7 @@ class PlanExecutor(Struct, dict=True):
 
     def find_missing_upstream(self, step: Step) -> Outcome | None:
         """Return the outcome for a missing input; None if all inputs exist."""
-        resource = self.desired.by_address[step.change.address]
-        missing = [str(up) for up in resource.upstream if up not in self.used]
+        missing = [str(up) for up in self.desired.by_address[step.change.address].upstream if up not in self.used]
         return Outcome(step, Status.BLOCKED, f"waits for {', '.join(missing)}") if missing else None
 
     def carry_out(
@@ -277,7 +279,7 @@ class PlanExecutor(Struct, dict=True):
 
     def find_other_user(self, address: Address, detail: Detail, turns: MachineTurns) -> str:
         """Find another user of a timed run's machine; "" if there is none. A rehearsal checks only briefly."""
-        if not is_timed(address):
+        if not address.is_timed:
             return ""
         began = time.monotonic()
         alone = not (self.busy or REHEARSAL in detail.marks)
@@ -297,7 +299,7 @@ class PlanExecutor(Struct, dict=True):
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns, give_up: float
     ) -> AttemptContext:
         """Reserve the machine for a timed run: no other pass of any repository here times a run until it ends."""
-        alone = is_timed(step.change.address) or _sets_state(step.change.address, detail)
+        alone = step.change.address.is_timed or _sets_state(step.change.address, detail)
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
             return context
@@ -347,26 +349,18 @@ _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 def _counted(step: Step) -> tuple[str, ...]:
     """Return the names under which an attempt is counted."""
     address = step.change.address
-    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    runs = address.is_run
     return (step.change.key, str(address)) if runs else (step.change.key,)
-
-
-def is_timed(address: Address) -> bool:
-    """Return True for a timed run; a compliance test is a performance run, too."""
-    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST
 
 
 def _sets_state(address: Address, detail: Detail) -> bool:
     """Return True if the run changes the machine's state while it runs."""
-    return address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and STATE_SET in detail.settings
+    return address.is_run and STATE_SET in detail.settings
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     """Return LoadGen's minimum duration of a performance run in seconds; 0 for everything else."""
-    values = detail.values()
-    if not is_timed(address):
-        return 0.0
-    return float(values.get(keys.MIN_DURATION) or 0) / 1000
+    return float(detail.values().get(keys.MIN_DURATION) or 0) / 1000 if address.is_timed else 0.0
 
 
 # Turns on a machine: one timed run and one server at a time, and none while other processes load it.

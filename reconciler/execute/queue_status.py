@@ -8,8 +8,7 @@ from pathlib import Path
 
 from harness.contract import read_progress
 from reconciler.execute.attempt import read, read_placement
-from reconciler.execute.executors.attempt_transport import open_transport
-from reconciler.execute.executors.executor import JOB_COUNTER, State, read_handle
+from reconciler.execute.executors.executor import JOB_COUNTER, State, open_transport, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import QueuedStep
 from reconciler.resource.queues import QUEUES

@@ -25,19 +25,20 @@ _PACED = ("Server", "Interactive")  # scenarios whose queries arrive at a set ra
 
 def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     kind = attempt.intent.address.kind
-    if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
+    if attempt.intent.address.is_run:
         write_confs(attempt)
-        has = has_command(attempt)
-        run = (
-            enclose(make_command_run(attempt, paths, _inputs(attempt)), attempt, paths) if has else _run(attempt, paths)
-        )
+        run: FileMessage
+        if has_command(attempt):
+            run = enclose(make_command_run(attempt, paths, attempt.list_inputs()), attempt, paths)
+        else:
+            run = _run(attempt, paths)
         power = load_power()
         return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
-        inputs = _inputs(attempt)
+        inputs = attempt.list_inputs()
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
     if has_command(attempt):
-        return enclose(make_command_build(attempt, paths, _inputs(attempt)), attempt, paths)
+        return enclose(make_command_build(attempt, paths, attempt.list_inputs()), attempt, paths)
     return _build(attempt, paths)
 
 
@@ -46,10 +47,6 @@ def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
     path = locations.get("benchmark.path")
     name = locations.get("benchmark.code", "") or (Path(path).stem if path else "")
     return Benchmark(name=name, path=str((paths.root / path).resolve()) if path else None)
-
-
-def _inputs(attempt: Attempt) -> dict[str, str]:
-    return {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
 
 
 def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
@@ -69,7 +66,7 @@ def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
         counter=str(attempt.counter),
         backend=backend if kind is Kind.ENGINE else None,
         settings=settings,
-        inputs=_inputs(attempt),
+        inputs=attempt.list_inputs(),
         source=str((paths.root / source).resolve()) if source else None,
         caches=caches,
         # One slice suffices, of the smallest profile: an engine that fits it fits the others.
@@ -153,7 +150,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
         audit_config=str(attempt.audit_file) if attempt.audit_file.exists() else "",
         performance_sample_count=int(values.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0),
         settings=settings,
-        inputs={name: path for name, path in _inputs(attempt).items() if not name.startswith(BACKGROUND)},
+        inputs={name: path for name, path in attempt.list_inputs().items() if not name.startswith(BACKGROUND)},
         generation={
             name.removeprefix(_GENERATION): value for name, value in values.items() if name.startswith(_GENERATION)
         },
@@ -168,7 +165,7 @@ def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
 
 def _list_background(attempt: Attempt, paths: RepositoryPaths) -> Iterator[BackgroundLoad]:
     """List the background loads, each of which runs on a slice of the smallest profile."""
-    settings, inputs = attempt.intent.settings, _inputs(attempt)
+    settings, inputs = attempt.intent.settings, attempt.list_inputs()
     for number in range(len(settings.get_words(BACKGROUND))):
         given = {n.removeprefix(mark): at for n, at in inputs.items() if n.startswith(mark := f"{BACKGROUND}{number}_")}
         if not given:

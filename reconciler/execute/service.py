@@ -155,9 +155,9 @@ def free_port() -> int:
 def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceRequest:
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
-    inputs = {folder.name: str(folder) for folder in sorted(attempt.inputs.glob("*")) if folder.is_dir()}
     image = settings.get_part_text(SERVICE, "image")
-    values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir), "image": image}
+    values = collect_placeholder_values(attempt, paths, attempt.list_inputs())
+    values |= {"run_dir": str(attempt.run_dir), "image": image}
     env, secrets = collect_environment(settings, values, SERVICE)
     return ServiceRequest(
         command=fill_words(settings.service_command, values),
@@ -209,10 +209,7 @@ def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Call
         check()
         progress = read_progress(server.attempt.counter)
         if progress is not None:
-            text = ""
-            with contextlib.suppress(OSError):
-                text = server.attempt.last_line.read_text(encoding="utf-8", errors="replace")
-            moved(dataclasses.replace(progress, text=text))
+            moved(dataclasses.replace(progress, text=server.attempt.read_last_line()))
     return True
 
 

@@ -433,10 +433,11 @@ def _find_difference(record: Record, again: AuditVerdict, texts: Mapping[str, st
     for name, value in derived.items() if whole else ():
         if (stated := record.values.get(name, type(value)())) != value:
             return f"values.{name}: recorded {str(stated)[:_LONGEST]}, the logs say {str(value)[:_LONGEST]}"
+    scored = find_test(record.address.part).scored  # its file contains the scorer's output
     for file, text in again.files.items():
         if file in texts and is_passed(texts[file], file, None) is not is_passed(text, file, None):
             return f"{file} differs from the logs, which say {'; '.join(again.reasons) or PASS}"
-        if not find_test(again.test).scored and file in texts and (other := _find_other_numbers(texts[file], text)):
+        if file in texts and not scored and (other := _find_other_numbers(texts[file], text)):
             return f"{file} says {other[0]}, the logs say {other[1]}"
     return ""
 

@@ -11,6 +11,7 @@ from reconciler.check.cell_formats import choose_cell_format
 from reconciler.diff.change import Work
 from reconciler.diff.conditions import trace_lineages
 from reconciler.diff.timeline import (
+    STALE,
     CellChange,
     ChangeCause,
     CurvePair,
@@ -110,6 +111,8 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:
     """Compare the same cell if both sides have it, or else the same benchmark and scenario: with the most similar in
     division, accelerator and count, or with every system if none is similar."""
+    stale = [{cell: side for cell, side in sides.items() if side.validity == STALE} for sides in (one, other)]
+    one, other = ({c: side for c, side in sides.items() if side.validity != STALE} for sides in (one, other))
     pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=place_cell)]
     left = {cell: side for cell, side in one.items() if cell not in other}
     right = {cell: side for cell, side in other.items() if cell not in one}
@@ -119,10 +122,19 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
         most = max((pair.likeness for pair in met_by), default=None)
         pairs += [pair for pair in met_by if pair.likeness == most]
     met = {side.cell for pair in pairs for side in (pair.one, pair.other)}
-    alone = (tuple(sorted(cell for cell in left if cell not in met)), tuple(sorted(c for c in right if c not in met)))
+    unmet = [{cell: side for cell, side in sides.items() if cell not in met} for sides in (left, right)]
+    old = [_select_stale(own, there) for own, there in zip(unmet, reversed(stale), strict=True)]
+    alone = [tuple(sorted(own.keys() - cells)) for own, cells in zip(unmet, old, strict=True)]
     curves = tuple(_compare_curves(pairs, one.values(), other.values()))
     wrong = sorted({cell for cell, side in [*left.items(), *right.items()] if side.validity == "INVALID"} - met)
-    return ResultComparison(names, tuple(pairs), dict(zip(names, alone, strict=True)), curves, tuple(wrong))
+    by_name, stale_by_name = (dict(zip(names, cells, strict=True)) for cells in (alone, reversed(old)))
+    return ResultComparison(names, tuple(pairs), by_name, curves, tuple(wrong), stale_by_name)
+
+
+def _select_stale(own: Mapping[Cell, Side], stale: Mapping[Cell, Side]) -> tuple[Cell, ...]:
+    """Select the cells whose counterpart on the other side, the same cell or one with the same task, is stale."""
+    tasks = {side.task for cell, side in stale.items() if cell not in own}
+    return tuple(sorted(cell for cell, side in own.items() if cell in stale or side.task in tasks))
 
 
 def _compare_curves(pairs: Iterable[Pair], one: Collection[Side], other: Collection[Side]) -> Iterator[CurvePair]:
@@ -152,13 +164,29 @@ def _list_beaten(points: Iterable[CurvePoint], by: Collection[CurvePoint]) -> tu
     return tuple(sorted(point.concurrency for point in points if any(beats(other, point) for other in by)))
 
 
+def _list_stale_sides(at: Snapshot) -> Iterator[Side]:
+    """Yield a side without a value for each cell whose performance was recorded only with other inputs."""
+    for resource in at.desired.resources:
+        runs = [up for up in resource.upstream if up.kind is Kind.RUN and up.mode == PERFORMANCE]
+        if resource.kind is not Kind.RESULT or resource.cell is None or not runs:
+            continue
+        if runs[0] not in at.difference.recorded_as and runs[0] in at.recorded.by_address:
+            program = find_program_of_division(resource.cell.division)
+            entered = at.desired.detail(resource.address).settings.official if program else ""
+            yield Side(resource.cell, "", "", STALE, entered=entered)
+
+
 def read_own_sides(root: Path, name: str) -> dict[Cell, Side]:
-    """Return the results of a system that HEAD declares; any other name is a commit."""
+    """Return the results of a system that HEAD declares, stale ones included; any other name is a commit."""
     here = read_snapshot(root, git.resolve(root, "HEAD"))
     systems = dict.fromkeys(r.cell.system for r in here.desired.resources if r.cell is not None)
     if name in systems:
-        return {cell: side for cell, side in read_sides(here).items() if cell.system == name}
-    return read_sides(read_snapshot(root, resolve_side(root, name, systems)))
+        return {cell: side for cell, side in _read_all_sides(here).items() if cell.system == name}
+    return _read_all_sides(read_snapshot(root, resolve_side(root, name, systems)))
+
+
+def _read_all_sides(at: Snapshot) -> dict[Cell, Side]:
+    return {side.cell: side for side in _list_stale_sides(at)} | read_sides(at)
 
 
 def resolve_side(root: Path, name: str, others: Iterable[str], fix: str = "a tree is named by its folder") -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work, list_input_changes
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
-from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.diff.impact import CellEffect, DueWork, Effect, Impact, Remark
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.logs import FOLDER, Logs, open_logs
@@ -106,23 +107,40 @@ def compute_impact(
     head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
     found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=place_cell))
-    steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}
-    counts: dict[str, int] = {}
-    times = []
-    for change in steps.values():
-        counts[change.address.label] = counts.get(change.address.label, 0) + 1
-        times.append(predict(change.address, head))
-    known = [t for t in times if t is not None]
+    steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}.values()
+    was = _DueBefore.of(base.difference.changes)
     return Impact(
         base=base.commit,
         head=head.commit,
         cells=found,
-        counts=counts,
-        seconds=sum(known),
-        unknown=len(times) - len(known),
+        added=_sum_up([change for change in steps if not was.includes(change)], head, predict),
+        due_before=_sum_up(list(filter(was.includes, steps)), head, predict),
         remarks=(*remarks, *review_decisions(base, head, found), *(() if withheld else _margins(head))),
         withheld=withheld,
     )
+
+
+class _DueBefore(Struct, frozen=True):
+    """What is due on the base: the keys, and the addresses of resources without a record."""
+
+    keys: frozenset[str]
+    never: frozenset[Address]
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> _DueBefore:
+        made = [change for change in changes if change.how is Work.MAKE]
+        never = frozenset(change.address for change in made if change.reason is Reason.NOT_RECORDED)
+        return cls(frozenset(change.key for change in made), never)
+
+    def includes(self, change: Change) -> bool:
+        """Return True for the same resource, and for another version of one that was never made."""
+        return change.key in self.keys or (change.reason is Reason.NOT_RECORDED and change.address in self.never)
+
+
+def _sum_up(changes: Sequence[Change], head: Snapshot, predict: Predict) -> DueWork:
+    times = [predict(change.address, head) for change in changes]
+    known = [t for t in times if t is not None]
+    return DueWork(Counter(change.address.label for change in changes), sum(known), len(times) - len(known))
 
 
 def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
@@ -161,9 +179,12 @@ def _cell(
     due = tuple(dict.fromkeys(change.address.label for change in made))
     times = [predict(change.address, head) for change in made]
     seconds = None if any(t is None for t in times) else sum(t for t in times if t is not None)
-    causes = tuple(cause for change in made for cause in _causes(change, head, base))
+    was = _DueBefore.of(before.get(cell, ()))
+    due_before = tuple(dict.fromkeys(change.address.label for change in made if was.includes(change)))
+    causes = [cause for change in made for cause in _causes(change, head, base)]
+    own, earlier = (tuple(c for c, on_base in causes if on_base is wanted) for wanted in (False, True))
     effect = _effect(cell, before, made, head, base)
-    return CellEffect(cell, effect, due, causes, seconds if made else 0.0)
+    return CellEffect(cell, effect, due, due_before, own, earlier, seconds if made else 0.0)
 
 
 def _effect(
@@ -171,32 +192,32 @@ def _effect(
 ) -> Effect:
     if cell not in before:
         return Effect.ADDED
-    was = {change.key for change in before[cell] if change.how is Work.MAKE}
+    was = _DueBefore.of(before[cell])
     accepted = head.difference.accepted.get(cell)
     if not made and accepted is not None and accepted != base.difference.accepted.get(cell):
         return Effect.ACCEPTED
-    if made and {change.key for change in made} <= was:
+    if made and all(map(was.includes, made)):
         return Effect.NEVER if all(change.reason is Reason.NOT_RECORDED for change in made) else Effect.WAS_STALE
     if made:
         return Effect.STALE
-    if was:
+    if was.keys:
         return Effect.SETTLED
     result = Address(Kind.RESULT, str(cell))
     same = base.desired.by_address[result].key == head.desired.by_address[result].key
     return Effect.UNAFFECTED if same else Effect.RENDERED
 
 
-def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[InputChange]:
-    """Return own inputs that differ from the record and from the base: those that this pull request changed come
-    first."""
+def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[tuple[InputChange, bool]]:
+    """Return own inputs that differ from the record, and whether the base has the same value."""
     record = head.records.get(change.previous)
     if record is None:
         return []
-    own = list_input_changes(head.desired.detail(change.address).inputs, record.inputs)
+    found = list_input_changes(head.desired.detail(change.address).inputs, record.inputs)
+    own = [item for item in found if item.upstream is None]
     if change.address not in base.desired.by_address:
-        return [item for item in own if item.upstream is None]
+        return [(item, False) for item in own]
     then = {item.name: item.value for item in base.desired.detail(change.address).inputs}
-    return sorted((i for i in own if i.upstream is None), key=lambda item: then.get(item.name) == item.after)
+    return [(item, then.get(item.name) == item.after) for item in own]
 
 
 def _margins(head: Snapshot) -> list[Remark]:

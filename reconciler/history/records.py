@@ -230,7 +230,7 @@ def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]
     """Check that a run's address and those of cells that share it match its inputs."""
     for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
         cell = address.cell
-        if address.kind not in (Kind.RUN, Kind.COMPLIANCE_TEST) or cell is None:
+        if not address.is_run or cell is None:
             continue
         wanted = {"scenario": cell.scenario, "system.name": cell.system}
         if address.kind is Kind.RUN:

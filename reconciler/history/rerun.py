@@ -29,8 +29,7 @@ from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt import create, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Watch, run_child
-from reconciler.execute.executors.attempt_transport import open_transport
-from reconciler.execute.executors.executor import PATIENCE
+from reconciler.execute.executors.executor import PATIENCE, open_transport
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Message, Status
 from reconciler.execute.requests import make_request

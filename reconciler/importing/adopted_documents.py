@@ -4,7 +4,7 @@ statement of how it ran in a tree of ours, power measurements, and the capacity 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,6 +17,7 @@ from reconciler.importing.read_tree import TakenTree
 from reconciler.importing.run_reader import TakenCell
 from reconciler.observed.installed_backends import find_backend_version
 from reconciler.resource.kinds import Cell
+from reconciler.resource.quantities import join_listing
 from reconciler.storage.files import copy
 from reconciler.storage.untrusted_files import walk_files
 from reconciler.tree.documents import parse_requirements
@@ -115,21 +116,32 @@ def refuse_odd_power(tree: TakenTree) -> TakenTree:
     return replace(tree, cells=tuple(cells))
 
 
-def restore_settings(tree: TakenTree, documents: AdoptedDocuments) -> TakenTree:
+def restore_settings(tree: TakenTree, documents: AdoptedDocuments) -> tuple[TakenTree, dict[str, str]]:
     """Return the tree with the settings in its own REPRODUCE.md, for each benchmark whose own runs all have them and
-    whose code is included."""
+    whose code is included; and why each of the others cannot be used, by its path."""
     chosen: dict[Cell, TakenCell] = {}
+    unused: dict[str, str] = {}
     for benchmark, source in documents.published["source"].items():
-        path = documents.files.get(f"{source}/{REPRODUCE}")
-        text = read_file(path, path.name, decode_text).value if path is not None else None
-        stated, names = parse_reproduce(text or ""), {n for n in documents.files if n.startswith(f"{source}/")}
+        name = f"{source}/{REPRODUCE}"
+        if name not in documents.files:
+            continue
+        read = read_file(documents.files[name], REPRODUCE, decode_text)
+        stated, names = parse_reproduce(read.value or ""), {n for n in documents.files if n.startswith(f"{source}/")}
         own = [item for item in tree.cells if item.cell.benchmark == benchmark and item.source is None]
         restored = [_restore(item, stated, _Code(f"{source}/", names)) for item in own]
-        found = {item.cell: item for item in restored if item is not None}
-        shared = [{name: item.measured_with.get(name) for name in OF_BENCHMARK} for item in found.values()]
-        if len(found) == len(own) and all(item == shared[0] for item in shared):
+        found = {item.cell: item for item in restored if isinstance(item, TakenCell)}
+        if why := read.problem or next((item for item in restored if isinstance(item, str)), ""):
+            unused[name] = why
+        elif differing := _list_differing([item.measured_with for item in found.values()]):
+            unused[name] = f"its cells state different {join_listing(differing)}"
+        else:
             chosen |= found
-    return replace(tree, cells=tuple(chosen.get(item.cell, item) for item in tree.cells))
+    return replace(tree, cells=tuple(chosen.get(item.cell, item) for item in tree.cells)), unused
+
+
+def _list_differing(stated: Sequence[Mapping[str, object]]) -> list[str]:
+    """List the settings of a benchmark that its cells state differently."""
+    return [name for name in OF_BENCHMARK if any(item.get(name) != stated[0].get(name) for item in stated)]
 
 
 class _Code(Struct, frozen=True):
@@ -144,17 +156,17 @@ class _Code(Struct, frozen=True):
         file, place = PurePosixPath(str(location)), f"{self.folder}{part}"
         if file.suffix and f"{place}{file.name}" in self.names:
             return f"{place}{file.name}"
-        if not any(name.startswith(place) for name in self.names):
+        if file.suffix == ".py" or not any(name.startswith(place) for name in self.names):
             raise KeyError(location)
         return place.rstrip("/")
 
 
-def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions], code: _Code) -> TakenCell | None:
-    """Return None if nothing is declared for the cell, or its code is not included."""
+def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions], code: _Code) -> TakenCell | str:
+    """Return the reason if nothing is declared for the cell, or its code is not included."""
     cell = item.cell
     found = stated.get((cell.division, cell.system, cell.scenario))
     if found is None:
-        return None
+        return f"it states no settings of {cell}"
     settings = {name: value for name in _GROUPS if isinstance(value := found.settings.get(name), Mapping)}
     code = replace(code, folder=f"{code.folder}{found.prefix}")
     try:
@@ -162,8 +174,8 @@ def _restore(item: TakenCell, stated: Mapping[tuple[str, str, str], Instructions
             own = code.find(own, PLACES["code"])
         if "harness" in settings:
             settings["harness"] = _locate_harness(settings["harness"], code)
-    except KeyError:
-        return None
+    except KeyError as error:
+        return f"{code.folder.rstrip('/')} does not contain {error.args[0]}"
     for kind, listed in _SOURCES.items():
         if "path" in settings.get(kind, ()) and listed in found.digests:
             settings[kind] = {"sha256": found.digests[listed], **settings[kind]}

@@ -48,7 +48,7 @@ from reconciler.storage.files import replace as write
 from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.documents import read_statements
-from reconciler.tree.render import render
+from reconciler.tree.render import REPRODUCE, render
 
 
 class Reproduced(Struct, frozen=True):
@@ -164,16 +164,19 @@ RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
 
 
 class DeclaredTree(Struct, frozen=True):
-    """The spec of an adopted tree. ``left_out``: cell or file → why it is not in the spec."""
+    """The spec of an adopted tree. ``left_out``: cell or file → why it is not in the spec; ``refused``: benchmark → why
+    the settings that the tree states for its measurement may not be in it."""
 
     tree: Taken
     text: str
     cells: tuple[TakenCell, ...]
     left_out: Mapping[str, str]
+    refused: Mapping[str, str] = {}
 
 
 class Adoption(Struct, frozen=True):
-    """The result of recording a tree's runs. ``another_round``: the round in the spec, if it is not the tree's."""
+    """The result of recording a tree's runs. ``another_round``: the round in the spec, if it is not the tree's;
+    ``unused``: each REPRODUCE.md that could not be used → why."""
 
     round: str
     text: str
@@ -182,6 +185,7 @@ class Adoption(Struct, frozen=True):
     taken: tuple[TakenRecord, ...]
     left_out: Mapping[str, str]
     another_round: str = ""
+    unused: Mapping[str, str] = {}
 
 
 def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: RenderSpec) -> DeclaredTree:
@@ -190,13 +194,15 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
     left_out = {problem.partition(": ")[0]: problem.partition(": ")[2] for problem in tree.problems}
     left_out |= {str(item.cell): "; ".join(item.problems) for item in tree.cells if item.is_nothing}
     cells = [item for item in tree.cells if str(item.cell) not in left_out]
+    refused: dict[str, str] = {}
     while cells:
         text = render(cells, left_out)
         wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
         if not wrong:
-            return DeclaredTree(tree, text, tuple(cells), left_out)
-        doubted = {item.cell.benchmark for item in cells if item.measured_with and str(item.cell) in wrong}
-        if doubted:
+            return DeclaredTree(tree, text, tuple(cells), left_out, refused)
+        asked = [item.cell for item in cells if item.measured_with and str(item.cell) in wrong]
+        if doubted := {cell.benchmark: wrong[str(cell)] for cell in reversed(asked)}:
+            refused |= doubted
             known = (item.cell.benchmark not in doubted for item in cells)
             cells = [i if ok else replace(i, measured_with={}, hardware={}) for i, ok in zip(cells, known, strict=True)]
             continue
@@ -399,9 +405,9 @@ def _record_adoption(
     if isinstance(tree, TakenTree):
         tree = refuse_odd_power(tree)
         documents = find_documents(tree)
-        tree = restore_settings(tree, documents)
+        tree, unused = restore_settings(tree, documents)
     else:
-        documents = AdoptedDocuments({}, tree.find_files())
+        documents, unused = AdoptedDocuments({}, tree.find_files()), {}
     root = paths.root
     if any(item.measured_with for item in tree.cells):  # specs that name code are checked next to the code
         root = scratch / "repository"
@@ -416,6 +422,8 @@ def _record_adoption(
     compiled = compile_sources(paths, [Source(name, own.text, compute_blob_id(own.text.encode()))], recorded, stamps)
     context = ImportContext(scratch, TOOL, dict(compiled.spec), dirty=True, declared=declared)
     adoption = adopt_runs(own, ImportRecorder(paths, compiled.desired, recorded, context))
+    unused |= {f"src/{benchmark}/{REPRODUCE}": why for benchmark, why in {**own.refused, **final.refused}.items()}
+    adoption = replace(adoption, unused=unused)
     write(target, final.text.encode())
     if another:
         left = {**adoption.left_out, **final.left_out}

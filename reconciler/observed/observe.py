@@ -202,7 +202,7 @@ def find_obstacle(
         fix = f"record a run made elsewhere: reconcile import LOGDIR --cell {address.cell or 'CELL'}"
         return Obstacle("its runs are imported", fix)
     ours = COMMAND not in locations  # a command has its own libraries
-    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    runs = address.is_run
     built = address.kind is Kind.ENGINE and BUILD_COMMAND not in locations
     if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
@@ -268,7 +268,7 @@ def find_wrong_loadgen(
 
 
 def _drives_loadgen(address: Address, detail: Detail) -> bool:
-    runs = address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+    runs = address.is_run
     return runs and detail.settings.results == USUAL
 
 

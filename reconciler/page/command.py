@@ -15,6 +15,7 @@ import click
 from reconciler.cli.shared.options import ExistingPath, complete_refs, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.plan_options import find_asked_cells
+from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.cli.shared.tree_options import show_progress
 from reconciler.errors import IN_SYNC, ReconcilerError
 from reconciler.history.pull_request import list_page_addresses
@@ -143,7 +144,7 @@ def _serve(page: RepositoryPage, host: str, port: int, token: bool | None, brows
 
         webbrowser.open(address)
     os.nice(_NICE - os.nice(0))
-    with contextlib.suppress(KeyboardInterrupt):  # the usual end
+    with contextlib.suppress(KeyboardInterrupt), stop_cleanly():  # the usual end
         serve(application, listening, secret, LOOPBACK if loopback else ())
 
 

@@ -65,7 +65,10 @@ def arrange_comparison(document: Document) -> Document:
         "names": document["names"],
         "reach": _show_ratio(reach).rstrip("0").rstrip("."),
         "pairs": [_pair(pair, reach, document["names"]) for pair in document["pairs"]],
-        "alone": [(name, cells) for name, cells in document["alone"].items() if cells],
+        "alone": [
+            *((f"Stale in {name}", cells) for name, cells in document["stale"].items() if cells),
+            *((f"Only in {name}", cells) for name, cells in document["alone"].items() if cells),
+        ],
         "invalid": document["invalid"],
         "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
     }

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
 
 WAIT_IDLE = 12 * 3600.0  # seconds: a night
+_BENCHMARK = "benchmark.code"  # input with the digest of a user's benchmark file
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
 
@@ -337,18 +338,19 @@ def find_changed_files(
     from reconciler.storage.code_archive import list_changed_files, read_code, unpack_code
 
     runs = recorded.by_address.get(RunAddress(cell, PERFORMANCE).address, ()) if cell is not None else ()
-    archives = [
-        a for run in runs if dict(run.pins).get(CODE) == before for a in run.artifacts if a.name == CODE_ARCHIVE
-    ]
+    runs = tuple(run for run in runs if dict(run.pins).get(CODE) == before)
+    archives = [(a, dict(run.pins).get(_BENCHMARK)) for run in runs for a in run.artifacts if a.name == CODE_ARCHIVE]
     if not archives:
         return ()
+    archive, benchmark = archives[-1]
     try:
-        kept = unpack_code(find_readable(paths, archives[-1]).read_bytes())
+        kept = unpack_code(find_readable(paths, archive).read_bytes())
         now, large = read_code(paths.root / location, "", recorded.find_written().get(location, ()))
     except (OSError, ValueError):
         return ()
     others = ("service/", "build/", "configs/")
-    own = {name: data for name, data in kept.items() if name in now or not name.startswith(others)}
+    other_code = {name for name, data in kept.items() if name.startswith(others) or hash_bytes(data) == benchmark}
+    own = {name: data for name, data in kept.items() if name in now or name not in other_code}
     return tuple(list_changed_files(own, now, large))
 
 

@@ -486,7 +486,8 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
 
 def _spec(seen: PlanResult) -> Iterator[Check]:
     alike: dict[str, list[Problem]] = {}
-    for gap in seen.desired.gaps:
+    gaps = seen.desired.list_gaps(seen.recorded)
+    for gap in gaps:
         alike.setdefault(gap.fix, []).append(gap)
     for fix, (gap, *more) in alike.items():
         text = f"{gap.message}{f' ({len(more)} more alike)' if more else ''}"
@@ -497,7 +498,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
         )
     marked = list(_marked(seen))
     yield from marked
-    if not marked and not seen.desired.gaps and not seen.desired.missing_cells:
+    if not marked and not gaps and not seen.desired.missing_cells:
         rehearsal = any(REHEARSAL in seen.desired.detail(each.address).marks for each in seen.desired.resources)
         fits = "a rehearsal: it is never submitted, so descriptions and settings need not be complete"
         yield Check(SPEC, fits if rehearsal else "complete for a submission")

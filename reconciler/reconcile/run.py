@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.errors import RepositoryError
-from reconciler.execute.executors.attempt_transport import open_transport
+from reconciler.execute.executors.executor import open_transport
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue, StepStarted
 from reconciler.execute.perform import Check, skip_check
 from reconciler.observed.node_probe import probe_machines

@@ -20,8 +20,7 @@ from reconciler.errors import ReconcilerError, RecordError, RepositoryError
 from reconciler.execute.attempt import Attempt, MachineFacts, create, read, repeat_intent
 from reconciler.execute.attempt_record import build_record
 from reconciler.execute.child import Detached
-from reconciler.execute.executors.attempt_transport import AttemptTransport
-from reconciler.execute.executors.executor import read_handle
+from reconciler.execute.executors.executor import AttemptTransport, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue
 from reconciler.execute.parallel_executor import ParallelExecutor, spreads
@@ -41,7 +40,7 @@ from reconciler.record.codec import summarize
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable, keep, repair_artifact, repair_record, write_record
 from reconciler.resource.inputs import Role
-from reconciler.resource.kinds import PERFORMANCE, Address, Kind
+from reconciler.resource.kinds import PERFORMANCE, Address
 from reconciler.resource.quantities import show_count
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record, Summary
 from reconciler.resource.settings import DIRECTOR, SystemSettings
@@ -109,7 +108,7 @@ def take_up_refused(paths: RepositoryPaths, seen: PlanResult, store: Callable[[F
 def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Iterator[tuple[Record, str]]:
     """Yield refused runs with their ids, newest first, without those already taken up."""
     change = step.change
-    runs = change.address.kind in (Kind.RUN, Kind.COMPLIANCE_TEST) and change.how is Work.MAKE
+    runs = change.address.is_run and change.how is Work.MAKE
     if not runs or change.reason is Reason.FORCED or seen.plan.withholds(step):
         return
     known = seen.recorded.by_key.get(change.key, ())

@@ -20,8 +20,8 @@ import msgspec
 from reconciler.errors import RecordError
 from reconciler.resource.codec import encode_canonical, make_versioned, read_document
 from reconciler.resource.inputs import Role
-from reconciler.resource.kinds import Address
-from reconciler.resource.quantities import parse_decimal
+from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.quantities import parse_decimal, read_count
 from reconciler.resource.records import (
     FORMAT,
     LATE_QUERIES,
@@ -301,6 +301,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         written=find_written(record),
         lasting=values.get("lasting") is True,
         margin=_find_margin(values),
+        samples=read_count(values.get("count"), 0) if record.address.kind is Kind.DATASET else 0,
     )
 
 

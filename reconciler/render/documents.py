@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
 from math import isfinite
 from pathlib import Path
@@ -48,7 +49,16 @@ def convert_plain_value(value: Any) -> Any:
         return sorted(map(convert_plain_value, value))
     if isinstance(value, (list, tuple)):
         return [convert_plain_value(item) for item in value]
+    if isinstance(value, Decimal):
+        return _convert_decimal(value)
     return value if isinstance(value, (str, int, float)) else str(value)
+
+
+def _convert_decimal(value: Decimal) -> int | float | str:
+    """Return an equal number; the text if there is none."""
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(str(float(value))) == value else str(value)
 
 
 def _convert_struct(value: Struct) -> dict[str, Any]:
@@ -99,6 +109,16 @@ def render_cells_part(standings: Sequence[CellStatus], plan: Plan | None = None)
         }
         for status in standings
     ]
+
+
+def convert_margin(margin: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a recorded margin, which has numbers as text; no headroom is null."""
+    return {**margin, **{name: convert_number(margin[name]) for name in ("measured", "limit", "headroom")}}
+
+
+def convert_number(text: str) -> float | str | None:
+    """Return a number for JSON; null for none."""
+    return _read_number(text) if text else None
 
 
 def make_metric_document(metric: tuple[str, str] | None) -> dict[str, float | str] | None:

@@ -15,13 +15,6 @@ from reconciler.render.documents import render_document
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_size
 
-_TONES = {
-    FetchStatus.HERE: Tone.GOOD,
-    FetchStatus.FETCHED: Tone.GOOD,
-    FetchStatus.DUE: Tone.DOUBT,
-    FetchStatus.BY_HAND: Tone.DOUBT,
-}
-
 
 class FetchReport(Struct, frozen=True):
     """``free``: bytes free in the scratch space before the fetch."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from reconciler.diff.change import InputChange
-from reconciler.diff.impact import CellEffect, Effect, Impact, Remark
+from reconciler.diff.impact import CellEffect, DueWork, Effect, Impact, Remark
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_setting
 from reconciler.resource.quantities import join_listing, show_count, show_duration
@@ -15,6 +15,7 @@ from reconciler.storage.escaping import escape_markdown, quote_code
 
 VERSION = 1
 LIMIT = 40
+_AS_BEFORE = (Effect.WAS_STALE, Effect.NEVER)
 _TONES = {
     Effect.ADDED: Tone.GOOD,
     Effect.STALE: Tone.DOUBT,
@@ -30,12 +31,17 @@ def describe_verdict(impact: Impact) -> str:
         return f"{show_count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
     if not impact.work:
         return "Merging adds no work."
-    made = join_listing(f"{number} x {label}" for label, number in impact.counts.items())
-    about = f", about {show_duration(impact.seconds)}" if impact.seconds else ""
-    more = f" and {show_count(impact.unknown, 'step')} of unknown length" if impact.unknown else ""
+    before = f"already due: {_work(impact.due_before)}"
     if not impact.adds_work:
-        return f"Merging adds no work; already due: {made}{about}{more}."
-    return f"Due after merging: {made}{about}{more}."
+        return f"Merging adds no work; {before}."
+    return f"Due after merging: {_work(impact.added)}{f'; {before}' if impact.due_before.counts else ''}."
+
+
+def _work(due: DueWork) -> str:
+    made = join_listing(f"{number} x {label}" for label, number in due.counts.items())
+    about = f", about {show_duration(due.seconds)}" if due.seconds else ""
+    more = f" and {show_count(due.unknown, 'step')} of unknown length" if due.unknown else ""
+    return f"{made}{about}{more}"
 
 
 def render_text(impact: Impact, *, paint: Paint = show_plain, limit: int | None = LIMIT) -> str:
@@ -62,11 +68,20 @@ def _what(cell: CellEffect) -> str:
     if not cell.due:
         return ""
     about = f", about {show_duration(cell.seconds)}" if cell.seconds else ""
-    return f": {join_listing(cell.due)}{about}"
+    return f": {_list_due(cell)}{about}"
+
+
+def _list_due(cell: CellEffect, join: Callable[[Iterable[str]], str] = join_listing) -> str:
+    """List what is due, and apart from it what is due on the base, too, unless that is everything."""
+    added = [label for label in cell.due if label not in cell.due_before]
+    before = f" (already due: {join(cell.due_before)})" if cell.due_before else ""
+    return f"{join(added)}{before}" if added else join(cell.due)
 
 
 def _causes(cell: CellEffect) -> list[str]:
-    return list(dict.fromkeys(f"{_change(cause)}  {cause.origin}" for cause in cell.causes))
+    mark = "" if cell.effect in _AS_BEFORE else "  (already on the base)"
+    before = (f"{_change(cause)}  {cause.origin}{mark}" for cause in cell.causes_before)
+    return list(dict.fromkeys([*(f"{_change(cause)}  {cause.origin}" for cause in cell.causes), *before]))
 
 
 def _change(cause: InputChange) -> str:
@@ -105,7 +120,7 @@ def _prose(remark: Remark) -> str:
 def _row(cell: CellEffect) -> str:
     because = "<br>".join(quote_code(line, in_table=True) for line in _causes(cell))
     about = show_duration(cell.seconds) if cell.seconds else ""
-    return f"| {escape_markdown(str(cell.cell))} | {cell.effect} | {', '.join(cell.due)} | {because} | {about} |"
+    return f"| {escape_markdown(str(cell.cell))} | {cell.effect} | {_list_due(cell, ', '.join)} | {because} | {about} |"
 
 
 def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
@@ -116,7 +131,7 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
         yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, said, remark.column)
     stale: dict[tuple[str, int, str], list[str]] = {}
     for cell in impact.cells:
-        for cause in cell.causes if cell.effect not in (Effect.WAS_STALE, Effect.NEVER) else ():
+        for cause in cell.causes if cell.effect not in _AS_BEFORE else ():
             if cause.origin.line:
                 stale.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
     for (file, line, change), cells in stale.items():
@@ -140,6 +155,10 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
+def _work_part(due: DueWork) -> dict[str, Any]:
+    return {"counts": dict(due.counts), "seconds": due.seconds, "steps_of_unknown_length": due.unknown}
+
+
 def render_document(impact: Impact) -> dict[str, Any]:
     return {
         "version": VERSION,
@@ -149,15 +168,15 @@ def render_document(impact: Impact) -> dict[str, Any]:
         "verdict": describe_verdict(impact),
         "work": impact.work,
         "errors": impact.errors,
-        "counts": dict(impact.counts),
-        "seconds": impact.seconds,
-        "steps_of_unknown_length": impact.unknown,
+        **_work_part(impact.due),
+        "due_before": _work_part(impact.due_before),
         "withheld": impact.withheld or None,
         "cells": [
             {
                 "cell": str(cell.cell),
                 "effect": str(cell.effect),
                 "due": list(cell.due),
+                "due_before": list(cell.due_before),
                 "seconds": cell.seconds,
                 "causes": [
                     {
@@ -166,8 +185,9 @@ def render_document(impact: Impact) -> dict[str, Any]:
                         "after": convert_setting(c.name, c.after),
                         "file": c.origin.file,
                         "line": c.origin.line,
+                        "on_base": c in cell.causes_before,
                     }
-                    for c in cell.causes
+                    for c in (*cell.causes, *cell.causes_before)
                 ],
             }
             for cell in impact.cells

@@ -240,24 +240,32 @@ _DEVICES = {"cpu": "processors", "nvidia": "NVIDIA GPUs"}
 
 
 def render_benchmark_list(
-    found: Sequence[BenchmarkFacts], rounds: Mapping[str, Rounds], here: Mapping[str, Sequence[Found]], paint: Paint
+    found: Sequence[BenchmarkFacts],
+    rounds: Mapping[str, Rounds],
+    rounds_by_name: Mapping[str, Rounds],
+    here: Mapping[str, Sequence[Found]],
+    paint: Paint,
 ) -> str:
     """Render a row per benchmark: names in a spec, rounds that have it, size of its data, files missing on this
     machine, and a description; with --wide, its support here, and the licence of the data. A terminal gets the
-    description and all but the first name on a second line."""
+    description and all but the first name on a second line. A name that not all of these rounds have comes last, with
+    its rounds."""
     heading = ("benchmark", "rounds", "data", "missing here")
     further = ("what it is", "what works here", "licence of the data")
     rows: list[tuple[str, ...]] = []
     for facts in found:
-        name, *others = _list_official_names(facts)
+        whole = rounds[facts.code]
+        spans = {name: rounds_by_name[name] for name in _list_official_names(facts)}
+        name, *others = sorted(spans, key=lambda name: spans[name].keys() != whole.keys())
+        others = [n if spans[n].keys() == whole.keys() else f"{n} ({_show_span(spans[n])})" for n in others]
         size, missing = facts.dataset.size, _show_missing(here[facts.code])
         if paint.width is None:
             every = ", ".join([name, *others])
             texts = (facts.title, _show_support(facts), facts.dataset.licence)
-            rows.append((every, _show_span(rounds[facts.code]), size, missing, *texts))
+            rows.append((every, _show_span(whole), size, missing, *texts))
         else:
             also = f"; also {join_listing(others)}" if others else ""
-            rows.append((name, _show_span(rounds[facts.code]), size.partition(", ")[0], missing, facts.title + also))
+            rows.append((name, _show_span(whole), size.partition(", ")[0], missing, facts.title + also))
     named = (*heading, *further) if paint.width is None else (*heading, "")
     head, *lines = lay_out([named, *sorted(rows)], width=paint.width, first=len(heading))
     return "\n".join([*(paint(line, Tone.HEADING) for line in head), *(line for row in lines for line in row)])

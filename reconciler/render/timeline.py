@@ -16,7 +16,7 @@ from reconciler.diff.timeline import (
     Written,
 )
 from reconciler.render.colour import Paint, show_plain
-from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.documents import convert_number, convert_plain_value, render_document
 from reconciler.render.table import render_table
 from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
@@ -130,6 +130,8 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         if rows
         else ["nothing to compare: no benchmark and scenario in both"]
     )
+    for name, cells in found.stale.items():
+        lines += [f"stale in {name}, not compared:", *(f"  {cell}" for cell in cells)] if cells else []
     for name, cells in found.alone.items():
         shown = (f"  {cell}{' INVALID' if cell in found.invalid else ''}" for cell in cells)
         lines += [f"only in {name}:", *shown] if cells else []
@@ -191,10 +193,21 @@ def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> s
     return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])
 
 
+def _side(side: Side) -> dict[str, Any]:
+    return {**convert_plain_value(side), "headroom": convert_number(side.headroom)}
+
+
 def report_comparison(found: ResultComparison) -> dict[str, Any]:
     """Return the comparison for ``--json`` and for the page."""
-    pairs = [{**convert_plain_value(p), "ratio": p.ratio, "per_accelerator": p.per_accelerator} for p in found.pairs]
+    pairs = [
+        {
+            "one": _side(pair.one),
+            "other": _side(pair.other),
+            "ratio": pair.ratio,
+            "per_accelerator": pair.per_accelerator,
+        }
+        for pair in found.pairs
+    ]
     curves = [{**convert_plain_value(curve), "ratio": curve.ratio} for curve in found.curves]
-    return render_document(
-        "compare", names=found.names, pairs=pairs, alone=found.alone, curves=curves, invalid=found.invalid
-    )
+    own = {"alone": found.alone, "stale": found.stale, "invalid": found.invalid}
+    return render_document("compare", names=found.names, pairs=pairs, curves=curves, **own)

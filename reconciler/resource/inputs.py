@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from reconciler.errors import Problem
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import Address, Kind
 
@@ -31,6 +32,10 @@ class Origin(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+    def make_problem(self, path: str, message: str, fix: str = "") -> Problem:
+        """Report a problem at this place. ``path``: of the value in the document."""
+        return Problem(self.file, self.line, self.column, path, message, fix)
 
 
 DEFAULT = Origin("default")

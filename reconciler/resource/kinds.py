@@ -89,6 +89,16 @@ class Address(NamedTuple):
         return self.name.rpartition("/")[2] if self.kind is Kind.RUN else ""
 
     @property
+    def is_run(self) -> bool:
+        """True for a run of the benchmark, also for a compliance test's."""
+        return self.kind in (Kind.RUN, Kind.COMPLIANCE_TEST)
+
+    @property
+    def is_timed(self) -> bool:
+        """True for a timed run; a compliance test is a performance run, too."""
+        return self.mode == PERFORMANCE or self.kind is Kind.COMPLIANCE_TEST
+
+    @property
     def label(self) -> str:
         """Label for users: "Engine", "Run accuracy", "TEST01", "TEST01 verdict", "TEST07 dataset"."""
         pattern = _LABELS.get(self.kind) if self.part else None

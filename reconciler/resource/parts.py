@@ -46,7 +46,7 @@ PARTS: Mapping[str, OptionalPart] = {
             ),
         )
     ),
-    "power": OptionalPart(door="reconciler.execute.power.requests"),
+    "power": OptionalPart(door="reconciler.execute.power"),
     "stores": OptionalPart(
         (
             (

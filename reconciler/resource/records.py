@@ -177,7 +177,7 @@ class Summary(Struct, frozen=True, array_like=True):
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
     ``margin``: (name, headroom in percent) of the one that decides: the worst that is not met, else the tightest of the
-    latency limits.
+    latency limits. ``samples``: of a dataset, 0 if its maker does not count them.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """
@@ -205,6 +205,7 @@ class Summary(Struct, frozen=True, array_like=True):
     written: tuple[str, tuple[str, ...]] | None = None
     lasting: bool = False
     margin: tuple[str, str] | None = None
+    samples: int = 0
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""

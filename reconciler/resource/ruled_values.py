@@ -22,6 +22,15 @@ class Bar(Struct, frozen=True):
     least: Decimal | None = None
     most: Decimal | None = None
 
+    def admits(self, value: Decimal) -> bool:
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def describe(self, measured: str, *, met: bool) -> dict[str, Any]:
+        """Describe the comparison with a measured value, for a record."""
+        bounds = {"least": self.least, "most": self.most}
+        shown = {side: None if bound is None else str(bound) for side, bound in bounds.items()}
+        return {"metric": self.metric, "measured": measured, **shown, "met": met}
+
 
 class LatencyLimits(Struct, frozen=True):
     """Latency limits of a scenario: the highest 99th percentiles, in ns; None if the round has no limit."""

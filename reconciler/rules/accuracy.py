@@ -282,13 +282,9 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
 def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
     if not values:
         return BarCheck(bar, None, 0, met=False)
-    failing = [item for item in values if not _within(item.value, bar)]
+    failing = [item for item in values if not bar.admits(item.value)]
     shown = (failing or list(values))[0]
     return BarCheck(bar, shown.value, shown.line, met=not failing)
-
-
-def _within(value: Decimal, bar: Bar) -> bool:
-    return (bar.least is None or value >= bar.least) and (bar.most is None or value <= bar.most)
 
 
 def add_hash(text: str, digest: str) -> str:

@@ -101,9 +101,6 @@ class Program(Protocol):
     def group_by_cell(self, files: Mapping[str, str], cells: Any) -> dict[str, dict[str, str]]:
         """Group rendered files by the cell (``CellContent``) that they belong to."""
 
-    def find_rendered_format(self, results: str) -> Any:
-        """Find the ``RenderedFormat`` of results in a scenario folder."""
-
     def is_submission(self, path: Path) -> bool:
         """Return True if a folder contains submissions of this program."""
 
@@ -122,7 +119,7 @@ class Program(Protocol):
         """Return the ``TreeReport`` with the official checker's messages added."""
 
     def find_cell_format(self, results: str) -> Any:
-        """Find the ``CellFormat`` that `check` uses to read a scenario folder."""
+        """Find the ``CellFormat`` that `check` uses to read a scenario folder, which is also its ``RenderedFormat``."""
 
     def find_cell_rules(self, results: str) -> Any:
         """Find its ``CellRules`` for `verify-tree`; None for results that are not stored in scenario folders."""

@@ -227,7 +227,7 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
     context = finding.get("ctx", {})
     message = str(context.get("message", finding["msg"]))
     fix = str(context.get("fix", "see 'Your own adapter' in `reconcile help harnesses`"))
-    return Problem(origin.file, origin.line, origin.column, ".".join(where), f"{where[-1]}: {message}", fix)
+    return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
 
 
 def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:

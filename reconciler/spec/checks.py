@@ -41,7 +41,7 @@ def find_absent_code(declared: Declared, root: Path) -> tuple[tuple[Problem, ...
             continue
         fix = "correct the path (it is relative to the repository), or create it"
         where = f"spec.benchmarks.{benchmark}.{name}"
-        problems.append(Problem(origin.file, origin.line, origin.column, where, message, fix))
+        problems.append(origin.make_problem(where, message, fix))
     return tuple(dict.fromkeys(problems)), tuple(dict.fromkeys(notes))
 
 
@@ -161,20 +161,18 @@ def _check_source(settings: Block, kind: str, facts: SourceFacts, usual: Mapping
             yield from _check_source_value(layers[0], own, known[own])
         else:
             fix = give_advice(own, known) if known else "remove it: no settings are supported here"
-            yield make_problem(layers[0], f"{own} is not a setting of this {kind}", fix)
+            yield layers[0].make_problem(f"{own} is not a setting of this {kind}", fix)
 
 
 def _check_source_value(setting: LayeredSetting, name: str, wanted: Any) -> Iterator[Problem]:
     value: Any = setting.value.value
-    shown_value = show_quantity(value)
+    shown, fix = show_quantity(value), f"write '{name}: 8', or remove it"
     if wanted == _NUMBER and not (is_whole(value) and value >= 0):
-        yield make_problem(
-            setting, f"expected a number of 0 or more, not {shown_value}", f"write '{name}: 8', or remove it"
-        )
+        yield setting.make_problem(f"expected a number of 0 or more, not {shown}", fix)
     elif wanted == _FLAG and not isinstance(value, bool):
-        yield make_problem(setting, f"expected true or false, not {shown_value}", f"write '{name}: true' or false")
+        yield setting.make_problem(f"expected true or false, not {shown}", f"write '{name}: true' or false")
     elif isinstance(wanted, tuple) and str(value) not in wanted:
-        yield make_problem(setting, f"{shown_value} is not a valid {name}", give_advice(str(value), wanted))
+        yield setting.make_problem(f"{shown} is not a valid {name}", give_advice(str(value), wanted))
 
 
 _ORDERED = (
@@ -203,14 +201,14 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     if precision is not None and precision[0].value.value not in facts.precisions:
         written = str(precision[0].value.value)
         fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
-        yield make_problem(precision[0], f"backend {backend} does not support {written}", fix)
+        yield precision[0].make_problem(f"backend {backend} does not support {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
-        yield make_problem(settings["run.options.url"][0], "run.url needs a model name", fix)
+        yield settings["run.options.url"][0].make_problem("run.url needs a model name", fix)
     for scenario, name, reason, fix in _INEFFECTIVE:
         if name in settings and settings[name][0].path.endswith(f".{scenario}.{name}"):
-            yield make_problem(settings[name][0], f"{name} has no effect in {scenario}, {reason}", fix)
+            yield settings[name][0].make_problem(f"{name} has no effect in {scenario}, {reason}", fix)
     yield from _check_weights(settings, backend, facts)
     yield from _check_model(settings, backend, facts)
     for name, layers in settings.items():
@@ -231,7 +229,7 @@ def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterat
     if facts.builds_engine and kind not in facts.weights:
         able = [name for name, other in BACKENDS.items() if kind in other.weights]
         why = f"backend {backend} does not read weights of type {kind}"
-        yield make_problem(asked, why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
+        yield asked.make_problem(why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
 
 
 def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
@@ -256,7 +254,7 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
     if facts.computes(known.computed):
         message = f"backend {backend} takes no {next(iter(known.model.inputs))}, which {known.code} needs"
     fix = f"use backend {' or '.join(able)}, or `harness: {{command: …}}`"
-    yield make_problem(settings["engine.backend"][0], message, fix)
+    yield settings["engine.backend"][0].make_problem(message, fix)
 
 
 _KINDS = {
@@ -271,11 +269,6 @@ def _computes_nothing(facts: BackendFacts) -> bool:
     return facts.synthetic or not (facts.distributions or facts.builds_engine)
 
 
-def make_problem(setting: LayeredSetting, message: str, fix: str) -> Problem:
-    origin = setting.value.origin
-    return Problem(origin.file, origin.line, origin.column, setting.path, message, fix)
-
-
 def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
     if lower not in settings or upper not in settings:
         return
@@ -283,7 +276,7 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
     # LoadGen treats a maximum of zero as no bound.
     if 0 < int(high.value.value) < int(low.value.value):
         message = f"{lower} is greater than {upper} ({high.value.origin})"
-        yield make_problem(low, message, f"lower {lower} or raise {upper}")
+        yield low.make_problem(message, f"lower {lower} or raise {upper}")
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
@@ -309,7 +302,7 @@ def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
 def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, other: str) -> Iterator[Problem]:
     facts = BACKENDS[backend]
     if part == "run" and name in ("streams", "threads"):
-        yield make_problem(setting, f"{name} is a setting of run, not an option", f"write 'run: {{{name}: …}}'")
+        yield setting.make_problem(f"{name} is a setting of run, not an option", f"write 'run: {{{name}: …}}'")
         return
     known = {key: value for key, value in _options(facts, part).items() if key not in ("streams", "threads")}
     if name in known:
@@ -325,22 +318,17 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     else:
         able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
         fix = f"take it out{f', or use backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
-    yield make_problem(setting, message, fix)
+    yield setting.make_problem(message, fix)
 
 
 def _check_value(setting: LayeredSetting, name: str, option: Option[Any]) -> Iterator[Problem]:
     value: Any = setting.value.value
+    shown = show_quantity(value)
     if option.choices and value not in option.choices:
-        yield make_problem(
-            setting, f"{show_quantity(value)} is not a valid {name}", give_advice(str(value), option.choices)
-        )
+        yield setting.make_problem(f"{shown} is not a valid {name}", give_advice(str(value), option.choices))
     elif type(option.default) is int and not is_whole(value):
-        yield make_problem(
-            setting, f"expected a whole number, not {show_quantity(value)}", f"write '{name}: {option.default}'"
-        )
+        yield setting.make_problem(f"expected a whole number, not {shown}", f"write '{name}: {option.default}'")
     elif type(option.default) is bool and not isinstance(value, bool):
-        yield make_problem(
-            setting, f"expected true or false, not {show_quantity(value)}", f"write '{name}: true' or false"
-        )
+        yield setting.make_problem(f"expected true or false, not {shown}", f"write '{name}: true' or false")
     elif type(option.default) is str and not isinstance(value, str):
-        yield make_problem(setting, f"expected text, not {show_quantity(value)}", "write the text in quotes")
+        yield setting.make_problem(f"expected text, not {shown}", "write the text in quotes")

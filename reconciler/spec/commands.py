@@ -19,7 +19,6 @@ from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, RESULTS,
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.adapters import SETTING as ADAPTER
-from reconciler.spec.checks import make_problem
 from reconciler.spec.layers import Block, LayeredSetting
 from reconciler.spec.names import give_advice
 
@@ -96,7 +95,7 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
             return  # already refused with its name
         if backend is not None and chosen == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
-            yield make_problem(backend[0], "backend command has no command", fix)
+            yield backend[0].make_problem("backend command has no command", fix)
         elsewhere = chosen == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
@@ -106,7 +105,7 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
             own = own or (SCORE_COMMAND in settings and (name in _OF_SCORES or name.startswith(ENV)))
             if name.startswith(_BLOCK) and not own:
                 fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\', or remove the rest'
-                yield make_problem(layers[0], "harness has no command", fix)
+                yield layers[0].make_problem("harness has no command", fix)
                 return
         return
     if misspelt:
@@ -122,7 +121,7 @@ def _results(settings: Block) -> ResultFormat:
 def _unnamed_model(settings: Block) -> Iterator[Problem]:
     if _results(settings).NAMES_MODEL and MODEL not in settings:
         fix = "write `model_name: NAME`, from model_params.name in its config.yaml"
-        yield make_problem(settings[RESULTS][0], "the model of the results is not declared", fix)
+        yield settings[RESULTS][0].make_problem("the model of the results is not declared", fix)
 
 
 def _strings(setting: LayeredSetting) -> list[str]:
@@ -135,16 +134,16 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
         try:
             found = list(list_placeholders(parse_template(text)))
         except OpenConditionError:
-            yield make_problem(setting, "a conditional part has no closing brace", "write {name:+text}")
+            yield setting.make_problem("a conditional part has no closing brace", "write {name:+text}")
             continue
         for part in found:
             if isinstance(part, Placeholder) and part.name not in known:
                 fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for literal braces"
-                yield make_problem(setting, f"{{{part.name}}} is not a placeholder{of}", fix)
+                yield setting.make_problem(f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
             if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):
                 fix = give_advice(part.name, [*known, *runs, *_OF_SCENARIOS])
-                yield make_problem(setting, f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
+                yield setting.make_problem(f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
 
 
 def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
@@ -155,7 +154,7 @@ def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str)
     """Report a block without a command once, if it has any other setting."""
     for setting in itertools.islice(own.values(), 1):
         fix = f"write '{noun}: {{command: {example}}}', or remove the rest"
-        yield make_problem(setting, f"{noun} has no command", fix)
+        yield setting.make_problem(f"{noun} has no command", fix)
 
 
 def _build(settings: Block) -> Iterator[Problem]:
@@ -169,7 +168,7 @@ def _build(settings: Block) -> Iterator[Problem]:
     given = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
     if f"{BUILD}.outputs" not in own and not given:
         fix = "pass {run_dir} to the command, or list its output files in `outputs`"
-        yield make_problem(command, "the build's output is not declared", fix)
+        yield command.make_problem("the build's output is not declared", fix)
 
 
 def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
@@ -184,14 +183,14 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
     probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
     listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
     for extra in probes[1:]:
-        yield make_problem(extra, "a service can have only one readiness check", "keep one of url, tcp and log")
+        yield extra.make_problem("a service can have only one readiness check", "keep one of url, tcp and log")
     if not probes and not listens:
         fix = "pass {port} to the command, or add 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
-        yield make_problem(command, "the service has no readiness check", fix)
+        yield command.make_problem("the service has no readiness check", fix)
     given = [text for setting in asking for text in _strings(setting)]
     if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
         fix = "pass {service_url} or {port} to the harness command"
-        yield make_problem(command, "the command does not use its service's address", fix)
+        yield command.make_problem("the command does not use its service's address", fix)
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
@@ -203,13 +202,13 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
     scored = scored or results.SCORES_ITSELF or SCORE_COMMAND in settings
     if not scored and code is not None and code[0].value.value == "command":
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or set the benchmark\'s `code`'
-        yield make_problem(command, "the accuracy run of this benchmark has no scorer", fix)
+        yield command.make_problem("the accuracy run of this benchmark has no scorer", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "pass {run_dir} as an argument or in env, or set harness.logs to its own folder"
-        yield make_problem(command, "the command has no placeholder for its log folder", fix)
+        yield command.make_problem("the command has no placeholder for its log folder", fix)
     conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
         return  # its configuration is part of its results, and is checked there
     if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
         fix = "pass {user_conf}, or set 'user_conf: harvested' if the command generates its own"
-        yield make_problem(command, "the command has no placeholder for its user.conf", fix)
+        yield command.make_problem("the command has no placeholder for its user.conf", fix)

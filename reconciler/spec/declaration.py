@@ -32,7 +32,7 @@ from reconciler.rules.benchmark_files import (
 from reconciler.rules.programs import load_program
 from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
-from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell, make_problem
+from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
@@ -116,8 +116,7 @@ def _find_unfit(other: DeclaredCell) -> str:
 
 
 def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
-    at = value.origin
-    return Problem(at.file, at.line, at.column, f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
+    return value.origin.make_problem(f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
 _FILE = Path(__file__).with_name("presets.yaml")
@@ -333,12 +332,12 @@ class Declaring:
 
     def complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
         origin, _ = find_position(self.root, where)
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
         node = self._node(*where)
         origin = node.origin if node is not None else DEFAULT
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def _resolve_defaults(self) -> dict[str, Block]:
         defaults = self.spec.defaults
@@ -365,10 +364,9 @@ class Declaring:
             preset = PRESET_MARK in name
             known = list_presets() if preset else declared
             if name not in known and (preset or self._complete):
-                origin, path = node.origin, ".".join((*where, "use"))
                 fix = give_advice(name, [*known], what="preset" if preset else "block under spec.defaults")
                 message = f"{name} is not {'a preset' if preset else 'a block of spec.defaults'}"
-                self.problems.append(Problem(origin.file, origin.line, origin.column, path, message, fix))
+                self.problems.append(node.origin.make_problem(".".join((*where, "use")), message, fix))
         presets = {name for name in settings.use if PRESET_MARK in name and name in list_presets()}
         return tuple(name for name in settings.use if name in self.spec.defaults or name in presets)
 
@@ -399,11 +397,11 @@ class Declaring:
             return ()
         for other, node in _named(self._node(*where)):
             if other not in declared and self._complete:
-                origin, fix = node.origin, give_advice(other, declared, what="system under spec.systems")
-                message = f"{other} is not a declared system"
+                fix = give_advice(other, declared, what="system under spec.systems")
                 self.sound = False
                 self._cut.add(name)
-                self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+                message = f"{other} is not a declared system"
+                self.problems.append(node.origin.make_problem(".".join(where), message, fix))
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
     def _resolve_systems(self) -> dict[str, Block]:
@@ -454,16 +452,16 @@ class Declaring:
             if count.value.value == 0:
                 self.sound = False
                 fix = "set the number per node, such as 8, or remove accelerator"
-                self.problems.append(make_problem(count, f"count is 0, but {accelerator} is declared", fix))
+                self.problems.append(count.make_problem(f"count is 0, but {accelerator} is declared", fix))
         if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
             slices = block["hardware.mig"][0]
             message = f"slices {slices.value.value} are declared, and no accelerator"
-            self.problems.append(make_problem(slices, message, "add it, such as 'accelerator: NVIDIA A30'"))
+            self.problems.append(slices.make_problem(message, "add it, such as 'accelerator: NVIDIA A30'"))
         elif "hardware.mig" in block:
             slices = block["hardware.mig"][0]
             if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
                 fix = "list the GPU's profiles: nvidia-smi mig -lgip"
-                self.problems.append(make_problem(slices, wrong, fix))
+                self.problems.append(slices.make_problem(wrong, fix))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
         """Return the cell settings in each system, in its benchmarks, and in their scenarios."""
@@ -484,7 +482,7 @@ class Declaring:
     def _refuse_adapter(self, block: Block, benchmark: str = "NAME") -> None:
         if ADAPTER in block:
             fix = f"move it to spec.benchmarks.{benchmark}"
-            self.problems.append(make_problem(block[ADAPTER][0], "an adapter applies to all cells of a benchmark", fix))
+            self.problems.append(block[ADAPTER][0].make_problem("an adapter applies to all cells of a benchmark", fix))
 
     def find_shared(self, system: str, benchmark: str) -> Block:
         """Return the settings that all cells of a benchmark on a system share."""
@@ -505,7 +503,7 @@ class Declaring:
             count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
             if not count and self.sound:
                 message, fix = _explain_no_count(system)
-                self.problems.append(make_problem(layers[0], message, fix))
+                self.problems.append(layers[0].make_problem(message, fix))
             if not count:
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
@@ -549,7 +547,7 @@ class Declaring:
         else:
             return combine([adapter.make_block(benchmark), block])
         if self._complete:
-            self.problems.append(make_problem(setting, *wrong))
+            self.problems.append(setting.make_problem(*wrong))
         return block
 
     def _add_places(self, block: Block, where: tuple[str, ...], files: BenchmarkFiles | None) -> None:
@@ -589,10 +587,9 @@ class Declaring:
         written = str(node.value) if isinstance(node, ScalarNode) else ""
         if "$" in written or path.is_absolute() or _is_file(self._folder / path):
             return
-        origin = setting.value.origin
         message = f"no such file: {show_quantity(path)}"
         fix = "correct the path (it is relative to the repository), or add the file"
-        self.problems.append(Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix))
+        self.problems.append(setting.value.origin.make_problem(".".join(where), message, fix))
 
     def _cells(self) -> Iterable[DeclaredCell]:
         for (division, system, benchmark), scenarios, inner in self.list_entered(""):

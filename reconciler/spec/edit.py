@@ -84,11 +84,7 @@ def move(text: str, source: Sequence[str], target: Sequence[str], keep: int = 1)
     edited = remove(added, source, keep)
     expected = document
     _take(expected, _pruned(compose(added), source, keep))
-    holder = expected
-    for name in target[:-1]:
-        holder[name] = holder.get(name) or {}
-        holder = holder[name]
-    holder[target[-1]] = value
+    _place(expected, target, value)
     _same(expected, edited)
     return edited
 
@@ -116,7 +112,7 @@ def _entry(text: str, names: Sequence[str]) -> _Entry:
     start, column = int(key.start_mark.index), int(key.start_mark.column)
     if holder.flow_style:
         return _flow_entry(holder, index, start)
-    end = text.find("\n", find_end(value, key))
+    end = text.find("\n", _find_end(value, key))
     end = len(text) if end < 0 else end + 1
     start = _with_comments(text, start - column, column)
     return _Entry(start, end, column, text[start:end])
@@ -129,8 +125,8 @@ def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
         return _Entry(start, int(holder.value[index + 1][0].start_mark.index), 0)
     if index:
         before = holder.value[index - 1]
-        start = find_end(before[1], before[0])
-    return _Entry(start, find_end(value, key), 0)
+        start = _find_end(before[1], before[0])
+    return _Entry(start, _find_end(value, key), 0)
 
 
 def _with_comments(text: str, start: int, column: int) -> int:
@@ -151,23 +147,14 @@ def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
         inner: Any = value if isinstance(value, Mapping) else {}
         for name in reversed(target[depth + 1 :]):
             inner = {name: inner}
-        return insert(text, node, target[depth], inner)
-    column, newline = int(node.value[0][0].start_mark.column), "\r\n" if "\r\n" in text else "\n"
-    lines = []
+        return _insert(text, node, target[depth], inner)
+    column, lines = _find_column(node), []
     for name in target[depth:-1]:
-        lines.append(f"{' ' * column}{render_value(name)}:{newline}")
-        column += 2
-    end = text.find("\n", find_end(node))
-    head = text if end < 0 else text[: end + 1]
-    head += "" if head.endswith("\n") else newline
-    return head + "".join(lines) + _indented(entry, column, newline) + text[len(head) :]
-
-
-def _indented(entry: _Entry, column: int, newline: str) -> str:
-    lines = entry.lines.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += newline
-    return "".join(" " * column + line[entry.column :] if line.strip() else line for line in lines)
+        lines.append(f"{' ' * column}{render_value(name)}:")
+        column += _INDENT
+    own = entry.lines.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    lines += [" " * column + line[entry.column :] if line.strip() else line for line in own]
+    return _add_lines(text, node, lines)
 
 
 def _at(document: Any, names: Sequence[str]) -> Any:
@@ -184,7 +171,16 @@ def _take(document: Any, names: Sequence[str]) -> None:
     del document[names[-1]]
 
 
+def _place(document: Any, names: Sequence[str], value: Any) -> None:
+    """Set a value, as it is read back; add the groups that are missing."""
+    for name in names[:-1]:
+        document[name] = document.get(name) or {}
+        document = document[name]
+    document[names[-1]] = value
+
+
 def _same(expected: Any, edited: str) -> None:
+    """Raise EditError unless the edited text reads as expected (aliases could change other entries)."""
     try:
         found = read(edited)
     except SpecError as error:
@@ -203,6 +199,7 @@ def _plain(value: Any) -> Any:
 Scalar = str | int | bool | Decimal
 New = Scalar | Mapping[str, Any] | Sequence[Any]
 
+_INDENT = 2
 _SAFE = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+() -]*")
 _RAW = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -218,25 +215,47 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     A mapping or list is written on one line, as ``{name: value}``. Raises EditError, and SpecError for a text that is
     not YAML.
     """
-    before = read(text)
+    expected = read(text)
     root = compose(text)
     names = list(path) if not isinstance(path, str) else _split(root, path)
     node, depth = find_deepest(root, names)
     if depth == len(names):
         edited = _replace(text, node, value)
     else:
+        inner = value
         for name in reversed(names[depth + 1 :]):
-            value = {name: value}
-        edited = insert(text, node, names[depth], value)
-        value = {names[depth]: value}
-    _verify(before, edited, names[: len(names) if depth == len(names) else depth], value, added=depth < len(names))
+            inner = {name: inner}
+        edited = _insert(text, node, names[depth], inner)
+    _place(expected, names, _convert_plain(value))
+    _same(expected, edited)
     return edited
+
+
+def add_group(text: str, names: Sequence[str], group: Mapping[str, Any]) -> str:
+    """Add a group on separate lines if the group above it has such lines, or else on one line. Raises EditError,
+    SpecError."""
+    node, depth = find_deepest(compose(text), names)
+    if depth != len(names) - 1 or not isinstance(node, MappingNode) or node.flow_style or not node.value:
+        return set_value(text, names, group)
+    expected, edited = read(text), _add_lines(text, node, render_group_lines(names[-1], group, _find_column(node)))
+    _place(expected, names, _convert_plain(group))
+    _same(expected, edited)
+    return edited
+
+
+def render_group_lines(name: str, value: Any, column: int = 0) -> list[str]:
+    """Render a group as YAML on separate lines."""
+    space = " " * column
+    if not isinstance(value, Mapping):
+        return [f"{space}{render_value(name)}: {render_value(value)}"]
+    inside = [line for key, item in value.items() for line in render_group_lines(key, item, column + _INDENT)]
+    return [f"{space}{render_value(name)}:", *inside]
 
 
 def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
     """Append ``values`` to the list at ``path``, in the list's own style. A single value becomes a list with them; a
     mapping gets an empty entry for each. Raises EditError, SpecError."""
-    before = read(text)
+    expected = read(text)
     node, depth = find_deepest(compose(text), path)
     if depth < len(path) or _empty(node):
         raise EditError(f"no value at {'.'.join(path)}")
@@ -244,26 +263,22 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
         edited = text
         for value in values:
             node, _ = find_deepest(compose(edited), path)
-            edited = insert(edited, node, value, {})
-        _verify(before, edited, path, {str(value): {} for value in values}, added=True)
+            edited = _insert(edited, node, value, {})
+            _place(expected, [*path, str(value)], {})
+        _same(expected, edited)
         return edited
     start, listed = node.start_mark.index, ", ".join(map(str, values))
     if isinstance(node, ScalarNode):
         end = node.end_mark.index
         edited = f"{text[:start]}[{text[start:end]}, {listed}]{text[end:]}"
     elif node.flow_style:
-        last = find_end(node.value[-1])
+        last = _find_end(node.value[-1])
         edited = f"{text[:last]}, {listed}{text[last:]}"
     else:
-        newline = "\r\n" if "\r\n" in text else "\n"
-        place = text.find("\n", find_end(node)) + 1
-        rows = "".join(f"{' ' * node.start_mark.column}- {value}{newline}" for value in values)
-        edited = f"{text[:place]}{rows}{text[place:]}" if place else f"{text}{newline}{rows}"
-    holder = before
-    for name in path:
-        holder = holder[name]
-    there = holder if isinstance(holder, list) else [holder]
-    _verify(before, edited, path, [*there, *values], added=False)
+        edited = _add_lines(text, node, [f"{' ' * node.start_mark.column}- {value}" for value in values])
+    there = _at(expected, path)
+    _place(expected, path, [*(there if isinstance(there, list) else [there]), *map(str, values)])
+    _same(expected, edited)
     return edited
 
 
@@ -358,7 +373,7 @@ def _fill(text: str, node: Any, value: New) -> str:
     return f"{text[:index]}{colon} {render_value(value)}{text[index:]}"
 
 
-def insert(text: str, node: Any, name: str | int, value: New) -> str:
+def _insert(text: str, node: Any, name: str | int, value: New) -> str:
     """Add an entry to a mapping, in the mapping's own style."""
     entry = f"{render_value(name)}: {render_value(value)}"
     if _empty(node):
@@ -367,58 +382,46 @@ def insert(text: str, node: Any, name: str | int, value: New) -> str:
         raise EditError(f"line {node.start_mark.line + 1}: cannot add '{name}': there is already a value")
     if node.flow_style:
         return _insert_flow(text, node, entry)
+    return _add_lines(text, node, [f"{' ' * _find_column(node)}{entry}"])
+
+
+def _add_lines(text: str, node: Any, lines: Sequence[str]) -> str:
+    """Add lines below a node in block style, with the line ends of the text."""
     newline = "\r\n" if "\r\n" in text else "\n"
-    end = text.find("\n", find_end(node))
-    place = len(text) if end < 0 else end + 1
-    before = "" if end >= 0 else newline
-    return f"{text[:place]}{before}{' ' * node.value[0][0].start_mark.column}{entry}{newline}{text[place:]}"
+    place = text.find("\n", _find_end(node)) + 1
+    head = text[:place] or f"{text}{newline}"
+    return head + "".join(f"{line}{newline}" for line in lines) + (text[place:] if place else "")
+
+
+def _find_column(node: MappingNode) -> int:
+    return int(node.value[0][0].start_mark.column)
 
 
 def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
     if not node.value:
         inside = node.start_mark.index + 1
         return f"{text[:inside]}{entry}{text[inside:]}"
-    index = find_end(node.value[-1][1], node.value[-1][0])
+    index = _find_end(node.value[-1][1], node.value[-1][0])
     return f"{text[:index]}, {entry}{text[index:]}"
 
 
-def find_end(node: Any, key: Any = None) -> int:
+def _find_end(node: Any, key: Any = None) -> int:
     """Find the end of the node's own text; the parser's end mark of a block is after the comments that follow."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
         last_key, last = node.value[-1]
-        return find_end(last, last_key)
+        return _find_end(last, last_key)
     if not isinstance(node, (MappingNode, ScalarNode)) and not node.flow_style and node.value:
-        return find_end(node.value[-1])
+        return _find_end(node.value[-1])
     index = int(node.end_mark.index)
     return index - 1 if getattr(node, "style", None) in ("|", ">") else index
 
 
-def _verify(before: Any, edited: str, names: Sequence[str], value: Any, *, added: bool) -> None:
-    """Raise EditError unless only the value at ``names`` changed (aliases could change others)."""
-    expected, holder = before, before
-    for name in names[:-1]:
-        holder = holder[name]
-    wanted = convert_plain_value(value)
-    if not names:
-        expected = {**before, **wanted}
-    elif added:
-        holder[names[-1]] = {**(holder[names[-1]] or {}), **wanted}
-    else:
-        holder[names[-1]] = wanted
-    try:
-        found = read(edited)
-    except SpecError as error:
-        raise EditError(f"the edit would break the file: {error}") from error
-    if found != expected:
-        raise EditError("the edit would change more than this value (is it shared by an alias?)")
-
-
-def convert_plain_value(value: Any) -> Any:
+def _convert_plain(value: Any) -> Any:
     """Convert a new value to the form in which it is read back."""
     if isinstance(value, Mapping):
-        return {str(name): convert_plain_value(item) for name, item in value.items()}
+        return {str(name): _convert_plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [convert_plain_value(item) for item in value]
+        return [_convert_plain(item) for item in value]
     return value if isinstance(value, bool) else str(value)

@@ -44,6 +44,11 @@ class Group(BaseModel):
         return _empty_is_a_group(value)
 
     @classmethod
+    def list_names(cls) -> list[str]:
+        """Return the names of the fields, as a spec writes them."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+    @classmethod
     def list_unread(cls) -> list[str]:
         """Return the names of the fields that make nothing stale."""
         return [name for name, field in cls.model_fields.items() if UNREAD in field.metadata]

@@ -30,6 +30,9 @@ class LayeredSetting(Struct, frozen=True):
     value: Value
     path: str
 
+    def make_problem(self, message: str, fix: str) -> Problem:
+        return self.value.origin.make_problem(self.path, message, fix)
+
 
 # Flat name → its settings, highest layer first.
 Block = dict[str, tuple[LayeredSetting, ...]]
@@ -140,4 +143,4 @@ def _circle(section: str, field: str, circle: list[str], origins: Mapping[str, V
     steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
     message = f"{section} {'use' if field == 'use' else 'extend'} each other in a cycle: {steps} → {circle[0]}"
     fix = f"remove {circle[1 % len(circle)]} from the {field} of {circle[0]}, or break the cycle elsewhere"
-    return Problem(where.file, where.line, where.column, f"spec.{section}.{circle[0]}.{field}", message, fix)
+    return where.make_problem(f"spec.{section}.{circle[0]}.{field}", message, fix)

@@ -44,7 +44,7 @@ def check_header(root: MapNode) -> list[Problem]:
             message = f"{name} is {show_quantity(value)}, not {expected}"
         else:
             continue
-        problems.append(Problem(where.file, where.line, where.column, name, message, f"write '{name}: {expected}'"))
+        problems.append(where.make_problem(name, message, f"write '{name}: {expected}'"))
     return problems
 
 
@@ -95,7 +95,7 @@ def _twice(path: str, first: Node, second: Node) -> Problem:
     here, there = second.origin, first.origin
     message = f"set here and in {there.file}:{there.line}:{there.column}"
     fix = f"keep one of {there.file}:{there.line} and {here.file}:{here.line}"
-    return Problem(here.file, here.line, here.column, path, message, fix)
+    return here.make_problem(path, message, fix)
 
 
 # Indentation errors in valid YAML: a name is one level too deep or too shallow, and is read as the name of a system, a
@@ -134,15 +134,11 @@ def _slips(root: MapNode) -> Iterator[IndentationSlip]:
     for section, (noun, group) in _SECTIONS.items():
         entries = spec.items.get(section)
         if isinstance(entries, MapNode):
-            yield from _in_section(entries, section, noun, list_names(group), spec)
+            yield from _in_section(entries, section, noun, group.list_names(), spec)
     divisions = spec.items.get("divisions")
     if isinstance(divisions, MapNode):
         declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
         yield from _in_divisions(divisions, declared)
-
-
-def list_names(group: type[Group]) -> list[str]:
-    return [field.alias or name for name, field in group.model_fields.items()]
 
 
 def _in_section(
@@ -178,8 +174,8 @@ def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
 
 
 def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationSlip]:
-    scenarios = list_names(models.Scenarios)
-    settings = list_names(models.CellGroup)
+    scenarios = models.Scenarios.list_names()
+    settings = models.CellGroup.list_names()
     for division, systems in _groups(divisions):
         if find_program_of_division(division):
             continue  # the program defines what may be below its benchmarks
@@ -216,7 +212,7 @@ def _groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
 
 
 def _slip(origin: Origin, path: str, message: str, fix: str, silent: tuple[str, ...] = ()) -> IndentationSlip:
-    return IndentationSlip(Problem(origin.file, origin.line, origin.column, path, message, fix), silent)
+    return IndentationSlip(origin.make_problem(path, message, fix), silent)
 
 
 _WORD = re.compile(r"\w{3,}")

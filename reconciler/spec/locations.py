@@ -148,12 +148,10 @@ def _check(
         return _secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and refuses_variables(path):
         message = f"{show_quantity(value)} uses an environment variable; only paths and store urls may"
-        return Problem(
-            node.origin.file, node.origin.line, node.origin.column, dotted, message, "write the value itself"
-        )
+        return node.origin.make_problem(dotted, message, "write the value itself")
     return None
 
 
 def _secret(origin: Origin, path: str, message: str) -> Problem:
     fix = "remove it, revoke it if it was committed, and write {from_env: NAME} where supported"
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
+    return origin.make_problem(path, message, fix)

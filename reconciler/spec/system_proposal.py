@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
-from ruamel.yaml.nodes import MappingNode
 
 from reconciler.spec.declared import NOT_DECLARED
-from reconciler.spec.edit import (
-    EditError,
-    compose,
-    convert_plain_value,
-    find_deepest,
-    find_end,
-    read,
-    render_value,
-    set_value,
-)
+from reconciler.spec.edit import add_group, read, set_value
 from reconciler.spec.proposal import DESCRIPTION_FIELDS, Proposal
 
 # Placeholders of a starter spec in fields to be filled in.
 _OPEN = ("", NOT_DECLARED, "unknown", "unknown CPU")
-_INDENT = 2
 
 
 class Described(Struct, frozen=True):
@@ -79,13 +67,13 @@ def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = Fa
             "hardware": dict(proposal.hardware),
             "description": dict(proposal.description),
         }
-        return Described(_add_block(text, at, block), {}, list_required(proposal.unread))
+        return Described(add_group(text, at, block), {}, list_required(proposal.unread))
     groups = declared[system] or {}
     if not groups.get("hardware"):
-        text = _add_block(text, (*at, "hardware"), dict(proposal.hardware))
+        text = add_group(text, (*at, "hardware"), dict(proposal.hardware))
     description = groups.get("description") or {}
     if not description:
-        text = _add_block(text, (*at, "description"), dict(proposal.description))
+        text = add_group(text, (*at, "description"), dict(proposal.description))
         return Described(text, {}, list_required(proposal.unread))
     kept = {}
     for name, value in proposal.description.items():
@@ -101,33 +89,3 @@ def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = Fa
 def list_required(names: Iterable[str]) -> tuple[str, ...]:
     """List the fields that a submission may not leave empty."""
     return tuple(name for name in names if "may be empty" not in DESCRIPTION_FIELDS[name])
-
-
-def _add_block(text: str, names: Sequence[str], block: Mapping[str, Any]) -> str:
-    """Add a group on separate lines if the group above it has such lines, or else on one line."""
-    node, depth = find_deepest(compose(text), names)
-    if depth != len(names) - 1 or not isinstance(node, MappingNode) or node.flow_style or not node.value:
-        return set_value(text, names, block)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    lines = render_block_lines(names[-1], block, node.value[0][0].start_mark.column)
-    end = text.find("\n", find_end(node))
-    place = len(text) if end < 0 else end + 1
-    before = "" if end >= 0 else newline
-    edited = text[:place] + before + "".join(f"{line}{newline}" for line in lines) + text[place:]
-    expected = copy.deepcopy(read(text))
-    holder = expected
-    for name in names[:-1]:
-        holder = holder[name]
-    holder[names[-1]] = convert_plain_value(block)
-    if read(edited) != expected:
-        raise EditError(f"{'.'.join(names)} cannot be added automatically; add it by hand")
-    return edited
-
-
-def render_block_lines(name: str, value: Any, column: int = 0) -> list[str]:
-    """Render a group as YAML on separate lines."""
-    space = " " * column
-    if not isinstance(value, Mapping):
-        return [f"{space}{render_value(name)}: {render_value(value)}"]
-    inside = [line for key, item in value.items() for line in render_block_lines(key, item, column + _INDENT)]
-    return [f"{space}{render_value(name)}:", *inside]

@@ -167,7 +167,7 @@ def is_misspelt(where: Location, root: MapNode) -> bool:
     holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
     if not isinstance(holder, MapNode) or group is None:
         return False
-    valid = _names(group)
+    valid = group.list_names()
     return any(name not in valid and find_nearest(name, valid) == where[-1] for name in holder.items)
 
 
@@ -225,7 +225,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         fix = _inside(where, finding["input"])
     else:
         message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
-    return Problem(origin.file, origin.line, origin.column, ".".join(where), message, fix)
+    return origin.make_problem(".".join(where), message, fix)
 
 
 def _find_cut_number(root: MapNode, where: Location) -> tuple[Origin, str, str] | None:
@@ -251,7 +251,7 @@ def show_example(name: str) -> str:
 
 def _inside(where: Location, value: Any) -> str:
     group = _group_at(where)
-    names = _names(group) if group is not None else []
+    names = group.list_names() if group is not None else []
     if isinstance(value, str) and "path" in names:
         return f"write '{where[-1]}: {{path: {value}}}'"
     if (
@@ -269,14 +269,14 @@ def _inside(where: Location, value: Any) -> str:
         return f"write '{listed[0]}: {{…}}' on a line of its own below it, indented"
     if group is None:
         return "write 'name: value' pairs below it, indented"
-    return f"write 'name: value' pairs below it, indented; names: {', '.join(_names(group))}"
+    return f"write 'name: value' pairs below it, indented; names: {', '.join(group.list_names())}"
 
 
 def _unknown(where: Location) -> tuple[str, str]:
     """Return the message and fix for a name that its group does not define."""
     name = where[-1]
     group = _group_at(where[:-1])
-    valid = _names(group) if group is not None else []
+    valid = group.list_names() if group is not None else []
     noun = _NOUNS.get(group, "setting") if group is not None else "setting"
     holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
     message = f"{name} is not a {noun}{holder}"
@@ -292,23 +292,19 @@ def _unknown(where: Location) -> tuple[str, str]:
     start, colon, value = name.partition(":")
     if colon and value and start.strip() in valid:
         return f"missing space after '{start}:'", f"write '{start}: {value.strip()}'"
-    at_home = any(name in _names(inner) and home in valid for home, inner in _HOMES.items())
+    at_home = any(name in inner.list_names() and home in valid for home, inner in _HOMES.items())
     if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):
             above = _group_at(where[:depth])
-            if above is not None and depth and name in _names(above):
+            if above is not None and depth and name in above.list_names():
                 return message, f"indent it less: it belongs to {where[depth - 1]}"
         parent = _group_at(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
-            if name in _names(inner) and home in valid:
+            if name in inner.list_names() and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
-            if name in _names(inner) and parent is not None and home in _names(parent):
+            if name in inner.list_names() and parent is not None and home in parent.list_names():
                 return message, f"write it next to {where[-2]}, as '{home}: {{{name}: …}}'"
     return message, give_advice(name, valid)
-
-
-def _names(group: type[Group]) -> list[str]:
-    return [field.alias or name for name, field in group.model_fields.items()]
 
 
 def refuses_variables(where: Location) -> bool:

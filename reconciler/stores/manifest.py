@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler.execute.executors.attempt_transport import TICKET
+from reconciler.execute.executors.executor import TICKET
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.resource.settings import StoreSettings
 from reconciler.storage.files import hash_bytes, hash_file, open_replacing

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from harness.contract import FileMessage, Result
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.attempt_transport import TICKET, AttemptTransport, Ticket, TransportSilentError
-from reconciler.execute.executors.executor import JOB_COUNTER
+from reconciler.execute.executors.executor import JOB_COUNTER, TICKET, AttemptTransport, Ticket, TransportSilentError
 from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.resource.codec import decode_json
 from reconciler.resource.embargo import explain_refusal, make_embargo

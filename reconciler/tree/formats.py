@@ -86,5 +86,5 @@ def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:
 
 def find_rendered_format(results: str) -> RenderedFormat:
     program = find_program_of_results(results)
-    found: RenderedFormat = load_program(program).find_rendered_format(results) if program else LoadGenRuns()
+    found: RenderedFormat = load_program(program).find_cell_format(results) if program else LoadGenRuns()
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,6 +20,7 @@ from reconciler.rules.nameplate import CAPACITY
 from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read, render_value
+from reconciler.storage.code_archive import LEFT_OUT
 from reconciler.tree.content import CellCode, CellContent, Content, Files, Rendered, SubmissionContent, hash_content
 from reconciler.tree.documents import (
     collect_measurements_fields,
@@ -34,7 +35,7 @@ from reconciler.tree.layout import LAYOUTS, Layout, make_path, name_folders
 # src/<benchmark>: the code kept by the published runs, and REPRODUCE.md. An auditor follows that file, and `adopt`
 # reads from it how the cells were measured.
 
-REPRODUCE = "REPRODUCE.md"
+REPRODUCE, README = "REPRODUCE.md", "README.md"
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 _SHORT = 12  # characters of a digest in a folder's name
 OF_BENCHMARK = ("as", "code", "model", "dataset")  # settings that a cell cannot have separately
@@ -42,6 +43,7 @@ OF_BENCHMARK = ("as", "code", "model", "dataset")  # settings that a cell cannot
 PLACES = {"code": "", "harness.code": "", "harness.service.code": "service/", "harness.build.code": "build/"}
 CONFIGS = "configs/"
 SCORER = "score/"  # code of a harness that only scores
+_OWN = "harness/"  # our own harness, if no command replaces it
 _SECTION = re.compile(r"^## ", re.M)
 _PREFIX = re.compile(r"^Code: (?:`([^`\n]*)`|this folder), ", re.M)
 _SPEC = re.compile(r"^```yaml\n(.*?)^```$", re.M | re.S)
@@ -77,7 +79,8 @@ def place_kept_code(folder: str, cells: Sequence[CellCode], declared: Mapping[st
     code: dict[str, Content] = {}
     for version in versions:
         code |= {f"{version.prefix}{name}": content for name, content in version.files.items()}
-    code[REPRODUCE] = _render_reproduce(folder, versions).encode()
+    published = {*declared, *code, REPRODUCE, README}
+    code[REPRODUCE] = _render_reproduce(folder, versions, published).encode()
     return code
 
 
@@ -98,7 +101,7 @@ def _hash_files(files: Files) -> str:
     return hashlib.sha256(listed.encode()).hexdigest()
 
 
-def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
+def _render_reproduce(folder: str, versions: Iterable[_Version], published: Collection[str]) -> str:
     parts = [
         f"# How to reproduce {folder}",
         "",
@@ -112,11 +115,11 @@ def _render_reproduce(folder: str, versions: Iterable[_Version]) -> str:
         excluded = max(cell.excluded for cell in version.cells)
         if excluded:
             parts += ["", f"{show_count(excluded, 'file')} of it {'is' if excluded == 1 else 'are'} not published."]
-        parts += _render_version(folder, version)
+        parts += _render_version(folder, version, published)
     return "\n".join(parts) + "\n"
 
 
-def _render_version(folder: str, version: _Version) -> list[str]:
+def _render_version(folder: str, version: _Version, published: Collection[str]) -> list[str]:
     cells = version.cells
     release = cells[0].tool.removeprefix("mlperf-reconciler ")
     names = sorted({name for cell in cells for name in cell.extras})
@@ -134,7 +137,7 @@ def _render_version(folder: str, version: _Version) -> list[str]:
         f"python -m pip install 'mlperf-reconciler{extras}=={release}'",
         *_render_software(folder, cells),
         *(f"export {name}=  # to be filled in" for name in variables),
-        *_render_copies(version),
+        *_render_copies(version, published),
         "```",
         "",
         "Save as `specs/repeat.yaml`:",
@@ -175,27 +178,58 @@ def _list_references(value: object) -> Iterator[Mapping[str, str]]:
             yield from _list_references(item)
 
 
-def _render_copies(version: _Version) -> Iterator[str]:
-    """Copy each part of the code to where the spec expects it: a single file if its name matches, else the folder. Skip
-    a location inside one already copied, because its files are already there."""
+def _render_copies(version: _Version, published: Collection[str]) -> Iterator[str]:
+    """Copy each part of the code to where the spec expects it: a single file if its name matches, else the folder,
+    without other files published there. Skip a location inside one already copied, because its files are already
+    there."""
     done: list[PurePosixPath] = []
     places = {at: part for cell in version.cells for at, part in cell.places.items()}
+    alone = {at: name for at, part in places.items() if (name := _find_single_file(at, part, version.files))}
     for at, part in places.items():
         place = PurePosixPath(at)
         if any(other in place.parents for other in done):
             continue
-        source = version.prefix + part
-        if part + place.name in version.files and place.suffix:
-            folder = place.parent
-            source += place.name
+        if at in alone:
+            yield _copy(version.prefix + alone[at], str(place.parent))
         elif any(name.startswith(part) for name in version.files):
-            folder = place
-            source += "."
             done.append(place)
-        else:
-            continue
-        target = _quote(str(folder))
-        yield f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
+            above = version.prefix + part
+            there = {name.removeprefix(above) for name in published if name.startswith(above)}
+            unneeded = _list_unneeded(there, _select_part(version, at, part, set(alone.values())))
+            removed = f" && (cd {_quote(at)} && rm -r {shlex.join(unneeded)})" if unneeded else ""
+            yield f"{_copy(f'{above}.', at)}{removed}"
+
+
+def _find_single_file(at: str, part: str, files: Files) -> str:
+    place = PurePosixPath(at)
+    return part + place.name if place.suffix and part + place.name in files else ""
+
+
+def _copy(source: str, folder: str) -> str:
+    target = _quote(folder)
+    return f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
+
+
+def _select_part(version: _Version, at: str, part: str, alone: Collection[str]) -> frozenset[str]:
+    """Select the names of a folder's files, below it. Parts that were kept at the top may be mixed with it: the
+    recorded digest decides, else files of the other parts do not count. ``alone``: files of code that is one file."""
+    cells = [cell for cell in version.cells if at in cell.places]
+    kept = {name: content for cell in cells for name, content in cell.files.items() if name.startswith(part)}
+    kept.pop(LEFT_OUT, None)
+    others = {other for cell in cells for other in cell.places.values() if other and not part}
+    others |= {_OWN for cell in cells if not part and "command" not in cell.settings.get("harness", ())}
+    own = {name: content for name, content in kept.items() if not name.startswith(tuple(others))}
+    without_files = {name: content for name, content in own.items() if name not in alone}
+    stated = {digest for cell in cells for digest in cell.digests.values()}
+    below = [{name.removeprefix(part): c for name, c in files.items()} for files in (kept, own, without_files)]
+    return frozenset(next((files for files in below if _hash_files(files) in stated), below[-1]))
+
+
+def _list_unneeded(names: Set[str], needed: Set[str]) -> list[str]:
+    """List the names that are not needed; a folder without any that is needed, once."""
+    kept = {PurePosixPath(), *(folder for name in needed for folder in PurePosixPath(name).parents)}
+    unneeded = [PurePosixPath(name) for name in names - needed]
+    return sorted({str([path, *(f for f in path.parents if f not in kept)][-1]) for path in unneeded})
 
 
 def _quote(place: str) -> str:
@@ -373,9 +407,9 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
     for folder, entered in sorted(folders.items()):
         code = join_declared_code({content.cell.benchmark for content in entered}, submission)
         code |= place_kept_code(folder, kept.get(folder, ()), code)
-        if "README.md" not in code:
+        if README not in code:
             notes = {content.code for content in entered if content.code}
-            code["README.md"] = render_source_readme(folder, tuple(sorted(notes)))
+            code[README] = render_source_readme(folder, tuple(sorted(notes)))
         for name, file in code.items():
             yield make_path(layout.source, **names, benchmark=folder, file=name), file
     for name, document in submission.documents.items():

@@ -7,6 +7,13 @@ from typing import Any
 
 from reconciler.loadgen import keys
 from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.documents import (
+    convert_decimal_text,
+    convert_margin,
+    convert_number,
+    convert_setting,
+    make_metric_document,
+)
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.resource.records import QUICK
@@ -20,6 +27,10 @@ _SHORT = 10.0  # seconds that a server can fall behind and still answer in time
 
 def render_settings(settings: Settings) -> str:
     return ", ".join(f"{name}: {value}" for name, value in settings) or "the settings of the spec"
+
+
+def render_settings_part(settings: Settings) -> dict[str, Any]:
+    return {name: convert_decimal_text(value) for name, value in settings}
 
 
 def render_try_text(run: TrialRun, settings: Settings, paint: Paint = show_plain) -> str:
@@ -107,7 +118,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
     metric = best if isinstance(best, BestMetric) else None
     return {
         "cell": tuned.goal.cell,
-        "settings": dict(tuned.settings),
+        "settings": render_settings_part(tuned.settings),
         "settled": not tuned.why and not isinstance(best, NotFound),
         "why": tuned.why or (best.why if isinstance(best, NotFound) else ""),
         "rate": found.rate if found else None,
@@ -127,6 +138,7 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
 
 def render_trial_part(run: TrialRun) -> dict[str, Any]:
     record = run.record
+    metric, suggestion = record.values.get("metric"), record.values.get("suggestion")
     names = (
         *(keys.TARGET_QPS, keys.MIN_DURATION, keys.MIN_QUERY_COUNT),
         *(n for n in record.inputs if n.startswith("run.")),
@@ -136,12 +148,12 @@ def render_trial_part(run: TrialRun) -> dict[str, Any]:
         "started": record.started,
         "seconds": record.seconds,
         "validity": record.values.get("validity"),
-        "metric": record.values.get("metric"),
+        "metric": make_metric_document((metric["value"], metric["unit"]) if metric else None),
         "reasons": record.values.get("reasons", []),
-        "margins": list(run.margins),
-        "suggestion": record.values.get("suggestion"),
+        "margins": list(map(convert_margin, record.values.get("margins", ()))),
+        "suggestion": {**suggestion, "value": convert_number(suggestion["value"])} if suggestion else None,
         "marks": list(record.marks),
-        "settings": {name: record.inputs[name].value for name in names if name in record.inputs},
+        "settings": {name: convert_setting(name, record.inputs[name].value) for name in names if name in record.inputs},
     }
 
 

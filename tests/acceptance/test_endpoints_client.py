@@ -273,9 +273,7 @@ CODING: list[dict[str, Any]] = [
     {"role": "user", "system": "You fix code.", "content": "fix it", "tools": TOOLS},
     {
         "role": "assistant",
-        "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}},
-        ],
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}],
     },
     {"role": "tool", "tool_results": [{"tool_call_id": "c", "content": "a b"}], "delay_seconds": 0.02},
     {"role": "assistant", "content": "done"},

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
-from harness.benchmarks.language.reasoning import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
+from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
 
 COUNT = 4000
 PIECES = (

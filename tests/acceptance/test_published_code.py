@@ -214,10 +214,7 @@ def test_published_code_runs_through_its_adapter(tmp_path: Path, checkout: Path,
 
 
 CHEATS = {  # name: (what the engine does in addition, what names file and line)
-    "answers shorter than stated": (
-        "SHORTER = 1\n",
-        r"TEST06: .*\(mlperf_log_accuracy\.json:2\)",
-    ),
+    "answers shorter than stated": ("SHORTER = 1\n", r"TEST06: .*\(mlperf_log_accuracy\.json:2\)"),
     "logs swapped": (
         """
 import atexit, os, pathlib

@@ -30,14 +30,17 @@ def _find_modules(path: Path, seen: set[Path]) -> set[Path]:
 
 
 def _read_settings(path: Path) -> Iterator[str]:
-    """The names in ``settings.get("…")``, and that which ``choose_count`` of sources.py reads."""
+    """The names in ``settings.get("…")`` and ``choose_setting(…)``, and what other functions of sources.py read."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="settings"), attr="get"),
-                args=[ast.Constant(value=str(name)), *_],
+                func=ast.Attribute(value=ast.Name(id="settings"), attr="get"), args=[ast.Constant(value=str(name)), *_]
             ):
                 yield name
+            case ast.Call(func=ast.Name(id="choose_setting"), args=[_, _, ast.Constant(value=str(name)), _]):
+                yield name
+            case ast.Call(func=ast.Name(id="count_threads"), args=[ast.Name(id="settings"), *_]):
+                yield "threads"
             case ast.Call(func=ast.Name(id="choose_count")):
                 yield "count"
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -110,6 +110,19 @@ for name in names:
 importlib.import_module("harness.__main__")
 print(len(names))
 """
+_RUN_ALL = """
+import contextlib, io, json, os, sys
+import reconciler
+assert reconciler.__file__.startswith(sys.argv[1]), reconciler.__file__
+from reconciler.cli.main import main
+ended = []
+for where, words in json.loads(sys.argv[2]):
+    os.chdir(where)
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = main(words)
+    ended.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(ended))
+"""
 
 
 # Compare a document about every command, of whichever part, with the commands that are there.
@@ -158,14 +171,21 @@ def run(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-def reconcile(folder: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return run(folder, "-m", "reconciler.cli.main", *words, cwd=cwd)
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
-@cache
-def reconcile_whole(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The checkout's own ``reconcile``, once for all parts."""
-    return reconcile(ROOT, *words, cwd=cwd)
+Commands = Mapping[str, tuple[Path, list[str]]]  # by name: where, which words
+
+
+def run_commands(folder: Path, commands: Commands) -> dict[str, Ended]:
+    """Run commands of ``reconcile`` one after another in one process."""
+    asked = json.dumps([(str(where), words) for where, words in commands.values()])
+    ended = run(folder, "-c", _RUN_ALL, str(folder), asked, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    return {name: Ended(*each) for name, each in zip(commands, json.loads(ended.stdout), strict=True)}
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +206,37 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tree(tmp_path_factory.mktemp("checked") / "tree", logs, division="closed")
 
 
+@pytest.fixture(scope="module")
+def commands(repository: Path, tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Commands:
+    """One validates a spec that asks for a part, for each of those."""
+    found = {"plan": (repository, ["plan", "--json"]), "help": (tree.parent, ["--help"])}
+    found |= {name: (tree.parent, [name, str(tree), "--json"]) for name in ("check", "verify-tree")}
+    text = find_shipped("specs/quickstart.yaml").read_text()
+    for name, part in PARTS.items():
+        if part.asked[0]:
+            old, new = part.asked
+            assert text.count(old) == 1
+            spec = tmp_path_factory.mktemp(name) / "specs" / "spec.yaml"
+            for folder in (spec.parent, spec.parents[1] / "state"):
+                folder.mkdir()
+            spec.write_text(text.replace(old, new))
+            found[f"validate {name}"] = (spec.parents[1], ["validate", str(spec)])
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(commands: Commands) -> dict[str, Ended]:
+    """How each command ends in this checkout."""
+    return run_commands(ROOT, commands)
+
+
+@pytest.fixture(scope="module")
+def ended(part: Part, without: Path, commands: Commands) -> dict[str, Ended]:
+    """How each command ends without the part. Its own are not there, and other parts have their own turn."""
+    left_out = {*part.commands, *(f"validate {name}" for name in PARTS if name != part.entry)}
+    return run_commands(without, {name: command for name, command in commands.items() if name not in left_out})
+
+
 def test_everything_else_imports_without_a_part(part: Part, without: Path, tmp_path: Path) -> None:
     ended = run(without, "-c", _IMPORT_ALL, str(without), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -193,45 +244,38 @@ def test_everything_else_imports_without_a_part(part: Part, without: Path, tmp_p
     assert int(ended.stdout) == len(own) - 1  # the package itself is not below itself
 
 
-def test_a_spec_is_planned_without_a_part(without: Path, repository: Path) -> None:
-    planned = reconcile(without, "plan", "--json", cwd=repository)
-    whole = reconcile_whole("plan", "--json", cwd=repository)
-    assert planned.returncode == whole.returncode == 2, planned.stderr
-    keys = [[(step["address"], step["key"]) for step in json.loads(each.stdout)["steps"]] for each in (planned, whole)]
+def test_a_spec_is_planned_without_a_part(ended: dict[str, Ended], whole: dict[str, Ended]) -> None:
+    sides = ended["plan"], whole["plan"]
+    assert [side.code for side in sides] == [2, 2], sides[0].err
+    keys = [[(step["address"], step["key"]) for step in json.loads(side.out)["steps"]] for side in sides]
     assert keys[0] == keys[1] != []
 
 
 @pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.asked[0]], indirect=True)
-def test_a_spec_that_asks_for_a_removed_part_is_refused(part: Part, without: Path, tmp_path: Path) -> None:
-    text, (old, new) = find_shipped("specs/quickstart.yaml").read_text(), part.asked
-    assert text.count(old) == 1
-    spec = tmp_path / "specs" / "spec.yaml"
-    spec.parent.mkdir()
-    (tmp_path / "state").mkdir()
-    spec.write_text(text.replace(old, new))
-    refused, whole = (reconcile(folder, "validate", str(spec), cwd=tmp_path) for folder in (without, ROOT))
-    assert whole.returncode == 0, whole.stderr
-    assert refused.returncode == 1
-    at = text.index(old) + new.index(part.entry)
-    line = spec.read_text()[:at].count("\n") + 1
-    assert f"{spec.name}:{line}" in refused.stdout + refused.stderr
-    assert part.entry in refused.stdout + refused.stderr
+def test_a_spec_that_asks_for_a_removed_part_is_refused(
+    part: Part, ended: dict[str, Ended], whole: dict[str, Ended], commands: Commands
+) -> None:
+    name = f"validate {part.entry}"
+    assert whole[name].code == 0, whole[name].err
+    assert ended[name].code == 1
+    spec, said = Path(commands[name][1][1]), ended[name].out + ended[name].err
+    text, (_, new) = spec.read_text(), part.asked
+    line = text[: text.index(new) + new.index(part.entry)].count("\n") + 1
+    assert f"{spec.name}:{line}" in said
+    assert part.entry in said
 
 
-def test_a_tree_is_checked_without_a_part(part: Part, without: Path, tree: Path) -> None:
-    for command in {"check", "verify-tree"}.difference(part.commands):
-        ended = reconcile(without, command, str(tree), "--json", cwd=tree.parent)
-        whole = reconcile_whole(command, str(tree), "--json", cwd=tree.parent)
-        assert ended.returncode == whole.returncode, ended.stderr
-        assert json.loads(ended.stdout) == json.loads(whole.stdout)
+def test_a_tree_is_checked_without_a_part(part: Part, ended: dict[str, Ended], whole: dict[str, Ended]) -> None:
+    for name in {"check", "verify-tree"}.difference(part.commands):
+        assert ended[name].code == whole[name].code, ended[name].err
+        assert json.loads(ended[name].out) == json.loads(whole[name].out)
 
 
-def test_the_commands_of_a_part_go_with_it(part: Part, without: Path, tree: Path) -> None:
-    ended = reconcile(without, "--help", cwd=tree.parent)
-    assert ended.returncode == 0, ended.stderr
-    assert "\n  plan " in ended.stdout
-    assert not [name for name in part.commands if f"\n  {name} " in ended.stdout]
-    assert all(f"\n  {name} " in reconcile_whole("--help", cwd=tree.parent).stdout for name in part.commands)
+def test_the_commands_of_a_part_go_with_it(part: Part, ended: dict[str, Ended], whole: dict[str, Ended]) -> None:
+    assert ended["help"].code == 0, ended["help"].err
+    assert "\n  plan " in ended["help"].out
+    assert not [name for name in part.commands if f"\n  {name} " in ended["help"].out]
+    assert all(f"\n  {name} " in whole["help"].out for name in part.commands)
 
 
 def test_nothing_else_imports_a_part(part: Part) -> None:

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.bert import score
+from harness.benchmarks.bert import postprocess, score
 from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal
-from harness.benchmarks.bert.spans import postprocess
 from harness.benchmarks.bert.squad import INPUTS, QUESTIONS, VOCABULARY, build_dataset
 from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.sources import REHEARSAL

@@ -24,7 +24,6 @@ import numpy as np
 
 from harness.benchmarks import unet3d_brats
 from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
-from harness.benchmarks.unet3d_brats import brats19
 from harness.contract import RunRequest
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from tests.benchmarks.children import child, write_conf
@@ -73,7 +72,7 @@ def prepare(data: Path, names: Sequence[str], output: Path) -> None:
     cropper = importlib.import_module("nnunet.preprocessing.cropping").ImageCropper
     output.mkdir()
     for name in names:
-        files = [str(data / brats19.find_file(name, part)) for part in brats19.IMAGES]
+        files = [str(data / unet3d_brats.find_file(name, part)) for part in unet3d_brats.IMAGES]
         _, _, properties = cropper.crop_from_list_of_files(files, None)
         (output / f"{name}.pkl").write_bytes(pickle.dumps([None, properties]))
     (output / "preprocessed_files.pkl").write_bytes(pickle.dumps(list(names)))
@@ -104,12 +103,12 @@ def run_script(script: Path, log: Path, prepared: Path, labels: Path, checkout: 
 
 def label(data: Path, dataset: Path, labels: Path, name: str, classes: np.ndarray) -> None:
     """Return the classes of a case as in the dataset, on disk and in the official script."""
-    path = data / brats19.find_file(name, brats19.LABELS)
+    path = data / unet3d_brats.find_file(name, unet3d_brats.LABELS)
     affine = nibabel.load(path).affine
     published = np.vectorize(_PUBLISHED.get, otypes=[np.int16])(classes)
     nibabel.save(nibabel.Nifti1Image(published.transpose(2, 1, 0), affine), path)
     nibabel.save(nibabel.Nifti1Image(classes.transpose(2, 1, 0), affine), labels / f"{name}.nii.gz")
-    np.save(dataset / "labels" / f"{name}.npy", brats19.read_labels(data, name))
+    np.save(dataset / "labels" / f"{name}.npy", unet3d_brats.read_labels(data, name))
 
 
 def main(inference: Path, checkout: Path) -> int:
@@ -122,9 +121,11 @@ def main(inference: Path, checkout: Path) -> int:
         folder = Path(temporary)
         case = Rehearsed(folder, load_benchmark_facts()["unet3d_brats"])
         log = write_log(case)
-        names = [item.name for item in brats19.load_cases(case.dataset)]
+        names = [item.name for item in unet3d_brats.load_cases(case.dataset)]
         prepare(case.data, names, folder / "prepared")
-        own = {item.name: brats19.load_labels(case.dataset, item) for item in brats19.load_cases(case.dataset)}
+        own = {
+            item.name: unet3d_brats.load_labels(case.dataset, item) for item in unet3d_brats.load_cases(case.dataset)
+        }
         chosen: dict[str, Any] = {
             "right": lambda classes: classes,
             "half right": lambda classes: np.where(rng.random(classes.shape) < 0.5, classes, (classes + 1) % 4),

@@ -25,9 +25,7 @@ import numpy as np
 
 from harness.benchmarks import retinanet, ssd_resnet34
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.detection.answers import FOUND, make_response
-from harness.benchmarks.detection.coco import CocoLayout
-from harness.benchmarks.retinanet import heads, openimages
+from harness.benchmarks.detection import FOUND, CocoLayout, make_response
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.ssd_resnet34 import DETECTOR
 from harness.contract import Counter
@@ -142,7 +140,7 @@ def compare_heads() -> None:
     cells = [100, 50, 25, 13, 7]
     count = sum(side**2 * 9 for side in cells)
     network = detection.retinanet_resnet50_fpn(
-        weights=None, weights_backbone=None, num_classes=heads.CLASSES, detections_per_img=heads.MOST
+        weights=None, weights_backbone=None, num_classes=retinanet.CLASSES, detections_per_img=retinanet.MOST
     )
     features = [torch.zeros(1, 256, side, side) for side in cells]
     images = importlib.import_module("torchvision.models.detection.image_list").ImageList(
@@ -151,11 +149,11 @@ def compare_heads() -> None:
     anchors = network.anchor_generator(images, features)
     split = [side**2 * 9 for side in cells]
     for spread in (1.0, 2.0):
-        scores = torch.randn(1, count, heads.CLASSES, generator=generator) * spread - 6 * spread
+        scores = torch.randn(1, count, retinanet.CLASSES, generator=generator) * spread - 6 * spread
         offsets = torch.randn(1, count, 4, generator=generator)
         given = {"cls_logits": list(scores.split(split, 1)), "bbox_regression": list(offsets.split(split, 1))}
         (theirs,) = network.postprocess_detections(given, [list(anchors[0].split(split))], [(800, 800)])
-        ours = heads.find_objects(scores[0].numpy(), offsets[0].numpy())
+        ours = retinanet.find_objects(scores[0].numpy(), offsets[0].numpy())
         boxes, labels = theirs["boxes"].numpy(), theirs["labels"].numpy()
         alike = len(boxes) == len(ours) and np.array_equal(labels, ours[:, 5])
         off = float(np.abs(boxes - ours[:, :4]).max()) if alike else float("nan")
@@ -165,13 +163,13 @@ def compare_heads() -> None:
 def main(checkout: Path, pictures: Path) -> None:
     sys.path.insert(0, str(checkout / _VISION / "python"))
     reference = importlib.import_module("dataset")
-    wide = {"layout": openimages.LAYOUT, "categories": list(range(heads.CLASSES)), "first": 0, "words": []}
+    wide = {"layout": retinanet.LAYOUT, "categories": list(range(retinanet.CLASSES)), "first": 0, "words": []}
     compare(
         checkout,
         pictures,
         reference.pre_process_openimages_retinanet,
         retinanet,
-        {**wide, "script": "accuracy-openimages.py", "folder": "--openimages-dir"},
+        {**wide, "script": "accuracy-retinanet.py", "folder": "--openimages-dir"},
     )
     large = {
         "layout": ssd_resnet34.LAYOUT,

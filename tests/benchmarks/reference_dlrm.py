@@ -23,7 +23,7 @@ from harness.benchmarks import dlrm_v2
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 

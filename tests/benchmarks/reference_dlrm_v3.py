@@ -26,9 +26,9 @@ import torch
 from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.dlrm_v3 import rehearsal
+from harness.benchmarks.dlrm_v3.histories import FOLDER, TIMESTAMPS, TRAINED
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS, HstuShape
 from harness.benchmarks.dlrm_v3.rehearsal import CHECKPOINT
-from harness.benchmarks.dlrm_v3.stream_files import FOLDER, TIMESTAMPS, TRAINED
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 

@@ -28,8 +28,8 @@ import numpy as np
 
 from harness.benchmarks import pointpainting
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.pointpainting import DETECTION_ONNX, SEGMENTATION_ONNX
-from harness.benchmarks.pointpainting.detecting import DETECTION, loop
+from harness.benchmarks.pointpainting import DETECTION_ONNX, SEGMENTATION_ONNX, loop
+from harness.benchmarks.pointpainting.infos import DETECTION
 from harness.benchmarks.pointpainting.points import group_points, paint_points
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, _open_parts, answer, write_rehearsal
 from harness.contract import Counter

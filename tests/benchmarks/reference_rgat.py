@@ -26,8 +26,18 @@ import torch
 from harness.benchmarks.accuracy import read_accuracy_log, write_top1
 from harness.benchmarks.mapped_arrays import NPY
 from harness.benchmarks.rgat import build_dataset, load_samples
-from harness.benchmarks.rgat.blocks import Blocks, name_adjacency, name_input
-from harness.benchmarks.rgat.graph import CLASSES, FEATURES, KINDS, LAYERS, RELATIONS, SEEDS, list_inputs
+from harness.benchmarks.rgat.blocks import (
+    CLASSES,
+    FEATURES,
+    KINDS,
+    LAYERS,
+    RELATIONS,
+    SEEDS,
+    Blocks,
+    list_inputs,
+    name_adjacency,
+    name_input,
+)
 from harness.benchmarks.rgat.igbh import FEATURES_FILE, LABELS_FILE, PROCESSED
 from harness.benchmarks.rgat.network import STATE, RelationalGraphAttention, read_checkpoint
 from harness.benchmarks.rgat.rehearsal import CHECKPOINT, write_rehearsal

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import load_benchmark, stable_diffusion_xl
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
+from harness.benchmarks.stable_diffusion_xl import clip_tokens
 from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.benchmarks.comparing import paint_samples, report
@@ -64,20 +64,21 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     counter = Counter(folder / "counter")
     write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
     (data / REHEARSAL).write_text("{}")
-    load_benchmark(Benchmark(name=NAME)).build_dataset(data, {}, dataset, counter)
-    samples, shared = coco2014.load_samples(dataset), coco2014.load_shared(dataset)
+    benchmark = load_benchmark(Benchmark(name=NAME))
+    benchmark.build_dataset(data, {}, dataset, counter)
+    samples, shared = benchmark.load_samples(dataset), benchmark.load_shared(dataset)
     theirs = load_reference(models / MODEL)
     coco = make_coco()
-    captions = coco2014.read_captions(data / coco2014.CAPTIONS[0])
+    captions = stable_diffusion_xl.read_captions(data / stable_diffusion_xl.CAPTIONS[0])
     tokens = [[coco.preprocess(text, t) for text in captions] for t in (theirs.pipe.tokenizer, theirs.pipe.tokenizer_2)]
-    for name, found in zip(coco2014.TOKENIZERS, tokens, strict=True):
+    for name, found in zip(stable_diffusion_xl.TOKENIZERS, tokens, strict=True):
         wanted = np.concatenate([item.input_ids.numpy() for item in found])
         yield report(f"{name} of {COUNT} captions", np.array_equal(samples[name], wanted))
     for name, item in (("input_ids", theirs.negative_prompt_tokens), ("input_ids_2", theirs.negative_prompt_tokens_2)):
         yield report(f"negative {name}", np.array_equal(shared[f"negative_{name}"], item.input_ids.numpy()))
-    latents = torch.load(data / coco2014.LATENTS[1], weights_only=True)
+    latents = torch.load(data / stable_diffusion_xl.LATENTS[1], weights_only=True)
     yield report("latents", np.array_equal(shared["latents"], latents.numpy()))
-    published = coco2014.read_captions(reference / "coco2014/captions/captions_source.tsv")
+    published = stable_diffusion_xl.read_captions(reference / "coco2014/captions/captions_source.tsv")
     for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
         ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
         wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])

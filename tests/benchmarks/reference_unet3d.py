@@ -19,7 +19,6 @@ import nibabel
 import numpy as np
 
 from harness.benchmarks import unet3d
-from harness.benchmarks.unet3d import kits19, sliding
 
 _FOLDER = "vision/medical_imaging/3d-unet-kits19"
 _CASES = 20
@@ -31,7 +30,7 @@ def write_case(rng: np.random.Generator, folder: Path) -> None:
     spacing = [1.6, 1.2, 1.2] if rng.random() < 0.2 else rng.uniform(0.7, 3.0, 3).tolist()
     affine = np.diag([*spacing, 1.0])
     volume = rng.normal(50, 200, shape).astype(np.int16)
-    for name, data in ((kits19.IMAGE, volume), (kits19.LABELS, rng.integers(0, 3, shape).astype(np.uint8))):
+    for name, data in ((unet3d.IMAGE, volume), (unet3d.LABELS, rng.integers(0, 3, shape).astype(np.uint8))):
         nibabel.save(nibabel.Nifti1Image(data, affine), folder / name)
 
 
@@ -66,7 +65,7 @@ def compute(windows: np.ndarray) -> np.ndarray:
 
 
 def slide_ours(volume: np.ndarray) -> np.ndarray:
-    steps = sliding.loop({"input": volume})
+    steps = unet3d.loop({"input": volume})
     asked = next(steps)
     while True:
         try:
@@ -94,7 +93,7 @@ def main(checkout: Path) -> None:
             image, label = reference.pad_to_min_shape(image, label)
             image, label = reference.adjust_shape_for_sliding_window(image, label)
             image, label = image.astype(np.float32), label.astype(np.uint8)
-            ours, labels = kits19.prepare_case(data / name)
+            ours, labels = unet3d.prepare_case(data / name)
             equal += np.array_equal(ours, image) and np.array_equal(labels, label)
             answer = slide_ours(ours)
             slid += np.array_equal(answer, slide(utilities, image))

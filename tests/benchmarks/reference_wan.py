@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import load_benchmark, wan_2_2
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.wan_2_2 import prompts, videos
+from harness.benchmarks.wan_2_2 import prompts
 from harness.benchmarks.wan_2_2.rehearsal import MODEL, SHAPES, write_rehearsal
 from harness.contract import Benchmark, Counter
 from tests.benchmarks.comparing import paint_samples, report
@@ -74,7 +74,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
         "guidance_2": config["guidance_scale_2"],
         "boundary": config["boundary_ratio"],
     }
-    yield report(f"settings {settings}", settings == benchmark.pipeline and config["fps"] == videos.FPS)
+    yield report(f"settings {settings}", settings == benchmark.pipeline and config["fps"] == wan_2_2.FPS)
     full = SHAPES["full"]
     sizes = [config[name] for name in ("num_frames", "height", "width")]
     yield report(f"frames, height and width {sizes}", sizes == [full.frames, full.height, full.width])
@@ -138,8 +138,8 @@ def compare_files(folder: Path, frames: np.ndarray) -> tuple[str, bool]:
     from diffusers.utils import export_to_video
 
     path = folder / "theirs.mp4"
-    export_to_video([frame.astype(np.float64) / 255 + 1e-9 for frame in frames], str(path), fps=videos.FPS)
-    data = videos.encode_video(frames)
+    export_to_video([frame.astype(np.float64) / 255 + 1e-9 for frame in frames], str(path), fps=wan_2_2.FPS)
+    data = wan_2_2.encode_video(frames)
     return report(f"a video of {len(data)} bytes", data == path.read_bytes())
 
 

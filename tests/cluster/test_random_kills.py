@@ -18,10 +18,7 @@ from tests.processes import wait_for
 from tests.shared import need
 
 need("mlperf_loadgen", "submitit")
-pytestmark = [
-    pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here"),
-    pytest.mark.slow,
-]
+pytestmark = [pytest.mark.skipif(bool(find_missing()), reason=find_missing() or "Slurm is here"), pytest.mark.slow]
 __all__ = ["healthy", "slurm"]  # fixtures
 _LONGEST = 20.0  # seconds: about as long as a pass of this lab takes
 _PASSES = 5

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from harness.backends.pytorch.fused import FILE, FusedModel
-from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.layers import MULTI_HOT, TABLE_ROWS
 
 FP8_LIMIT = 0x78  # bytes below it are finite numbers of e4m3
 

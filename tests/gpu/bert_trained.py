@@ -12,9 +12,8 @@ import torch
 from torch.nn import functional
 
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.bert import score
+from harness.benchmarks.bert import postprocess, score
 from harness.benchmarks.bert.network import EPS, HEAD, POSITIONS, NetworkSize, write_network
-from harness.benchmarks.bert.spans import postprocess
 from harness.benchmarks.bert.squad import INPUTS
 from harness.benchmarks.network_builder import NetworkSession
 from tests.gpu.bert_texts import FIRST, make_vocabulary, write_squad

@@ -30,8 +30,7 @@ import numpy as np
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
-from harness.benchmarks.dlrm_v2.layers import Shape
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS, Shape
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import TELEMETRY, Benchmark
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
@@ -179,7 +178,7 @@ def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
     import torch
 
     from harness.benchmarks.accuracy import read_accuracy_log
-    from harness.benchmarks.dlrm_v2.pairs import OUTPUT
+    from harness.benchmarks.dlrm_v2.layers import OUTPUT
     from harness.benchmarks.dlrm_v2.program import DlrmDcn
 
     place, _ = case.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, streams=case.streams)

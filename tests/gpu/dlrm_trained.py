@@ -18,9 +18,8 @@ from torch.nn import functional
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights
 from harness.benchmarks.dlrm_v2.criteo import compute_auc
-from harness.benchmarks.dlrm_v2.layers import Shape
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS, Shape
 from harness.benchmarks.dlrm_v2.lowered import lower_program
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS
 from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
 from harness.contract import Counter
 

@@ -15,8 +15,7 @@ from triton.testing import do_bench
 
 from harness.backends.pytorch import fused_kernels as kernels
 from harness.backends.pytorch.packed_kernels import FP8, linear
-from harness.benchmarks.dlrm_v2.layers import Shape
-from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT
+from harness.benchmarks.dlrm_v2.layers import MULTI_HOT, Shape
 
 ONE = torch.ones((), device="cuda")
 SCALE = torch.tensor(0.05, device="cuda")

@@ -237,10 +237,10 @@ _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfl
 class LanguageCase:
     """A shape with its prompts, and a folder with a checkpoint without weights."""
 
-    def __init__(self, name: str, sequences: int = 0) -> None:
+    def __init__(self, name: str, engine: Figures) -> None:
+        """``engine``: options of the backend in place of the shape's."""
         self.name, self.shape = name, SHAPES[name]
-        if sequences:
-            self.shape = replace(self.shape, engine={**self.shape.engine, "sequences": sequences})
+        self.shape = replace(self.shape, engine={**self.shape.engine, **engine})
         self.folder = WORK / f"language-{name}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.benchmark = Benchmark(name="language_prompts", path=language_prompts.__file__)
@@ -428,7 +428,9 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
-    parser.add_argument("--sequences", type=int, default=0, help="at a time, in place of the shape's")
+    parser.add_argument(
+        "--engine", type=json.loads, default={}, help='options in place of the shape\'s, {"sequences": 640}'
+    )
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
     parser.add_argument("--whole", type=float, default=0.0, help="samples/s of Offline in the process, where known")
     parser.add_argument("--repeats", type=int, default=1, help="runs of Offline through HTTP")
@@ -438,7 +440,7 @@ def main() -> int:
     parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms")
     add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
-    case = LanguageCase(options.shape, options.sequences)
+    case = LanguageCase(options.shape, options.engine)
     reported = ("bare", "whole", "repeats", "first", "step", "seconds", "confirming")
     known: Figures = {name: getattr(options, name) for name in reported}
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}

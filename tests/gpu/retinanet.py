@@ -1,7 +1,7 @@
 """RetinaNet (ResNeXt-50 32x4d with a feature pyramid, 264 classes) with random weights and the size of MLPerf's
 reference, to measure speed and compare backends.
 
-Like the benchmark's engine (see harness.benchmarks.retinanet.heads), this one returns each level's best scores, their
+Like the benchmark's engine (see harness.benchmarks.retinanet), this one returns each level's best scores, their
 positions and offsets. Decoding and suppression are omitted. A benchmark file like a user's (see harness.benchmarks).
 Dataset settings: count, side, dtype. Model settings: side, blocks.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.retinanet.heads import append_ranking
+from harness.benchmarks.retinanet import append_ranking
 from tests.gpu.resnet import WIDTHS, Net
 
 SYNTHETIC = True

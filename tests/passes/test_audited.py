@@ -311,10 +311,7 @@ def test_answers_cut_from_another_log_are_contradicted(clone: Repository) -> Non
 
     forged(clone, f"Run:{CELL}/accuracy", other)
     clone.commit()
-    assert denied(claims(clone)) == {
-        "published files: accuracy.hash",
-        "published files: compliance.answers",
-    }
+    assert denied(claims(clone)) == {"published files: accuracy.hash", "published files: compliance.answers"}
 
 
 def test_a_verify_file_with_other_figures_is_contradicted(clone: Repository) -> None:

@@ -251,9 +251,5 @@ sys.exit(""",
         for a in record_of(repository, RUN).artifacts
         if "outputs" in a.name
     }
-    assert kept == {
-        "outputs/power.csv": "one",
-        "outputs/two/power.csv": "two",
-        "outputs/\\xff.bin": "undecodable",
-    }
+    assert kept == {"outputs/power.csv": "one", "outputs/two/power.csv": "two", "outputs/\\xff.bin": "undecodable"}
     assert not repository.reconcile().outcomes

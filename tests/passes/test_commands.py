@@ -90,7 +90,8 @@ def test_one_line_of_its_code_makes_exactly_its_runs_stale(made: Repository, tmp
     repository.edit("ours/run.py", "all is well", "all is very well")
     assert due(repository) == {*RUNS, SCORE, RESULT}
     steps = {str(step.change.address): step for step in repository.look().plan.steps}
-    assert [change.name for change in steps[RUN].explained] == ["harness.code.sha256"]
+    explained = [(change.name, change.files) for change in steps[RUN].explained]
+    assert explained == [("harness.code.sha256", ("run.py changed",))]
 
 
 def test_what_git_ignores_is_no_code_and_a_commit_is_no_edit(made: Repository, tmp_path: Path) -> None:

@@ -182,11 +182,7 @@ def record_of(repository: Repository, address: str = RUN) -> Record:
 
 @pytest.mark.parametrize(("python", "program"), [(False, PROGRAM), (True, "python3")], ids=["busybox", "python"])
 def test_an_image_needs_nothing_of_ours(
-    tmp_path: Path,
-    enter: Callable[[bool], Container],
-    monkeypatch: pytest.MonkeyPatch,
-    python: bool,
-    program: str,
+    tmp_path: Path, enter: Callable[[bool], Container], monkeypatch: pytest.MonkeyPatch, python: bool, program: str
 ) -> None:
     container = enter(python)
     monkeypatch.setenv("MY_TOKEN", "sesame-4711")

@@ -48,10 +48,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def _make(folder: Path) -> Repository:
-    """One cell of the quick start, in commits of the order in which they came."""
+    """One cell of the quick start, after a short training, in commits of the order in which they came."""
     repository = Repository(folder / "repository")
     repository.write(".gitignore", ".reconcile/\n")
     repository.write("specs/quickstart.yaml", SPEC.read_text(encoding="utf-8"))
+    repository.edit("specs/quickstart.yaml", "      model:\n", "      model:\n        settings: {epochs: 1}\n")
     repository.commit()
     repository.reconcile(select=("scenario=Offline",))
     repository.commit()
@@ -333,9 +334,7 @@ def test_a_record_that_no_cell_rests_on_is_contradicted_too(clone: Repository) -
 
 def test_a_run_without_its_code_is_attested(clone: Repository) -> None:
     forge(
-        clone,
-        (PERFORMANCE,),
-        lambda r: replace(r, artifacts=tuple(a for a in r.artifacts if a.name != CODE_ARCHIVE)),
+        clone, (PERFORMANCE,), lambda r: replace(r, artifacts=tuple(a for a in r.artifacts if a.name != CODE_ARCHIVE))
     )
     found = audit(clone.root, read_snapshot(clone.root, git.resolve(clone.root, "HEAD")))
     assert [c.proof for c in found.claims if c.what == "performance: harness.code"] == [Proof.ATTESTED]

@@ -48,12 +48,7 @@ def _with_model(root: Path) -> Repository:
     return make_repository(root, spec.replace("model: {", "model: {path: '${NET}', "))
 
 
-CASES = {
-    "own benchmark": make_repository,
-    "model": _with_model,
-    "command": with_command,
-    "variables": _with_variables,
-}
+CASES = {"own benchmark": make_repository, "model": _with_model, "command": with_command, "variables": _with_variables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +85,15 @@ def test_an_archive_alone_is_enough_to_repeat_a_cell(archive: Archive, tmp_path:
     empty.mkdir()
     values = {"HARNESS_CODE": empty / "brought", "HIDDEN": "other", "MODEL_PATH": tmp_path / "net.onnx"}
 
-    repeated = _follow(next(archive.tree.rglob("REPRODUCE.md")), empty, values)
+    guide = next(archive.tree.rglob("REPRODUCE.md"))
+    repeated = _follow(guide, empty, values)
     (record,) = repeated.records_of(RUN).values()
     assert record.ended is Ended.DONE
     assert "Result is : VALID" in repeated.log_of(RUN, "mlperf_log_summary.txt").read_text()
     assert read_effective(repeated.log_of(RUN, DETAIL)) == archive.published
     assert not repeated.look().plan.steps
+    listed = re.findall(r"^([0-9a-f]{64})  Run performance: (.+)$", guide.read_text(), re.M)
+    assert {name: record.inputs[name].value for _, name in listed} == {name: digest for digest, name in listed}
 
 
 def test_an_adopted_archive_is_reproduced(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

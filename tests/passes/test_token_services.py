@@ -92,10 +92,7 @@ def make(root: Path) -> Repository:
     spec = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
     head, _, rest = spec.partition("  benchmarks:\n")
     assert rest
-    repository.write(
-        "specs/spec.yaml",
-        f"{head}  benchmarks:\n{SPEC}  divisions:\n    open:\n      box:\n{CELLS}",
-    )
+    repository.write("specs/spec.yaml", f"{head}  benchmarks:\n{SPEC}  divisions:\n    open:\n      box:\n{CELLS}")
     return repository
 
 

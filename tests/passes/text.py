@@ -10,10 +10,7 @@ from reconciler.execute.outcome import Outcome
 from reconciler.plan.plan import Plan, Step
 from reconciler.reconcile.run import PassReport
 
-_STABLE = (
-    (re.compile(r"-[0-9a-f]{20}\b"), "-<digest>"),
-    (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"),
-)
+_STABLE = ((re.compile(r"-[0-9a-f]{20}\b"), "-<digest>"), (re.compile(r"\b[0-9a-f]{64}\b"), "<digest>"))
 
 
 def plan_lines(plan: Plan, root: str) -> str:

@@ -95,10 +95,7 @@ LIES: dict[str, tuple[Change, set[str]]] = {
         put(SAMPLES, next_year, listed=True),
         {"published files: power.times"},
     ),
-    "a tenth of the watts, and its digest": (
-        put(SAMPLES, tenth, listed=True),
-        DENIED,
-    ),
+    "a tenth of the watts, and its digest": (put(SAMPLES, tenth, listed=True), DENIED),
     "a tenth of the watts, its digest, and no messages": (
         all_of(put(SAMPLES, tenth, listed=True), no_messages),
         {"published files: power.products"},

@@ -15,7 +15,7 @@ import pytest
 from harness.contract import CommandRequest, Result
 from harness.power.requests import StateRequest
 from reconciler.errors import SpecError
-from reconciler.execute.power.requests import find_journal, put_back_state
+from reconciler.execute.power import find_journal, put_back_state
 from reconciler.resource.kinds import Kind
 from tests.passes.repository import SPEC, Repository, make_repository
 from tests.processes import wait_for

@@ -81,7 +81,7 @@ def _read_kind(path: Path, known: Mapping[str, PipelineKind]) -> str:
 def choose_devices(plan: LoadPlan) -> list[torch.device]:
     """Choose devices by the run's ``device`` and ``devices``; by default GPUs if PyTorch finds any."""
     options = DiffusersRunOptions(plan.options)
-    there = torch.cuda.count_devices() if torch.cuda.is_available() else 0
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if options.device == "cpu" or (options.device == "auto" and not there):
         return [torch.device("cpu")]
     if options.devices > there:

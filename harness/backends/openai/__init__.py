@@ -21,7 +21,7 @@ from harness.backends.openai.client import Client
 from harness.backends.openai.serving import Server, find_server
 from harness.catalog import OpenaiRunOptions
 from harness.child.piped_process import end_process, start_process
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
 from harness.run.tokens import Answer, GenerationPlan, Generator
@@ -29,10 +29,7 @@ from harness.run.tokens import Answer, GenerationPlan, Generator
 
 def facts() -> dict[str, Fact]:
     """Return facts about the client. The server is identified by the service's own inputs, or not at all."""
-    return {
-        "backend.version": Fact(value=aiohttp.__version__, role="evidence"),
-        "backend.digest": Fact(value="", role="evidence"),
-    }
+    return as_evidence({"backend.version": aiohttp.__version__, "backend.digest": ""})
 
 
 def load(plan: GenerationPlan) -> Generator:

@@ -18,9 +18,8 @@ import aiohttp
 import numpy as np
 
 from harness.backends.loop_thread import LoopThread
-from harness.backends.openai.answers import Answer, decode_event
 from harness.backends.openai.serving import Server, probe
-from harness.backends.openai.wire import Limits, SilentError, StatusError, UnreachableError, Wires
+from harness.backends.openai.wire import Answer, Limits, SilentError, StatusError, UnreachableError, Wires, decode_event
 from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.backends.openai.answers import Event, decode_event, read_events
+from harness.backends.openai.wire import Event, decode_event, read_events
 from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass

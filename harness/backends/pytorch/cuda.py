@@ -20,7 +20,7 @@ from harness.backends.pytorch.packages import Blob, CompiledModel, describe_libr
 from harness.backends.pytorch.packed import PackedCudaSession
 from harness.backends.streams import StreamSession
 from harness.catalog import CudaRunOptions, PytorchCudaEngineOptions
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
 from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession, chosen
@@ -33,7 +33,7 @@ Shape = tuple[int, ...]
 
 
 def facts() -> dict[str, Fact]:
-    compiler = {"triton.version": Fact(value=find_distribution_version("triton"), role="evidence")}
+    compiler = as_evidence({"triton.version": find_distribution_version("triton")})
     return describe_library() | compiler | collect_device_evidence()
 
 
@@ -51,9 +51,7 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
     if plan.collate is not None:
         return CollatedCudaSession(plan, folder, NAME)
     engine = read_engine(folder, NAME)
-    if plan.batch_size > engine.batch_size:
-        problem = f"the run needs batches of {plan.batch_size}, but the engine supports {engine.batch_size}"
-        raise HarnessError(problem, "input", "lower run.batch_size, or build with a larger engine.batch_size")
+    engine.require_batch(plan.batch_size)
     if engine.settings.get("packed"):
         devices = chosen(CudaRunOptions(plan.options).devices)
         session = PackedCudaSession(plan, engine, folder, devices)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from harness.child.digests import hash_files
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 
@@ -39,10 +39,7 @@ def find_version() -> str:
 def describe_library() -> dict[str, Fact]:
     folder = Path(torch.__file__).parent / "lib"
     used = [folder / name for name in _LIBRARIES if (folder / name).is_file()]
-    return {
-        "backend.version": Fact(value=find_version(), role="evidence"),
-        "backend.digest": Fact(value=hash_files(folder, used), role="evidence"),
-    }
+    return as_evidence({"backend.version": find_version(), "backend.digest": hash_files(folder, used)})
 
 
 def name_package(size: int) -> str:

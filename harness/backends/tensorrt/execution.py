@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.backends import BackendEngine, LoadPlan, Tensor
-from harness.backends.tensorrt.building import load_plugins
-from harness.backends.tensorrt.messages import log_of
-from harness.backends.tensorrt.profiles import FREE, Profile, find_profile
-from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
+from harness.backends.tensorrt.building import FREE, Profile, find_profile, load_plugins
+from harness.backends.tensorrt.versions import Flavour, Here, log_of, refuse_misfit
 from harness.catalog import TensorrtEngineOptions
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.pipeline import CudaSession

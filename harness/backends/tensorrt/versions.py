@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any
 
 from harness.backends import BackendEngine
 from harness.child.digests import hash_files
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 
@@ -46,7 +47,7 @@ class Flavour:
     @cached_property
     def _evidence(self) -> dict[str, Fact]:
         values = {"backend.version": self.version, "backend.flavour": self.name, "backend.digest": digest_libraries()}
-        return {name: Fact(value=value, role="evidence") for name, value in values.items()} | collect_device_evidence()
+        return as_evidence(values) | collect_device_evidence()
 
     def facts(self) -> dict[str, Fact]:
         return dict(self._evidence)
@@ -198,9 +199,10 @@ class Here:
 def refuse_misfit(engine: BackendEngine, here: Here, batch_size: int) -> None:
     """Raise HarnessError describing the first mismatch."""
     made = engine.settings.get("tensorrt", {})
-    reason = _refuse_version(engine, made, here) or _capability(made, here) or _batch(engine, batch_size)
+    reason = _refuse_version(engine, made, here) or _capability(made, here)
     if reason:
         raise HarnessError(f"the engine does not fit: {reason[0]}", "input", reason[1])
+    engine.require_batch(batch_size)
 
 
 Reason = tuple[str, str] | None
@@ -234,10 +236,50 @@ def _capability(made: Mapping[str, Any], here: Here) -> Reason:
     )
 
 
-def _batch(engine: BackendEngine, batch_size: int) -> Reason:
-    if batch_size <= engine.batch_size:
-        return None
-    return (
-        f"the run needs batches of {batch_size}, but its largest profile supports {engine.batch_size}",
-        f"set run.batch_size to {engine.batch_size} at most, or build with a larger engine.batch_size",
-    )
+# Forward TensorRT's messages to the child's log, and the errors to its result.
+
+
+def log_of(trt: Any, *, quiet: bool = False) -> Log:
+    """Return this process's only log, emptied: the library always uses the first logger it received."""
+    name = str(trt.__name__)
+    if name not in _LOGS:
+        _LOGS[name] = Log(trt)
+    log = _LOGS[name]
+    log.errors.clear()
+    log.quiet = quiet
+    return log
+
+
+class Log:
+    """``logger``: the object that the library requires; ``errors``: its error messages, oldest first.
+
+    ``quiet``: log only warnings and errors, since the library reports each of a run's many contexts.
+    """
+
+    def __init__(self, trt: Any) -> None:
+        self.errors: list[str] = []
+        self.quiet = False
+        self.logger = _logger(trt, self)
+
+    def last(self) -> str:
+        return self.errors[-1] if self.errors else "no reason given"
+
+    def take(self, severity: str, message: str) -> None:
+        if severity in ("ERROR", "INTERNAL_ERROR"):
+            self.errors.append(message)
+        if severity != "VERBOSE" and not (self.quiet and severity == "INFO"):
+            sys.stdout.write(f"TensorRT {severity.lower()}: {message}\n")
+
+
+def _logger(trt: Any, log: Log) -> Any:
+    class Logger(trt.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            trt.ILogger.__init__(self)
+
+        def log(self, severity: Any, msg: str) -> None:
+            log.take(severity.name, msg)
+
+    return Logger()
+
+
+_LOGS: dict[str, Log] = {}

@@ -21,16 +21,24 @@ import numpy as np
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
 from harness.backends.streams import Staging, StreamSession
-from harness.backends.triton.connection import Connection, get, read_problem
 from harness.backends.triton.grpc_protocol import METHOD, make_input
 from harness.backends.triton.grpc_protocol import make_request_head as make_grpc_head
 from harness.backends.triton.grpc_protocol import read_outputs as read_grpc_outputs
-from harness.backends.triton.protocol import SharedInputs, SharedPart, find_shape, make_request_head, read_outputs
+from harness.backends.triton.protocol import (
+    Connection,
+    SharedInputs,
+    SharedPart,
+    find_shape,
+    get,
+    make_request_head,
+    read_outputs,
+    read_problem,
+)
 from harness.backends.triton.repository import build_served
 from harness.backends.triton.server import TritonServer, find_program, find_server, list_digested
 from harness.catalog import TritonRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, installing
+from harness.contract import BACKENDS, Fact, as_evidence, installing
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -175,10 +183,7 @@ def facts() -> dict[str, Fact]:
     """Facts about the server installed here. A server at an address reports its own version: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
-    return {
-        "backend.version": Fact(value=_version(), role="evidence"),
-        "backend.digest": Fact(value=digest, role="evidence"),
-    }
+    return as_evidence({"backend.version": _version(), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:

@@ -24,8 +24,7 @@ import numpy as np
 
 import harness
 from harness.backends import BackendEngine, LoadPlan
-from harness.backends.triton.connection import get, post, read_problem
-from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences
+from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences, get, post, read_problem
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.catalog import TritonRunOptions
 from harness.contract import LOG_PARTS, installing

@@ -34,7 +34,7 @@ from harness.backends.vllm.arguments import (
 )
 from harness.child.digests import hash_files
 from harness.child.piped_process import end_process, start_process
-from harness.contract import BACKENDS, Fact, Scenario
+from harness.contract import BACKENDS, Fact, Scenario, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
@@ -147,11 +147,13 @@ class _Listener:
 def facts() -> dict[str, Fact]:
     folder = Path(vllm.__file__).parent
     versions = (find_distribution_version(name) for name in BACKENDS["vllm"].distributions)
-    return {
-        "backend.version": Fact(value=next(filter(None, versions), str(vllm.__version__)), role="evidence"),
-        "backend.digest": Fact(value=hash_files(folder, folder.glob("*.so*")), role="evidence"),
-        "torch.version": Fact(value=find_distribution_version("torch"), role="evidence"),
-    }
+    return as_evidence(
+        {
+            "backend.version": next(filter(None, versions), str(vllm.__version__)),
+            "backend.digest": hash_files(folder, folder.glob("*.so*")),
+            "torch.version": find_distribution_version("torch"),
+        }
+    )
 
 
 def load(plan: GenerationPlan) -> VllmEngine:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.benchmarks.bert.squad import INPUTS
-from harness.benchmarks.bert.windows import LENGTH
+from harness.benchmarks.bert.squad import INPUTS, LENGTH
 from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 
 HEAD = 64  # width of each head

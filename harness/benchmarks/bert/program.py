@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from harness.backends.pytorch.packed_operators import attend
 from harness.benchmarks.bert.network import EPS, HEAD, Weights
-from harness.benchmarks.bert.windows import LENGTH
+from harness.benchmarks.bert.squad import LENGTH
 from harness.errors import HarnessError
 from harness.run.packing import BOUNDS, POSITIONS
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.benchmarks.bert import answer_all, postprocess
 from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_network
-from harness.benchmarks.bert.spans import answer_all, postprocess
 from harness.benchmarks.bert.squad import CALIBRATION, QUESTIONS, VOCABULARY, build_dataset, load_samples, load_texts
 from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.sources import REHEARSAL

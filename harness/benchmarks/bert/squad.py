@@ -6,7 +6,7 @@ The result equals that of language/bert of mlcommons/inference, token for token.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from harness.benchmarks.bert.windows import LENGTH, QUESTION, Window, cut_windows, split_words
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
@@ -31,6 +30,68 @@ from harness.benchmarks.sources import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
+
+# Convert a question and a passage to samples of 384 tokens: a long passage becomes several windows.
+#
+# The rules are those of BERT's original preparation of SQuAD: at most 64 tokens of a question, windows 128 tokens
+# apart.
+
+LENGTH = 384
+QUESTION = 64  # tokens of a question to keep
+STRIDE = 128
+_ADDED = 3  # tokens: [CLS] question [SEP] passage [SEP]
+_SPACES = frozenset(" \t\r\n\u202f")
+
+
+class Window(NamedTuple):
+    """``question``: its number; ``asked``: its tokens; ``start`` and ``length``: the range of the passage's tokens."""
+
+    question: int
+    asked: int
+    start: int
+    length: int
+
+    @property
+    def offset(self) -> int:
+        """Position of the passage's start among the window's tokens."""
+        return self.asked + 2
+
+
+def split_words(text: str) -> list[str]:
+    """Split at the five characters that the reference treats as spaces; others belong to words."""
+    return "".join(" " if character in _SPACES else character for character in text).split(" ")
+
+
+def cut_windows(question: int, asked: int, tokens: int) -> Iterator[Window]:
+    """Split a passage of ``tokens`` tokens into windows."""
+    room, start = LENGTH - asked - _ADDED, 0
+    while start < tokens:
+        length = min(tokens - start, room)
+        yield Window(question, asked, start, length)
+        if start + length == tokens:
+            return
+        start += min(length, STRIDE)
+
+
+def find_widest(windows: Sequence[Window]) -> Mapping[int, int]:
+    """Map each passage token to the window that shows most of its context; ties go to the first window.
+
+    An answer may start only in that window.
+    """
+    best: dict[int, tuple[float, int]] = {}
+    for number, window in enumerate(windows):
+        end = window.start + window.length - 1
+        for token in range(window.start, end + 1):
+            around = min(token - window.start, end - token) + 0.01 * window.length
+            if token not in best or around > best[token][0]:
+                best[token] = (around, number)
+    return {token: number for token, (_, number) in best.items()}
+
+
+def join_pieces(pieces: Iterable[str]) -> str:
+    """Join pieces of words to text, without ``##``."""
+    return " ".join(" ".join(pieces).replace(" ##", "").replace("##", "").split())
+
 
 QUESTIONS, VOCABULARY = "dev-v1.1.json", "vocab.txt"
 CALIBRATION = "calibration.txt"  # numbers of windows

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.detection.answers import THRESHOLD, Rows, make_response
-from harness.benchmarks.detection.coco import CocoLayout
+from harness.benchmarks.detection import THRESHOLD, CocoLayout, Rows, make_response
 from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.images import Preprocess, draw_image, encode_image
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors

@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from harness.benchmarks import copy_model
-from harness.benchmarks.detection.answers import FOUND
+from harness.benchmarks.detection import FOUND
 from harness.contract import Counter
 from harness.errors import HarnessError
 

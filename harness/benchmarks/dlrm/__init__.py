@@ -18,8 +18,7 @@ import numpy as np
 from harness.benchmarks import copy_model
 from harness.benchmarks.dlrm_v2.checkpoint import write_model
 from harness.benchmarks.dlrm_v2.criteo import ZIP, CriteoBenchmark, Day, prepare_day, read_table_rows
-from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, name_bottom, name_table, name_top
-from harness.benchmarks.dlrm_v2.pairs import DENSE
+from harness.benchmarks.dlrm_v2.layers import DENSE, Shape, find_shape, name_bottom, name_table, name_top
 from harness.benchmarks.mapped_arrays import parse_header
 from harness.benchmarks.sources import FileRule, check_files, is_rehearsal, require_source
 from harness.contract import Counter

@@ -23,8 +23,8 @@ from harness.benchmarks.dlrm import (
 )
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import TABLES
+from harness.benchmarks.dlrm_v2.layers import DENSE
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
-from harness.benchmarks.dlrm_v2.pairs import DENSE
 from harness.benchmarks.dlrm_v2.rehearsal import count_pairs, cut_shape, draw_clicks
 from harness.contract import Counter
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ from harness.benchmarks import copy_model
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint, write_model
 from harness.benchmarks.dlrm_v2.criteo import CriteoBenchmark, prepare_day, read_day
 from harness.benchmarks.dlrm_v2.layers import Shape, find_shape, list_weights
-from harness.benchmarks.sources import is_rehearsal, require_source
+from harness.benchmarks.sources import count_threads, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.run.qsl import Arrays
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """``settings``: dtype of the dense features ("float32" or "float16"), count (the first so many), threads."""
-    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
-    source = require_source(source, "day 23 of Criteo 1 TB")
+    source, threads = require_source(source, "day 23 of Criteo 1 TB"), count_threads(settings)
     prepare_day(read_day(source), settings, output, counter, threads=threads, whole=not is_rehearsal(source))
 
 

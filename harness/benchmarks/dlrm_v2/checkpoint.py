@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from harness.benchmarks.dlrm_v2.layers import Shape, Weights, list_weights
-from harness.benchmarks.sources import describe_problems, is_below
+from harness.benchmarks.sources import check_ends, choose_setting, is_below
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -75,19 +75,8 @@ def open_checkpoint(folder: Path, wanted: Sequence[str]) -> Checkpoint:
     for piece in (piece for parts in chosen.values() for piece in parts):
         end = piece.start + prod(piece.shape) * piece.dtype.itemsize
         ends[piece.location] = max(end, ends.get(piece.location, 0))
-    sizes = {location: _find_size(folder / location) for location in ends}
-    for problem, files in {
-        "missing": [location for location, size in sizes.items() if size is None],
-        "cut off": [location for location, size in sizes.items() if size is not None and size < ends[location]],
-    }.items():
-        if files:
-            what = f"{folder}: {describe_problems(problem, files, len(ends))}"
-            raise HarnessError(what, "input", _FIX)
+    check_ends(folder, ends, _FIX)
     return Checkpoint(folder, chosen)
-
-
-def _find_size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
 
 
 def _read_manifest(path: Path) -> Mapping[str, Any]:
@@ -154,16 +143,9 @@ def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
     return shape
 
 
-FORMATS = ("onnx", "pt2")
-
-
 def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write the model in the format that the settings require."""
-    wanted = str(settings.get("format", FORMATS[0]))
-    if wanted not in FORMATS:
-        problem = f"model.settings.format is {wanted!r}"
-        raise HarnessError(problem, "input", f"use one of {', '.join(FORMATS)}")
-    if wanted == "onnx":
+    if choose_setting("model", settings, "format", ("onnx", "pt2")) == "onnx":
         from harness.benchmarks.dlrm_v2.network import write_network
 
         write_network(weights, shape, output, counter)

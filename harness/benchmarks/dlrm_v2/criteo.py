@@ -7,8 +7,9 @@ calibration/CriteoTerabyte of mlcommons/inference.
 
 from __future__ import annotations
 
+import struct
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -17,29 +18,30 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from harness.backends import Outputs
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, ONE_CALL, OUTPUTS, RESPONSE_DTYPE, TABLE_ROWS, loop
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS
 from harness.benchmarks.mapped_arrays import NPY, map_npy
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
     choose_dtype,
+    find_stored,
     is_there,
     read_json,
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.run.qsl import Consecutive, Ragged
+from harness.run.one_call import OneCall
+from harness.run.qsl import Arrays, Consecutive, Ragged
 
 DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
 ROWS = 178_274_637  # of the day
 CALIBRATED = 128_000  # rows
-DTYPES = ("float32", "float16")
 _AT_ONCE = 1 << 12  # rows per copy of a thread: 4 MB stay in the cache after the check
 ZIP = b"PK\x03\x04"
-_LOCAL_HEADER = 30  # size of a zip member's local header, before its name
 _FIX = "download it again, as described by `reconcile fetch dlrm-v2-99`; nothing was prepared"
 
 
@@ -72,7 +74,7 @@ def prepare_day(
     """Write dense.npy [pairs, 13], sparse.npy int32 [pairs, values], labels.npy float32 [pairs], bounds.npy (the starts
     of samples), calibration_dense.npy and calibration_sparse.npy. ``whole``: require as many rows as the published day
     has."""
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     rows = len(day.labels)
     if rows != ROWS and whole:
         raise HarnessError(f"{day.files[0]} has {rows:,} rows, day 23 has {ROWS:,}", "input", _FIX)
@@ -145,11 +147,9 @@ def _map_members(path: Path) -> Iterator[np.ndarray]:
             raise HarnessError(f"{path}: {number}.npy is compressed", "input", "write it with numpy.savez")
         try:
             with path.open("rb") as stream:
-                stream.seek(item.header_offset + _LOCAL_HEADER - 4)
-                name, extra = np.frombuffer(stream.read(4), "<u2").tolist()
-        except (OSError, ValueError) as error:
+                begins = find_stored(stream, item.header_offset)
+        except (OSError, struct.error) as error:
             raise HarnessError(f"{path} is damaged where {number}.npy should be: {error}", "input", _FIX) from error
-        begins = item.header_offset + _LOCAL_HEADER + name + extra
         yield map_npy(path, ["int32"], width, _FIX, offset=begins, name=f"/{number}.npy")
 
 
@@ -266,6 +266,22 @@ def _as_unsigned(values: np.ndarray) -> np.ndarray:
     return values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
 
 
+# The answer of a sample: for each of its pairs, how likely the item is clicked, and whether it was clicked, as the
+# official script reads them.
+
+
+def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.float32]]:
+    """Map "dense" [pairs, 13], "sparse" [pairs, 214] and "labels" [pairs] to float32 [pairs, 2]. Samples of different
+    sizes share batches of pairs."""
+    found = yield {"dense": sample["dense"], "sparse": sample["sparse"]}
+    return answer_pairs(found, sample)
+
+
+def answer_pairs(outputs: Outputs, given: Arrays) -> NDArray[np.float32]:
+    """Join the network's answer for pairs with their "labels": float32 [pairs, 2]."""
+    return np.stack([outputs[0].reshape(-1).astype(np.float32, copy=False), given["labels"]], axis=1)
+
+
 # Accuracy from the log of answers.
 
 _AGAIN = "run accuracy again"
@@ -316,9 +332,9 @@ def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
 class CriteoBenchmark(LoopBenchmark):
     """The common parts of all versions of DLRM: samples of several pairs, their answers and the score."""
 
-    outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
-    one_call = ONE_CALL
+    outputs = {OUTPUT: ((1,), "float32")}
+    response_dtype = "float32"
+    one_call = OneCall(inputs=("dense", "sparse"), least_rows=min(SIZES), most_rows=max(SIZES), answer=answer_pairs)
     load_samples = staticmethod(load_samples)
     load_calibration = staticmethod(load_calibration)
     loop = staticmethod(loop)

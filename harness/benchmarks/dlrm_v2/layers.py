@@ -10,8 +10,16 @@ from typing import Protocol
 
 import numpy as np
 
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.errors import HarnessError
+
+DENSE = 13  # features
+# For each of the 26 categorical features: values per pair, and rows of its table.
+MULTI_HOT = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
+TABLE_ROWS = (
+    *(40_000_000, 39_060, 17_295, 7_424, 20_265, 3, 7_122, 1_543, 63, 40_000_000, 3_067_956, 405_282, 10),
+    *(2_209, 11_938, 155, 4, 976, 14, 40_000_000, 40_000_000, 40_000_000, 590_152, 12_973, 108, 36),
+)
+OUTPUT = "probability"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,8 @@ import torch
 from harness.backends.pytorch import fused_operators as fused
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, choose_scale, round_fp8
 from harness.benchmarks.dlrm_v2.layers import (
+    MULTI_HOT,
+    OUTPUT,
     Shape,
     find_shape,
     list_weights,
@@ -26,7 +28,6 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_table,
     name_top,
 )
-from harness.benchmarks.dlrm_v2.pairs import MULTI_HOT, OUTPUT
 from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
 from harness.contract import Counter
 from harness.errors import HarnessError

@@ -9,8 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.benchmarks.dlrm_v2.layers import Shape, Weights, name_bottom, name_cross, name_table, name_top
-from harness.benchmarks.dlrm_v2.pairs import DENSE, OUTPUT
+from harness.benchmarks.dlrm_v2.layers import (
+    DENSE,
+    OUTPUT,
+    Shape,
+    Weights,
+    name_bottom,
+    name_cross,
+    name_table,
+    name_top,
+)
 from harness.benchmarks.network_builder import NetworkBuilder
 from harness.contract import Counter
 

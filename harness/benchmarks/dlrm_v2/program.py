@@ -11,6 +11,8 @@ import torch
 from torch.nn import functional
 
 from harness.benchmarks.dlrm_v2.layers import (
+    DENSE,
+    OUTPUT,
     Shape,
     Weights,
     list_weights,
@@ -19,7 +21,6 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_table,
     name_top,
 )
-from harness.benchmarks.dlrm_v2.pairs import DENSE, OUTPUT
 from harness.contract import Counter
 
 MODEL = "model.pt2"

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, open_checkpoint, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, TABLES, group_pairs
-from harness.benchmarks.dlrm_v2.layers import Shape, name_top
+from harness.benchmarks.dlrm_v2.layers import DENSE, Shape, name_top
 from harness.benchmarks.dlrm_v2.network import MODEL, write_network
-from harness.benchmarks.dlrm_v2.pairs import DENSE
 from harness.benchmarks.network_builder import NetworkSession
 from harness.contract import Counter
 

@@ -114,7 +114,6 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
 
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}
-RESPONSE_DTYPE = "float32"
 STEP_THREADS = 8  # lookups in a terabyte mostly wait for memory
 _SEED = 123  # of the reference's request order
 
@@ -219,7 +218,7 @@ def build_model(
 
 class DlrmV3(LoopBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     step_threads = STEP_THREADS
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
-from harness.benchmarks.sources import describe_problems, is_below
+from harness.benchmarks.sources import check_ends, find_stored, is_below
 from harness.errors import HarnessError
 
 SPARSE, DENSE, METADATA = "sparse", "non_sparse.ckpt", ".metadata"
@@ -32,7 +33,6 @@ FIX = (
 )
 _NAME = "embeddings.{}.weight"  # suffix of a table's weight name
 _TYPES: Mapping[str, np.dtype[Any]] = {"float16": np.dtype(np.float16), "float32": np.dtype(np.float32)}
-_LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,10 @@ def read_shapes(checkpoint: Path) -> dict[str, TableShape]:
             raise HarnessError(f"{folder / METADATA} does not list {ending}", "input", FIX)
         _check_covered(folder, name, found)
         shapes[name] = found
-    _check_files(folder, [part for shape in shapes.values() for part in shape.parts])
+    ends: dict[str, int] = {}
+    for part in (part for shape in shapes.values() for part in shape.parts):
+        ends[part.file] = max(part.start + part.length, ends.get(part.file, 0))
+    check_ends(folder, ends, FIX)
     return shapes
 
 
@@ -123,31 +126,15 @@ def _check_covered(folder: Path, name: str, shape: TableShape) -> None:
         raise HarnessError(f"{folder / METADATA}: parts of {name} hold {row} of its {shape.size[0]} rows", "input", FIX)
 
 
-def _check_files(folder: Path, parts: Iterable[TablePart]) -> None:
-    ends: dict[str, int] = {}
-    for part in parts:
-        ends[part.file] = max(part.start + part.length, ends.get(part.file, 0))
-    sizes = {file: (folder / file).stat().st_size if (folder / file).is_file() else -1 for file in ends}
-    for problem, files in {
-        "missing": [file for file, size in sizes.items() if size < 0],
-        "cut off": [file for file, size in sizes.items() if 0 <= size < ends[file]],
-    }.items():
-        if files:
-            message = f"{folder}: {describe_problems(problem, sorted(files), len(ends))}"
-            raise HarnessError(message, "input", FIX)
-
-
 def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
     """Map the values that torch.save wrote there, the uncompressed member data/0 of a zip."""
     with path.open("rb") as stream:
         try:
             with zipfile.ZipFile(_FilePart(stream, part.start, part.length)) as archive:
                 (member,) = (item for item in archive.infolist() if item.filename.endswith("/data/0"))
-            stream.seek(part.start + member.header_offset + _LOCAL_HEADER - 4)
-            header = np.frombuffer(stream.read(4), "<u2")
-        except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+            start = find_stored(stream, part.start + member.header_offset)
+        except (OSError, ValueError, struct.error, NotImplementedError, zipfile.BadZipFile) as error:
             raise HarnessError(f"{path} is damaged where {name} should be: {error}", "input", FIX) from error
-    start = part.start + member.header_offset + _LOCAL_HEADER + int(header.sum())
     if start + member.file_size > part.start + part.length:
         raise HarnessError(f"{path} is damaged where {name} should be: it is truncated", "input", FIX)
     if member.file_size != prod(part.size) * dtype.itemsize:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.dlrm_v3.histories import LIKED
-from harness.benchmarks.dlrm_v3.stream_files import (
+from harness.benchmarks.dlrm_v3.histories import (
     FOLDER,
+    LIKED,
     LINES,
     OFFSETS,
     REQUEST_OFFSETS,

@@ -66,9 +66,12 @@ class DecoderGraph:
         key, value = self._remember(f"{name}.key", key), self._remember(f"{name}.value", value)
         allowed = self._allow(key)
         mixed = op.scaled_dot_product_attention(query, self._share(key), self._share(value), allowed)
-        return op.reshape(
-            op.transpose(mixed, numbers(0, 2, 1, 3)), numbers(0, 0, self._heads * self._head), special_zero=True
-        )
+        return self.join(mixed)
+
+    def join(self, mixed: Any) -> Any:
+        """Join [batch, heads, n, head] to [batch, n, width]."""
+        joined = op.transpose(mixed, numbers(0, 2, 1, 3))
+        return op.reshape(joined, numbers(0, 0, self._heads * self._head), special_zero=True)
 
     def save(self, scores: Any, output: Path, *, kind: str, vocabulary: int, end: int) -> None:
         """Save openvino_model.xml and .bin in fp32, and the two documents that define the end of answers. ``scores``:
@@ -124,6 +127,7 @@ class DecoderGraph:
 
 Architecture = Literal["llama", "gptj", "mixtral", "deepseek", "gpt_oss"]
 _EPSILON, _BASE = 1e-5, 10_000.0
+HIDDEN = -1e9  # score of an excluded entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +152,8 @@ class DecoderShape:
 
 class Layers:
     """Layers of Llama, GPT-J and Mixtral; ``groups``: heads of keys and values."""
+
+    CHOSEN = 2  # experts per token
 
     def __init__(self, graph: DecoderGraph, shape: DecoderShape, groups: int, rng: np.random.Generator) -> None:
         self._graph, self._shape, self._groups, self._rng = graph, shape, groups, rng
@@ -179,16 +185,21 @@ class Layers:
 
     def _mix(self, seen: Any, _layer: int) -> Any:
         """Apply the part of a layer that processes each token separately."""
-        return self._compute_experts(seen) if self._shape.architecture == "mixtral" else self._compute_gated(seen)
+        experts = self._shape.architecture in ("mixtral", "gpt_oss")
+        return self._compute_experts(seen) if experts else self._compute_gated(seen)
 
     def _attend(self, seen: Any, layer: int) -> Any:
         shape, graph = self._shape, self._graph
         query, key, value = (
-            graph.split(graph.multiply(seen, self.draw(heads * shape.head, shape.width)), heads)
+            graph.split(self._project(seen, heads * shape.head), heads)
             for heads in (shape.heads, self._groups, self._groups)
         )
         mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
-        return graph.multiply(mixed, self.draw(shape.width, shape.width))
+        return self._project(mixed, shape.width)
+
+    def _project(self, rows: Any, outputs: int, inputs: int = 0) -> Any:
+        """``inputs``: 0 for the network's width."""
+        return self._graph.multiply(rows, self.draw(outputs, inputs or self._shape.width))
 
     def _turn(self, rows: Any) -> Any:
         """Rotate pairs of values by the token's position: pairs half a head apart in Llama, neighbours in GPT-J."""
@@ -206,28 +217,30 @@ class Layers:
             parts.append(self._cut(rows, turned, shape.head))
         return op.concat(parts, 3)
 
-    def _cut(self, rows: Any, start: int, stop: int) -> Any:
-        return op.slice(rows, numbers(start), numbers(stop), numbers(1), numbers(3))
+    def _cut(self, rows: Any, start: int, stop: int, axis: int = 3) -> Any:
+        return op.slice(rows, numbers(start), numbers(stop), numbers(1), numbers(axis))
 
     def _compute_plain(self, seen: Any) -> Any:
-        shape, graph = self._shape, self._graph
-        inner = op.gelu(graph.multiply(seen, self.draw(shape.inner, shape.width)), "tanh")
-        return graph.multiply(inner, self.draw(shape.width, shape.inner))
+        shape = self._shape
+        return self._project(op.gelu(self._project(seen, shape.inner), "tanh"), shape.width, shape.inner)
 
     def _compute_gated(self, seen: Any) -> Any:
-        shape, graph = self._shape, self._graph
-        gate, up = (graph.multiply(seen, self.draw(shape.inner, shape.width)) for _ in range(2))
-        return graph.multiply(op.multiply(op.swish(gate), up), self.draw(shape.width, shape.inner))
+        shape = self._shape
+        gate, up = (self._project(seen, shape.inner) for _ in range(2))
+        return self._project(op.multiply(op.swish(gate), up), shape.width, shape.inner)
 
     def _compute_experts(self, seen: Any) -> Any:
         """Compute all experts; those that a token's router did not choose have weight zero."""
         shape = self._shape
-        routed = self._graph.multiply(seen, self.draw(shape.experts, shape.width))
-        best = op.topk(routed, op.constant(np.int64(2)), -1, "max", "value")
-        least = op.reduce_min(best.output(0), numbers(-1), keep_dims=True)
-        chosen = op.select(op.greater_equal(routed, least), routed, plain(-1e9))
-        shares = op.split(op.softmax(chosen, -1), op.constant(np.int64(-1)), shape.experts)
-        mixed = op.multiply(self._compute_gated(seen), shares.output(0))
-        for expert in range(1, shape.experts):
-            mixed = op.add(mixed, op.multiply(self._compute_gated(seen), shares.output(expert)))
+        routed = self._project(seen, shape.experts)
+        chosen = op.select(self._choose(routed, self.CHOSEN), routed, plain(HIDDEN))
+        first, *others = op.split(op.softmax(chosen, -1), op.constant(np.int64(-1)), shape.experts).outputs()
+        mixed = op.multiply(self._compute_gated(seen), first)
+        for share in others:
+            mixed = op.add(mixed, op.multiply(self._compute_gated(seen), share))
         return mixed
+
+    def _choose(self, scores: Any, count: int) -> Any:
+        """Mark the best ``count`` of the last axis."""
+        best = op.topk(scores, op.constant(np.int64(count)), -1, "max", "value")
+        return op.greater_equal(scores, op.reduce_min(best.output(0), numbers(-1), keep_dims=True))

@@ -17,8 +17,13 @@ from tokenizers import Tokenizer
 from harness.benchmarks import Metrics, Settings, TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.prompt_sets import PromptSet, build_prompt_set, load_prompts
-from harness.benchmarks.language.reasoning import score_reasoning, score_repeated_questions
-from harness.benchmarks.language.scoring import score_long_texts, score_mixed, score_summaries
+from harness.benchmarks.language.scoring import (
+    score_long_texts,
+    score_mixed,
+    score_reasoning,
+    score_repeated_questions,
+    score_summaries,
+)
 from harness.benchmarks.sources import require_source
 from harness.contract import Counter
 from harness.run.qsl import Arrays

@@ -19,13 +19,11 @@ import openvino as ov
 import openvino.opset13 as op
 from tokenizers import Tokenizer
 
-from harness.benchmarks.language.decoder_graph import MODEL, DecoderGraph, DecoderShape, Layers, numbers, plain
-from harness.benchmarks.language.prompt_sets import PromptSet, draw_lengths
+from harness.benchmarks.language.decoder_graph import HIDDEN, MODEL, DecoderGraph, DecoderShape, Layers, numbers, plain
+from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
 from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
-from harness.benchmarks.language.reasoning import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge
-from harness.benchmarks.language.scoring import find_number
+from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
-from harness.benchmarks.language.texts import SENTENCES, TOKENIZER, TOKENIZER_FACTS
 from harness.contract import Counter
 
 _WORDS = 1024
@@ -311,8 +309,6 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
 # shares of four experts are normalised over the chosen ones, and their gates are clamped. Its sinks and sliding windows
 # are not implemented here.
 
-_HIDDEN = -1e9  # score of an excluded entry
-
 
 class LatentLayers(Layers):
     """DeepSeek's layers. The first layer has no experts."""
@@ -324,8 +320,8 @@ class LatentLayers(Layers):
         rank, rotated = shape.width // 2, shape.rotated
         query = self._project(self.normalize(self._project(seen, rank)), shape.heads * shape.head, rank)
         latent = self._project(seen, rank + rotated)
-        shared = self._turn(self._split(self._cut_last(latent, rank, rank + rotated), 1, rotated))
-        latent = self.normalize(self._cut_last(latent, 0, rank))
+        shared = self._turn(self._split(self._cut(latent, rank, rank + rotated, 2), 1, rotated))
+        latent = self.normalize(self._cut(latent, 0, rank, 2))
         plain_keys = self._split(
             self._project(latent, shape.heads * (shape.head - rotated), rank), shape.heads, shape.head - rotated
         )
@@ -343,7 +339,7 @@ class LatentLayers(Layers):
         preferred = op.add(routed, op.constant(self.draw(1, shape.experts)[None] * np.float32(0.01)))
         grouped = op.reshape(preferred, numbers(0, 0, self._GROUPS, -1), special_zero=True)
         kept = self._choose(op.reduce_sum(grouped, numbers(-1)), self._KEPT)
-        known = op.select(op.unsqueeze(kept, numbers(-1)), grouped, plain(_HIDDEN))
+        known = op.select(op.unsqueeze(kept, numbers(-1)), grouped, plain(HIDDEN))
         chosen = self._choose(op.reshape(known, numbers(0, 0, shape.experts), special_zero=True), self._CHOSEN)
         shares = op.select(chosen, routed, plain(0.0))
         shares = op.divide(shares, op.reduce_sum(shares, numbers(-1), keep_dims=True))
@@ -354,59 +350,28 @@ class LatentLayers(Layers):
             mixed = op.add(mixed, op.multiply(self._compute_gated(seen), share))
         return mixed
 
-    def _project(self, rows: Any, outputs: int, inputs: int = 0) -> Any:
-        return self._graph.multiply(rows, self.draw(outputs, inputs or self._shape.width))
-
     def _split(self, rows: Any, heads: int, size: int) -> Any:
         """Split [batch, n, heads * size] to [batch, heads, n, size]."""
         return op.transpose(op.reshape(rows, numbers(0, 0, heads, size), special_zero=True), numbers(0, 2, 1, 3))
-
-    def _cut_last(self, rows: Any, start: int, stop: int) -> Any:
-        return op.slice(rows, numbers(start), numbers(stop), numbers(1), numbers(2))
-
-    def _choose(self, scores: Any, count: int) -> Any:
-        """Mark the best ``count`` of the last axis."""
-        best = op.topk(scores, op.constant(np.int64(count)), -1, "max", "value")
-        return op.greater_equal(scores, op.reduce_min(best.output(0), numbers(-1), keep_dims=True))
 
 
 class OssLayers(Layers):
     """GPT-OSS's layers."""
 
-    _CHOSEN, _STEEPNESS, _MOST = 4, 1.702, 7.0  # experts per token; scale of gates, and their maximum
+    CHOSEN = 4
+    _STEEPNESS, _MOST = 1.702, 7.0  # scale of gates, and their maximum
 
-    def _attend(self, seen: Any, layer: int) -> Any:
-        shape, graph = self._shape, self._graph
-        query, key, value = (
-            graph.split(self._project(seen, heads * shape.head, shape.width), heads)
-            for heads in (shape.heads, self._groups, self._groups)
-        )
-        mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
-        return self._project(mixed, shape.width, shape.width)
-
-    def _mix(self, seen: Any, _layer: int) -> Any:
+    def _compute_gated(self, seen: Any) -> Any:
         shape = self._shape
-        routed = self._project(seen, shape.experts, shape.width)
-        best = op.topk(routed, op.constant(np.int64(self._CHOSEN)), -1, "max", "value")
-        least = op.reduce_min(best.output(0), numbers(-1), keep_dims=True)
-        chosen = op.select(op.greater_equal(routed, least), routed, plain(_HIDDEN))
-        shares = op.split(op.softmax(chosen, -1), op.constant(np.int64(-1)), shape.experts).outputs()
-        mixed = op.multiply(self._compute_clamped(seen), shares[0])
-        for share in shares[1:]:
-            mixed = op.add(mixed, op.multiply(self._compute_clamped(seen), share))
-        return mixed
-
-    def _compute_clamped(self, seen: Any) -> Any:
-        shape = self._shape
-        gate, up = (self._project(seen, shape.inner, shape.width) for _ in range(2))
+        gate, up = (self._project(seen, shape.inner) for _ in range(2))
         gate = op.minimum(gate, plain(self._MOST))
         opened = op.multiply(gate, op.sigmoid(op.multiply(gate, plain(self._STEEPNESS))))
         widened = op.add(op.clamp(up, -self._MOST, self._MOST), plain(1.0))
         return self._project(op.multiply(widened, opened), shape.width, shape.inner)
 
-    def _project(self, rows: Any, outputs: int, inputs: int) -> Any:
+    def _project(self, rows: Any, outputs: int, inputs: int = 0) -> Any:
         shift = self.draw(1, outputs)[0] * np.float32(0.1)
-        return op.add(self._graph.multiply(rows, self.draw(outputs, inputs)), op.constant(shift))
+        return op.add(super()._project(rows, outputs, inputs), op.constant(shift))
 
 
 _LAYERS = {"deepseek": LatentLayers, "gpt_oss": OssLayers}

@@ -16,12 +16,68 @@ from numpy.typing import NDArray
 
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.pointpainting.boxes import ROW, find_near, measure_overlaps
-from harness.benchmarks.pointpainting.detecting import DETECTION, HEIGHTS, OUTPUTS, PARTS, RESPONSE_DTYPE, WIDTH, loop
-from harness.benchmarks.pointpainting.infos import CLASSES, TOLERATED
+from harness.benchmarks.pointpainting.boxes import (
+    COLUMNS,
+    FOUND,
+    ROW,
+    find_near,
+    find_objects,
+    make_rows,
+    measure_overlaps,
+)
+from harness.benchmarks.pointpainting.infos import CLASSES, DETECTION, FRONT, SIDE, TOLERATED
+from harness.benchmarks.pointpainting.points import MOST_PILLARS, SEEN, Pillars, group_points, paint_points
 from harness.benchmarks.pointpainting.waymo import INDEX, build_dataset, load_samples
+from harness.benchmarks.sources import choose_setting
 from harness.contract import Counter
 from harness.errors import HarnessError
+from harness.run.qsl import Arrays
+from harness.run.row_batches import Steps
+
+# Steps of a sample: segment five pictures, paint points, put them into pillars, and find objects. The networks are
+# engines; everything between them is computed here, in the run.
+
+PARTS = (FRONT, SIDE, DETECTION)
+HEIGHTS = {FRONT: 1280, SIDE: 886}
+WIDTH = 1920
+OUTPUTS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
+    **{part: {"scores": ((SEEN, height, WIDTH), "float32")} for part, height in HEIGHTS.items()},
+    DETECTION: {"boxes": ((FOUND, COLUMNS), "float32")},
+}
+
+
+def loop(sample: Arrays) -> Steps:
+    """Map pictures "front" [3, height, width, 3] and "side" [2, ...], "points" [n, 5], "matrices" [11, 4, 4] and
+    "frame" (its number, the pictures' heights and widths, and the detection network's number of pillars) to [objects,
+    14].
+    """
+    number, room, *sizes = sample["frame"].tolist()
+    (ahead,) = yield FRONT, {"images": sample["front"]}
+    (at_side,) = yield SIDE, {"images": sample["side"]}
+    painted = paint_points(sample["points"], sample["matrices"], [*ahead, *at_side])
+    pillars = group_points(painted)
+    if len(pillars.counts):
+        (found,) = yield DETECTION, fill_room(pillars, room)
+        objects = find_objects(np.asarray(found[0], np.float32))
+    else:
+        objects = find_objects(np.zeros((0, COLUMNS), np.float32))
+    return make_rows(number, objects, sample["matrices"], np.array(sizes).reshape(-1, 2))
+
+
+def fill_room(pillars: Pillars, room: int) -> Arrays:
+    """Pad inputs to one size for the engine by repeating the first pillar, which the network writes to the same
+    position each time.
+
+    ``room`` is at least the number of pillars, and at most ``MOST_PILLARS``.
+    """
+    count = len(pillars.counts)
+    room = max(count, min(room, MOST_PILLARS))
+    points = np.empty((1, room, *pillars.points.shape[1:]), np.float32)
+    cells, counts = np.zeros((1, room, 4), np.int64), np.empty((1, room), np.int32)
+    points[0, :count], cells[0, :count, 1:3], counts[0, :count] = pillars
+    points[0, count:], cells[0, count:, 1:3], counts[0, count:] = (values[0] for values in pillars)
+    return {"pillars": points, "cells": cells, "counts": counts}
+
 
 # The model: a folder with MLCommons' published networks, each made into an engine; the segmentation network twice, for
 # front and side pictures.
@@ -32,7 +88,6 @@ from harness.errors import HarnessError
 SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"
 FORMATS = {"onnx": (SEGMENTATION_ONNX, DETECTION_ONNX), "pt2": (SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS)}
-SHAPES = ("free", "published")
 FIX = (
     "download the published networks, as described by `reconcile fetch pointpainting`, and set model.path to "
     "their folder"
@@ -47,10 +102,8 @@ def build_model(
     ``settings``: format, "onnx" from the ONNX files, or "pt2" from the checkpoints for the PyTorch backends; shapes,
     "free", or "published" for backends that require fixed input sizes.
     """
-    wanted, shapes = str(settings.get("format", "onnx")), str(settings.get("shapes", SHAPES[0]))
-    for name, value, known in (("format", wanted, tuple(FORMATS)), ("shapes", shapes, SHAPES)):
-        if value not in known:
-            raise HarnessError(f"model.settings.{name} is {value!r}", "input", f"use one of {', '.join(known)}")
+    wanted = choose_setting("model", settings, "format", tuple(FORMATS))
+    shapes = choose_setting("model", settings, "shapes", ("free", "published"))
     if source is None:
         raise HarnessError("model.path is not set", "input", FIX)
     files = [source / name for name in FORMATS[wanted]]
@@ -263,7 +316,7 @@ def choose_thresholds(hits: Sequence[float], objects: int) -> list[float]:
 class PointPainting(LoopBenchmark):
     outputs = OUTPUTS
     parts = PARTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import draw_image, encode_image
-from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
-from harness.benchmarks.pointpainting import DETECTION_ONNX, SEGMENTATION_ONNX, build_model
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors, run_loop
+from harness.benchmarks.pointpainting import DETECTION_ONNX, PARTS, SEGMENTATION_ONNX, build_model, loop
 from harness.benchmarks.pointpainting.boxes import COLUMNS, FOUND, ROW, THRESHOLD
-from harness.benchmarks.pointpainting.detecting import DETECTION, PARTS, loop
-from harness.benchmarks.pointpainting.infos import CLASSES, MATRICES
+from harness.benchmarks.pointpainting.infos import CLASSES, DETECTION, MATRICES
 from harness.benchmarks.pointpainting.points import LOWEST, MOST_POINTS, PAINTED, SEEN, SIZE
 from harness.benchmarks.pointpainting.published_networks import MODEL
 from harness.benchmarks.pointpainting.waymo import INFOS, LISTED, STORED, build_dataset, load_samples
@@ -77,15 +76,15 @@ def _open_parts(networks: Path, parts: Path, counter: Counter) -> Mapping[str, N
 
 def answer(sessions: Mapping[str, NetworkSession], scene: Arrays) -> tuple[NDArray[np.float32], Arrays]:
     """Return the rows of an answer, and the detection network's inputs."""
-    steps = loop(scene)
-    asked = next(steps)
-    while True:
-        assert isinstance(asked, tuple)
+    given: Arrays = {}
+
+    def compute(asked: tuple[str, Arrays]) -> list[np.ndarray]:
+        nonlocal given
         part, inputs = asked
-        try:
-            asked = steps.send(sessions[part].compute(inputs))
-        except StopIteration as end:
-            return end.value, inputs if part == DETECTION else {}
+        given = inputs if part == DETECTION else {}
+        return sessions[part].compute(inputs)
+
+    return run_loop(loop(scene), compute), given
 
 
 def _write_scene(data: Path, rng: np.random.Generator, number: int) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Points outside the benchmark's range are removed in the preparation, which a sin
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.benchmarks.images import read_picture_size
-from harness.benchmarks.pointpainting.detecting import FRONT, LOOKING, SIDE
-from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, Frame, read_frames
+from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, FRONT, LOOKING, SIDE, Frame, read_frames
 from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, count_pillars, crop_points
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
+    count_threads,
     describe_problems,
     is_rehearsal,
     require_source,
@@ -61,7 +60,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     counter.stage("building", len(frames))
     pictures, points, room = [0], [0], 0
     with (
-        ThreadPoolExecutor(int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))) as pool,
+        ThreadPoolExecutor(count_threads(settings)) as pool,
         (output / PICTURES).open("wb") as shown,
         (output / POINTS).open("wb") as measured,
     ):

@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import ExifTags, Image, ImageOps
 
-from harness.errors import HarnessError
+from harness.benchmarks.sources import choose_setting
 
 _UNNAMED = "JPEG"  # the endpoints reference's default for a picture without a declared format
 
@@ -43,10 +43,7 @@ WORDINGS: Mapping[str, Wording] = {
 
 def choose_wording(settings: Mapping[str, Any]) -> Wording:
     """Choose by ``wording`` in the dataset's settings; the default is the reference for LoadGen."""
-    name = str(settings.get("wording", "loadgen"))
-    if name not in WORDINGS:
-        raise HarnessError(f"dataset.settings.wording is {name!r}", "input", f"use one of {', '.join(WORDINGS)}")
-    return WORDINGS[name]
+    return WORDINGS[choose_setting("dataset", settings, "wording", tuple(WORDINGS))]
 
 
 def make_messages(wording: Wording, product: Mapping[str, Any]) -> list[dict[str, Any]]:

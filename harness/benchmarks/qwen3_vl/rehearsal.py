@@ -14,7 +14,7 @@ import pyarrow as pa
 from PIL import Image
 from pyarrow import parquet
 
-from harness.benchmarks.qwen3_vl.catalogue import FOLDER
+from harness.benchmarks.qwen3_vl import FOLDER
 from harness.benchmarks.qwen3_vl.messages import WORDINGS, make_messages
 from harness.benchmarks.qwen3_vl.stand_in import SIZES, CatalogueNetwork, write_network
 from harness.contract import Counter

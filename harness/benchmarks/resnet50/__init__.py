@@ -19,6 +19,7 @@ from harness.benchmarks.sources import (
     check_files,
     choose_count,
     choose_dtype,
+    count_threads,
     is_below,
     is_rehearsal,
     read_list,
@@ -37,7 +38,6 @@ SIDE = 224
 SHORT_SIDE = 256  # 224 is 87.5 % of it
 MEANS = np.array([123.68, 116.78, 103.94], np.float32)  # red, green, blue
 COUNT = 50_000
-DTYPES = ("float32", "float16")
 MAP = "val_map.txt"
 _IMAGES = "ILSVRC2012_val_*"
 _AGAIN = "unpack ILSVRC2012_img_val.tar again"
@@ -58,7 +58,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     ``settings``: dtype ("float32" or "float16"), count (number of images, from the first; default: all), threads. All
     files on disk are checked before the first image is prepared.
     """
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
     check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
@@ -76,7 +76,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         only=_IMAGES if whole else "",
         fix=f"{_AGAIN}; nothing was prepared",
     )
-    threads = int(settings.get("threads", 0))
+    threads = count_threads(settings)
     counter.stage("building", len(chosen) + len(calibration))
     prepare = partial(prepare_images, preprocess=preprocess, shape=(3, SIDE, SIDE), dtype=dtype, threads=threads)
     prepare([source / item.name for item in chosen], output / "samples.npy", counter=counter)
@@ -128,7 +128,6 @@ def preprocess(path: Path) -> NDArray[np.float32]:
 
 CLASSES = 1000
 OUTPUTS = {"softmax_tensor:0": ((CLASSES + 1,), "float32")}
-RESPONSE_DTYPE = "int32"
 
 
 def postprocess(outputs: Outputs) -> np.ndarray:
@@ -151,7 +150,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 
 class Resnet50(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "int32"
     build_dataset = staticmethod(build_dataset)
     postprocess = staticmethod(postprocess)
 

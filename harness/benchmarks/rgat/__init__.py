@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks import TensorBenchmark, copy_model
-from harness.benchmarks.rgat.blocks import OUTPUTS, RESPONSE_DTYPE, load_collate, load_samples, postprocess
+from harness.benchmarks.rgat.blocks import OUTPUTS, load_collate, load_samples, postprocess
 from harness.benchmarks.rgat.igbh import build_dataset
 from harness.contract import Counter
 
@@ -30,7 +30,9 @@ def build_model(
 
 class Rgat(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    # The official script reads the first number of a response, in the type of its option: read as int32, too, these
+    # bytes are the class.
+    response_dtype = "int64"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)

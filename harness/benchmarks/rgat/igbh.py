@@ -6,7 +6,6 @@ accepted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,8 +17,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from harness.benchmarks.mapped_arrays import NPY, map_array, map_npy
-from harness.benchmarks.rgat.blocks import name_adjacency, name_features
-from harness.benchmarks.rgat.graph import (
+from harness.benchmarks.rgat.blocks import (
     CITES,
     CLASSES,
     FEATURES,
@@ -31,12 +29,15 @@ from harness.benchmarks.rgat.graph import (
     SAMPLES,
     SEEDS,
     Relation,
+    name_adjacency,
+    name_features,
 )
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
     choose_dtype,
+    count_threads,
     find_extra,
     is_rehearsal,
     require_source,
@@ -47,7 +48,6 @@ from harness.errors import HarnessError
 PROCESSED = "full/processed"
 FEATURES_FILE, LABELS_FILE, EDGES_FILE = "node_feat.npy", f"{SEEDS}/node_label_2K.npy", "edge_index.npy"
 SEEDS_FILE = "val_idx.pt"
-DTYPES = ("float32", "float16")
 _ROWS = 1 << 14  # nodes that a thread copies at a time: 64 MiB
 _FIX = "download it again, as described by `reconcile fetch rgat`; nothing was prepared"
 _SPLIT = f"write {SEEDS_FILE} with tools/split_seeds.py --dataset_size full of the reference; nothing was prepared"
@@ -70,12 +70,11 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
     ``settings``: dtype ("float32" or "float16") of the features, count (number of samples, from the first), threads.
     """
-    dtype = choose_dtype(settings, DTYPES)
+    dtype = choose_dtype(settings)
     source = require_source(source, "IGB-Heterogeneous")
     found = read_published(source, real=not is_rehearsal(source))
     count = choose_count(settings, len(found.seeds))
-    threads = int(settings.get("threads", 0)) or len(os.sched_getaffinity(0))
-    prepare(found._replace(seeds=found.seeds[:count]), dtype, threads, output, counter)
+    prepare(found._replace(seeds=found.seeds[:count]), dtype, count_threads(settings), output, counter)
 
 
 def prepare(found: PublishedGraph, dtype: str, threads: int, output: Path, counter: Counter) -> None:

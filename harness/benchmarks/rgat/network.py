@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from harness.benchmarks.rgat.graph import (
+from harness.benchmarks.rgat.blocks import (
     FEATURES,
     KINDS,
     LAYERS,

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.benchmarks.rgat.blocks import Blocks, name_input
-from harness.benchmarks.rgat.graph import CLASSES, list_inputs
+from harness.benchmarks.rgat.blocks import CLASSES, Blocks, list_inputs, name_input
 from harness.benchmarks.rgat.igbh import LABELS_FILE, PROCESSED, SEEDS_FILE, prepare, read_published, write_graph
 from harness.benchmarks.rgat.network import STATE, RelationalGraphAttention, Weights, list_shapes
 from harness.contract import Counter

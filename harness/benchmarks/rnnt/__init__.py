@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.benchmarks import LoopBenchmark
-from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, RESPONSE_DTYPE, loop
+from harness.benchmarks.rnnt.transcribing import LETTERS, OUTPUTS, PARTS, loop
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
+    count_threads,
     is_below,
     is_rehearsal,
     read_json,
@@ -31,7 +33,6 @@ from harness.benchmarks.speech import (
     find_pattern,
     load_waveforms,
     make_rule,
-    open_threads,
     score_words,
     write_transcripts,
     write_waveforms,
@@ -67,7 +68,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     names = [utterance.file for utterance in utterances]
     check_files(folder, [make_rule(name) for name in names], only=find_pattern(names), fix=_DATASET_FIX)
     files = [folder / utterance.file for utterance in utterances]
-    with open_threads(settings) as pool:
+    with ThreadPoolExecutor(count_threads(settings)) as pool:  # decoding releases the interpreter lock
         sizes = list(pool.map(lambda file: count_samples(file, _DATASET_FIX), files))
         kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
         kept = kept[: choose_count(settings, len(kept))]
@@ -163,7 +164,7 @@ def build_model(
 class Rnnt(LoopBenchmark):
     outputs = OUTPUTS
     parts = PARTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "int64"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)

@@ -13,7 +13,7 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
-from harness.benchmarks.network_builder import NetworkSession
+from harness.benchmarks.network_builder import NetworkSession, run_loop
 from harness.benchmarks.rnnt.network import MODEL, POST, PRE, write_parts
 from harness.benchmarks.rnnt.transcribing import (
     BLANK,
@@ -30,6 +30,7 @@ from harness.benchmarks.rnnt.transcribing import (
 from harness.benchmarks.sources import read_list
 from harness.benchmarks.speech import RATE, draw_sound, read_waveform
 from harness.contract import Counter
+from harness.run.qsl import Arrays
 
 FOLDER = "parts"  # of the networks
 _CHAPTER = 16  # utterances
@@ -155,15 +156,13 @@ def load_parts(folder: Path) -> Network:
 
 def transcribe(network: Network, waveform: np.ndarray) -> tuple[list[int], list[tuple[np.ndarray, np.ndarray]]]:
     """Transcribe to letters, with the joint's inputs and outputs on the way."""
-    steps = loop({"samples": waveform})
-    asked, said = next(steps), []
-    while True:
-        assert isinstance(asked, tuple)
+    said = []
+
+    def compute(asked: tuple[str, Arrays]) -> list[np.ndarray]:
         part, inputs = asked
         outputs = network[part].compute(inputs)
         if part == "joint":
             said.append((inputs["encoded"], outputs[0]))
-        try:
-            asked = steps.send(outputs)
-        except StopIteration as end:
-            return end.value.tolist(), said
+        return outputs
+
+    return run_loop(loop({"samples": waveform}), compute).tolist(), said

@@ -41,7 +41,6 @@ OUTPUTS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
     },
     "joint": {"logits": ((CLASSES,), "float32")},
 }
-RESPONSE_DTYPE = "int64"
 
 
 def loop(sample: Arrays) -> Steps:

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks import TensorBenchmark
-from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, Rows, make_responses, score_boxes
+from harness.benchmarks import TensorBenchmark, detection
+from harness.benchmarks.detection import FOUND, Rows, make_responses, score_boxes
 from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 
@@ -28,7 +27,7 @@ from harness.benchmarks.detection.published_network import build_model as join_o
 SIDE = 1200
 MEANS = np.array([0.485, 0.456, 0.406], np.float32)  # red, green, blue
 DEVIATIONS = np.array([0.229, 0.224, 0.225], np.float32)
-LAYOUT = coco.CocoLayout(
+LAYOUT = detection.CocoLayout(
     annotations="annotations/instances_val2017.json",
     images="val2017",
     calibration="train2017",
@@ -39,12 +38,12 @@ LAYOUT = coco.CocoLayout(
 
 def preprocess(path: Path) -> NDArray[np.float32]:
     """Convert an image file to float32 [3, 1200, 1200]. Raises HarnessError."""
-    scaled = coco.read_scaled(path, SIDE, again=LAYOUT.again)
+    scaled = detection.read_scaled(path, SIDE, again=LAYOUT.again)
     normal: NDArray[np.float32] = (scaled / 255.0 - MEANS) / DEVIATIONS
     return normal.transpose(2, 0, 1)
 
 
-build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "ssd_resnet34")
+build_dataset = partial(detection.build_dataset, LAYOUT, preprocess, SIDE, "ssd_resnet34")
 
 MOST = 200  # per image
 
@@ -59,13 +58,13 @@ DETECTOR = Detector(
     scale=1,
     batched=True,
     first_label=1,
-    categories=coco.CATEGORIES,
+    categories=detection.CATEGORIES,
 )
 
 
 class SsdResnet34(TensorBenchmark):
     outputs = {"detections": ((MOST, FOUND), "float32")}
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     names_samples = True
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(partial(join_outputs, most=MOST))

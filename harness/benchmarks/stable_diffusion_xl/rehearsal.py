@@ -18,10 +18,16 @@ import torch
 import transformers
 
 from harness.backends.diffusers.loading import PIPE, SCHEDULER
-from harness.benchmarks.stable_diffusion_xl import PIPELINE
+from harness.benchmarks.stable_diffusion_xl import (
+    AGAINST,
+    CAPTIONS,
+    LATENTS,
+    PIPELINE,
+    REFERENCES,
+    TOKENIZERS,
+    make_references,
+)
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import write_captions, write_tokenizer
-from harness.benchmarks.stable_diffusion_xl.coco2014 import AGAINST, CAPTIONS, LATENTS, REFERENCES, TOKENIZERS
-from harness.benchmarks.stable_diffusion_xl.scoring import make_references
 from harness.contract import Counter
 
 MODEL = "stable_diffusion_fp16"

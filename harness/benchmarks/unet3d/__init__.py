@@ -2,17 +2,302 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import glob
+import gzip
+import json
+import math
+import os
+import struct
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from harness.backends import Outputs
 from harness.benchmarks import LoopBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.unet3d.kits19 import build_dataset, load_calibration, load_labels, load_samples
-from harness.benchmarks.unet3d.sliding import AT_ONCE, CLASSES, OUTPUTS, RESPONSE_DTYPE, STEP_THREADS, loop
+from harness.benchmarks.sources import (
+    FileRule,
+    check_files,
+    choose_count,
+    choose_dtype,
+    count_threads,
+    describe_problems,
+    is_rehearsal,
+    read_list,
+    require_source,
+)
+from harness.contract import Counter
 from harness.errors import HarnessError
+from harness.run.qsl import Arrays, Ragged
+
+# Compressed NIfTI volumes on disk, read to the checksum at their end.
+
+_GZIP = b"\x1f\x8b"
+LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
+
+
+class _Header(NamedTuple):
+    """``begins``: offset of the values, in bytes."""
+
+    sides: tuple[int, ...]
+    bits: int
+    begins: float
+
+
+@contextmanager
+def open_volume(path: Path, fix: str) -> Iterator[Any]:
+    """Open the library's image, whose values must be read within this context. Raises HarnessError if they cannot be
+    read or fail the checksum: the library stops before the checksum, so a damaged byte would go unnoticed."""
+    import nibabel  # slow to load, and a run reads prepared volumes
+
+    try:
+        with gzip.open(path) as stream:
+            yield nibabel.Nifti1Image.from_stream(stream)
+            while stream.read(1 << 20):
+                pass
+    except Exception as error:  # the library raises nothing more specific
+        raise HarnessError(f"{path} cannot be read: {error}", "input", fix) from error
+
+
+def check_volumes(source: Path, folders: Iterable[str], paths: Sequence[str], fix: str) -> None:
+    """Check compressed volumes below ``source``. Raises HarnessError naming the first few files that are missing,
+    empty, truncated, not gzip, or not of the benchmark in ``folders``."""
+    only = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
+    check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=only, fix=fix)
+    cut = [path for path in paths if not is_whole(source / path)]
+    if cut:
+        raise HarnessError(f"{source}: {describe_problems('cut off', cut, len(paths))}", "input", fix)
+
+
+def read_sides(path: Path) -> tuple[int, ...]:
+    """Return the sides from the header; nothing if it cannot be read."""
+    header = _read_header(path)
+    return header.sides if header else ()
+
+
+def is_whole(path: Path) -> bool:
+    """Return True if the last bytes, the uncompressed size, agree with the volume's header."""
+    header = _read_header(path)
+    if header is None:
+        return False
+    with path.open("rb") as stream:
+        stream.seek(-4, os.SEEK_END)
+        packed = struct.unpack("<I", stream.read(4))[0]
+    size = math.prod(header.sides) * header.bits // 8
+    if not 0 <= header.begins <= LARGEST or min((*header.sides, header.bits)) <= 0 or size > LARGEST:
+        return False
+    return bool(packed == (int(header.begins) + size) % 2**32)
+
+
+def _read_header(path: Path) -> _Header | None:
+    try:
+        with gzip.open(path) as stream:
+            header = stream.read(112)
+        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
+        dimensions = struct.unpack(f"{order}8h", header[40:56])
+        (bits,) = struct.unpack(f"{order}h", header[72:74])
+        (begins,) = struct.unpack(f"{order}f", header[108:112])
+    except (OSError, EOFError, struct.error, zlib.error):
+        return None
+    return _Header(dimensions[1 : 1 + dimensions[0]], bits, begins)
+
+
+# A window of 128 x 128 x 128 that slides over a volume by half its side, and the combination of its answers.
+
+SIDE = 128
+STRIDE = 64
+CLASSES = 3  # neither, kidney, tumour
+OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
+# Volumes in progress: each has a sum of all classes, hundreds of megabytes, to which it adds while others do the same.
+AT_ONCE = STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 4))
+_ASKED = 8  # windows that a volume requests at once
+
+
+def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
+    """List the windows of a volume whose sides are multiples of the stride, first axis slowest."""
+    for place in product(*(range(0, size - SIDE + 1, STRIDE) for size in shape)):
+        z, y, x = (slice(start, start + SIDE) for start in place)
+        yield z, y, x
+
+
+@cache
+def weigh_window() -> NDArray[np.float32]:
+    """Return the weight of each position in a window: the cube root of a Gaussian around its middle, with a deviation
+    of an eighth of its side, at most 1."""
+    deviation = 0.125 * SIDE
+    place = np.arange(SIDE) - (SIDE - 1.0) / 2
+    line = np.exp(-(place**2) / (2 * deviation * deviation))
+    cube = np.cbrt(np.outer(np.outer(line, line), line).reshape(SIDE, SIDE, SIDE))
+    weights: NDArray[np.float32] = (cube / cube.max()).astype(np.float32)
+    return weights
+
+
+def loop(sample: Arrays) -> Generator[Arrays, Outputs, NDArray[np.uint8]]:
+    """Map a volume "input" [1, depth, height, width] to uint8 of the same shape: the class of each position."""
+    volume = sample["input"]
+    weights = weigh_window()
+    shape = volume.shape[1:]
+    sums, norm = np.zeros((CLASSES, *shape), np.float32), np.zeros(shape, np.float32)
+    windows = list(list_windows(shape))
+    for first in range(0, len(windows), _ASKED):
+        some = windows[first : first + _ASKED]
+        (found,) = yield {"input": np.stack([volume[:, z, y, x] for z, y, x in some])}
+        for (z, y, x), scores in zip(some, found, strict=True):
+            weighted = scores.astype(np.float32, copy=False)
+            weighted *= weights  # in place: only this loop uses the outputs
+            sums[:, z, y, x] += weighted
+            norm[z, y, x] += weights
+    sums /= norm
+    classes: NDArray[np.uint8] = sums.argmax(axis=0).astype(np.uint8)[None]
+    return classes
+
+
+# KiTS19 in its usual layout on disk, and as the reference's network expects it.
+#
+# Volumes get one spacing, one range of intensities, and sides that suit a sliding window, as in vision/medical_imaging/
+# 3d-unet-kits19/preprocess.py of mlcommons/inference.
+
+SPACING = (1.6, 1.2, 1.2)  # mm
+LOWEST, HIGHEST, MEAN, DEVIATION = -79.0, 304.0, 101.0, 76.9
+PADDING = -2.2
+IMAGE, LABELS = "imaging.nii.gz", "segmentation.nii.gz"
+CASES = "cases.json"
+_TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
+_THREADS = 4  # preparing a case takes about two gigabytes
+_OF_EACH = 4  # windows per case of the calibration list
+_FIX = "download the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
+
+
+def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
+    """Write volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json;
+    calibration.npy [n, 1, 128, 128, 128].
+
+    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
+    """
+    dtype = choose_dtype(settings)
+    source = require_source(source, "KiTS19's cases")
+    cases = list_cases(source)
+    cases = cases[: choose_count(settings, len(cases))]
+    calibration = [name for name in read_list("unet3d", "calibration.txt") if (source / name / IMAGE).is_file()]
+    check_cases(source, [*cases, *calibration])
+    for folder in ("volumes", "labels"):
+        (output / folder).mkdir()
+    counter.stage("building", len(cases) + len(calibration))
+
+    def prepare(name: str) -> None:
+        image, labels = prepare_case(source / _find_folder(source, name))
+        np.save(output / "volumes" / f"{name}.npy", image.astype(dtype))
+        np.save(output / "labels" / f"{name}.npy", labels)
+        counter.bump(1)
+
+    def cut(name: str) -> NDArray[np.float32]:
+        image, _ = prepare_case(source / name)
+        windows = list(list_windows(image.shape[1:]))
+        chosen = windows[:: max(1, len(windows) // _OF_EACH)][:_OF_EACH]
+        counter.bump(1)
+        return np.stack([image[:, z, y, x] for z, y, x in chosen]).astype(dtype)
+
+    with ThreadPoolExecutor(count_threads(settings, _THREADS)) as pool:  # which release the interpreter lock
+        list(pool.map(prepare, cases))
+        if calibration:
+            np.save(output / "calibration.npy", np.concatenate(list(pool.map(cut, calibration))))
+    (output / CASES).write_text(json.dumps(cases), encoding="ascii")
+
+
+def load_samples(dataset: Path) -> Mapping[str, Any]:
+    return {"input": Ragged(_load(dataset, "volumes"))}
+
+
+def load_labels(dataset: Path) -> Sequence[np.ndarray]:
+    return _load(dataset, "labels")
+
+
+def _load(dataset: Path, folder: str) -> list[np.ndarray]:
+    cases = json.loads((dataset / CASES).read_text(encoding="ascii"))
+    return [np.load(dataset / folder / f"{name}.npy", mmap_mode="r") for name in cases]
+
+
+def list_cases(source: Path) -> list[str]:
+    """List the cases of the benchmark in its order; for a rehearsal, the available ones."""
+    listed = read_list("unet3d", "cases.txt")
+    if is_rehearsal(source):
+        return [name for name in listed if (source / name).is_dir()]
+    return listed
+
+
+def _find_folder(source: Path, name: str) -> str:
+    return name if (source / name).is_dir() else _TWICE.get(name, name)
+
+
+def check_cases(source: Path, names: Sequence[str]) -> None:
+    folders = dict.fromkeys(_find_folder(source, name) for name in names)
+    paths = [f"{folder}/{file}" for folder in folders for file in (IMAGE, LABELS)]
+    check_volumes(source, folders, paths, _FIX)
+
+
+def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Return volume and labels [1, depth, height, width], with sides of at least 128 that are multiples of 64."""
+    image, labels = _resample(folder)
+    image = (np.clip(image, LOWEST, HIGHEST) - MEAN) / DEVIATION
+    short = [(0, 0), *(_halve(max(0, SIDE - size)) for size in image.shape[1:])]
+    image, labels = np.pad(image, short, mode="edge"), np.pad(labels, short, mode="edge")
+    # An excess over a multiple of the stride of less than half of it is cut off, otherwise padded to the next.
+    over = [size % STRIDE if size % STRIDE < STRIDE // 2 else 0 for size in image.shape[1:]]
+    inner = (
+        slice(None),
+        *(slice(cut // 2, size - (cut - cut // 2)) for cut, size in zip(over, image.shape[1:], strict=True)),
+    )
+    image, labels = image[inner], labels[inner]
+    missing = [(0, 0), *(_halve(-size % STRIDE) for size in image.shape[1:])]
+    image = np.pad(image, missing, mode="constant", constant_values=PADDING)
+    labels = np.pad(labels, missing, mode="constant", constant_values=0)
+    return image.astype(np.float32), labels.astype(np.uint8)
+
+
+def _halve(count: int) -> tuple[int, int]:
+    return count // 2, count - count // 2
+
+
+def _resample(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Resample to the common spacing: linear interpolation for values, the nearest class for labels."""
+    from scipy.ndimage import zoom  # slow to load, and a run reads prepared volumes
+
+    with open_volume(folder / IMAGE, _FIX) as image:
+        spacing = image.header["pixdim"][1:4].tolist()
+        values = image.get_fdata(caching="unchanged").astype(np.float32)
+    classes = _read_classes(folder / LABELS)
+    if values.ndim != 3 or values.shape != classes.shape:
+        shapes = f"{list(values.shape)} and {list(classes.shape)}"
+        raise HarnessError(f"{folder}: volume and labels have shapes {shapes}", "input", _FIX)
+    if not np.isfinite(values).all():
+        raise HarnessError(f"{folder / IMAGE} contains intensities that are not numbers", "input", _FIX)
+    if spacing != list(SPACING):
+        factor = np.array(spacing) / np.array(SPACING)
+        sides = factor * values.shape
+        if not (sides >= 1).all() or np.prod(factor) * values.nbytes > LARGEST:
+            raise HarnessError(f"{folder}: {IMAGE} has an invalid voxel spacing of {spacing} mm", "input", _FIX)
+        values = zoom(values, factor, order=1, mode="constant", cval=values.min(), grid_mode=False)
+        classes = zoom(classes, factor, order=0, mode="constant", cval=classes.min(), grid_mode=False)
+    return values[None], classes[None]
+
+
+def _read_classes(path: Path) -> NDArray[np.uint8]:
+    with open_volume(path, _FIX) as labels:
+        found = labels.get_fdata(caching="unchanged")
+    with np.errstate(invalid="ignore"):  # NaN is reported below
+        classes: NDArray[np.uint8] = found.astype(np.uint8)
+    if not ((classes == found) & (classes < CLASSES)).all():
+        raise HarnessError(f"{path} has labels other than 0 to {CLASSES - 1}", "input", _FIX)
+    return classes
+
 
 _SMOOTH = 1e-6
 
@@ -47,12 +332,11 @@ def compute_dice(answer: np.ndarray, label: np.ndarray) -> np.ndarray:
 
 class Unet3d(LoopBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "uint8"
     at_once = AT_ONCE
     step_threads = STEP_THREADS
     build_dataset = staticmethod(build_dataset)
     load_samples = staticmethod(load_samples)
-    load_calibration = staticmethod(load_calibration)
     loop = staticmethod(loop)
     score = staticmethod(score)
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 
-from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
+from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors, run_loop
 from harness.benchmarks.sources import REHEARSAL, read_case_names
-from harness.benchmarks.unet3d.kits19 import IMAGE, LABELS, SPACING, prepare_case
-from harness.benchmarks.unet3d.sliding import CLASSES, SIDE, loop
+from harness.benchmarks.unet3d import CLASSES, IMAGE, LABELS, SIDE, SPACING, loop, prepare_case
 from harness.contract import Counter
+from harness.run.qsl import Arrays
 
 MODEL = "3dUNetKiTS19.onnx"
 _SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # of prepared volumes
@@ -58,15 +58,10 @@ def draw_volume(rng: np.random.Generator, prepared: tuple[int, ...]) -> NDArray[
 
 
 def _answer(session: NetworkSession, volume: NDArray[np.float32]) -> NDArray[np.uint8]:
-    steps = loop({"input": volume})
-    asked = next(steps)
-    while True:
-        rows = [session.compute({"input": row[None]})[0] for row in asked["input"]]
-        try:
-            asked = steps.send([np.concatenate(rows)])
-        except StopIteration as end:
-            answer: NDArray[np.uint8] = end.value
-            return answer
+    def compute(asked: Arrays) -> list[np.ndarray]:
+        return [np.concatenate([session.compute({"input": row[None]})[0] for row in asked["input"]])]
+
+    return run_loop(loop({"input": volume}), compute)
 
 
 def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:

@@ -15,13 +15,15 @@ from scipy.ndimage import zoom
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
 from harness.benchmarks.unet3d.rehearsal import save_balanced, write_unet
-from harness.benchmarks.unet3d_brats import BENCHMARK, OUTPUT, choose_classes
-from harness.benchmarks.unet3d_brats.brats19 import (
+from harness.benchmarks.unet3d_brats import (
+    BENCHMARK,
     CLASSES,
     IMAGES,
     LABELS,
     ON_DISK,
+    OUTPUT,
     SHAPE,
+    choose_classes,
     find_file,
     find_folder,
     prepare_case,

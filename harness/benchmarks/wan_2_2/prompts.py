@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
-from harness.benchmarks import pipeline_samples
-from harness.benchmarks.pipeline_samples import find_file, load_tokens, save_shared
+from harness.benchmarks.pipeline_samples import find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -72,15 +71,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if generated:
         shutil.copytree(folder / REFERENCES, output / REFERENCES)
     counter.bump(len(prompts))
-
-
-def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return load_tokens(dataset, TOKENS)
-
-
-def load_shared(dataset: Path) -> Mapping[str, np.ndarray]:
-    """Load "latents" [1, channels, frames, height, width], and the tokens of the negative prompt."""
-    return pipeline_samples.load_shared(dataset, TOKENS)
 
 
 def find_tokenizer(folder: Path) -> Path:

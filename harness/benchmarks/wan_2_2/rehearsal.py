@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import transformers
 
-from harness.benchmarks.wan_2_2 import PIPELINE
+from harness.benchmarks.wan_2_2 import PIPELINE, SUFFIX, encode_video
 from harness.benchmarks.wan_2_2.prompts import (
     AGAINST,
     END,
@@ -31,7 +31,6 @@ from harness.benchmarks.wan_2_2.prompts import (
     write_prompts,
     write_tokenizer,
 )
-from harness.benchmarks.wan_2_2.videos import SUFFIX, encode_video
 from harness.contract import Counter
 
 MODEL = "Wan2.2-T2V-A14B-Diffusers"

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.benchmarks.accuracy import read_accuracy_log
+from harness.benchmarks.wan_2_2 import METRIC, SUFFIX
 from harness.benchmarks.wan_2_2.prompts import WRITTEN
-from harness.benchmarks.wan_2_2.videos import METRIC, SUFFIX
 from harness.errors import HarnessError
 
 # The reference's run_evaluation.py.

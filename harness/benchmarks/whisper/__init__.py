@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,14 +18,21 @@ from numpy.typing import NDArray
 
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.sources import check_files, choose_count, is_below, is_rehearsal, read_json, require_source
+from harness.benchmarks.sources import (
+    check_files,
+    choose_count,
+    count_threads,
+    is_below,
+    is_rehearsal,
+    read_json,
+    require_source,
+)
 from harness.benchmarks.speech import (
     RATE,
     count_edits,
     count_samples,
     load_waveforms,
     make_rule,
-    open_threads,
     score_words,
     write_transcripts,
     write_waveforms,
@@ -64,7 +72,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     utterances = utterances[: choose_count(settings, len(utterances))]
     check_files(folder, [make_rule(utterance.file) for utterance in utterances], fix=_FIX)
     files = [folder / utterance.file for utterance in utterances]
-    with open_threads(settings) as pool:
+    with ThreadPoolExecutor(count_threads(settings)) as pool:  # decoding releases the interpreter lock
         sizes = list(pool.map(lambda file: count_samples(file, _FIX), files))
         for file, size, utterance in zip(files, sizes, utterances, strict=True):
             if size != utterance.samples:

@@ -99,11 +99,6 @@ class SpeechGraph(DecoderGraph):
         """Return position encodings [n, width]."""
         return op.gather(op.constant(weight), self._inputs["cache_position"], op.constant(np.int64(0)))
 
-    def join(self, mixed: Any) -> Any:
-        """Join [batch, heads, n, head] to [batch, n, width]."""
-        joined = op.transpose(mixed, numbers(0, 2, 1, 3))
-        return op.reshape(joined, numbers(0, 0, self._heads * self._head), special_zero=True)
-
 
 class WhisperLayers:
     """Layers normalised by mean and deviation, with GELU activations."""

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.backends import Outputs
-from harness.benchmarks import LoopBenchmark
-from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import FOUND, RESPONSE_DTYPE, WIDTH, Boxes, Rows, score_boxes, suppress
+from harness.benchmarks import LoopBenchmark, detection
+from harness.benchmarks.detection import FOUND, WIDTH, Boxes, Rows, score_boxes, suppress
 from harness.benchmarks.images import decode_image
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
@@ -31,7 +30,7 @@ OUTPUTS = {"output0": ((4 + CLASSES, PLACES), "float32")}
 THRESHOLD = np.float32(0.001)
 _OVERLAP = np.float32(0.7)
 _CONSIDERED = 30_000  # boxes
-CATEGORIES = np.array(coco.CATEGORIES, np.float32)
+CATEGORIES = np.array(detection.CATEGORIES, np.float32)
 
 
 def loop(sample: Arrays) -> Generator[Arrays, Outputs, Rows]:
@@ -81,7 +80,7 @@ def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
 
 SIDE = 640
 _GREY = (114, 114, 114)
-LAYOUT = coco.CocoLayout(
+LAYOUT = detection.CocoLayout(
     annotations="annotations/instances_val2017.json",
     images="val2017_safe",
     calibration="",
@@ -119,19 +118,19 @@ def preprocess(path: Path) -> NDArray[np.float32]:
     return red_first / np.float32(255)
 
 
-build_dataset = partial(coco.build_dataset, LAYOUT, preprocess, SIDE, "yolo")
+build_dataset = partial(detection.build_dataset, LAYOUT, preprocess, SIDE, "yolo")
 
 
 def load_samples(dataset: Path) -> dict[str, Any]:
     """Load "images", and "geometry" [count, 3]: the number, height and width of each, which its response needs."""
-    annotations = json.loads((dataset / coco.ANNOTATIONS).read_text(encoding="utf-8"))
+    annotations = json.loads((dataset / detection.ANNOTATIONS).read_text(encoding="utf-8"))
     sizes = [(number, image["height"], image["width"]) for number, image in enumerate(annotations["images"])]
     return {"images": np.load(dataset / "samples.npy", mmap_mode="r"), "geometry": np.array(sizes, np.float32)}
 
 
 class Yolo(LoopBenchmark):
     outputs = OUTPUTS
-    response_dtype = RESPONSE_DTYPE
+    response_dtype = "float32"
     build_dataset = staticmethod(build_dataset)
     load_samples = staticmethod(load_samples)
     loop = staticmethod(loop)

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.detection import coco
-from harness.benchmarks.detection.answers import Rows
+from harness.benchmarks import detection
+from harness.benchmarks.detection import Rows
 from harness.benchmarks.detection.generated_detector import write_annotations, write_images
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.yolo import (
@@ -47,7 +47,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         (found,) = session.compute({"images": preprocess(paths[number])[None]})
         return ((int(row[6]), row) for row in make_rows(number, height, width, find_objects(found[0])))
 
-    write_annotations(data / LAYOUT.annotations, names, coco.CATEGORIES, find, counter)
+    write_annotations(data / LAYOUT.annotations, names, detection.CATEGORIES, find, counter)
 
 
 def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.float32]], width: int) -> None:

@@ -112,10 +112,9 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
     """List problems that would be rejected at the end of the coming runs, and can be fixed before."""
     runs = [step.change.address for step in seen.plan.steps if step.change.address.kind is Kind.RUN]
     found = []
-    if seen.desired.gaps:
-        count = len(seen.desired.gaps)
-        gaps = f"{show_count(count, 'thing')} that a submission needs {'is' if count == 1 else 'are'} missing"
-        found.append(f"{gaps} from the spec: reconcile validate")
+    if gaps := seen.desired.list_gaps(seen.recorded):
+        text = f"{show_count(len(gaps), 'thing')} that a submission needs {'is' if len(gaps) == 1 else 'are'} missing"
+        found.append(f"{text} from the spec: reconcile validate")
     carried = cache(read_conf_here)
     wrong = next(filter(None, (find_wrong_loadgen(seen.desired, address, carried, None) for address in runs)), None)
     if wrong is not None and all(step.blocked != wrong.message for step in seen.plan.steps):  # unless a step reports it

@@ -187,7 +187,11 @@ _CODES = (
     (errors.ERROR, "an error that you can fix; the message says how. Usage errors are among them"),
     (errors.NOT_IN_SYNC, "something selected is not in sync: changes, drift, INVALID runs, blocked steps, findings"),
     (errors.BUG, "a bug in `reconcile`: it names a report to send; records are safe"),
-    (errors.INTERRUPTED, "interrupted by Ctrl-C or SIGTERM; run the same command again to continue"),
+    (
+        errors.INTERRUPTED,
+        "interrupted by Ctrl-C or SIGTERM; run the same command again to continue. `watch` and `page`, which normally "
+        "end so, exit with 0",
+    ),
 )
 
 _EVERYWHERE = ("--help", "--no-color", "--verbose", "--quiet")  # described in the document's introduction

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from reconciler.endpoints.check.curves import derive_curve_regions, is_agentic, list_offline
+from reconciler.endpoints.check.curves import find_regions, is_agentic, list_offline
 from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
 from reconciler.endpoints.rules.curve_rules import RuledBenchmark
 from reconciler.endpoints.rules.point import AccuracyScore
 from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, match_bands
-from reconciler.endpoints.tree.content import DEDICATED, ELECTED
-from reconciler.endpoints.tree.layout import ACCURACY
+from reconciler.endpoints.tree.content import ACCURACY, DEDICATED, ELECTED
 from reconciler.endpoints.tree.reading import PointFolder
 from reconciler.resource.quantities import show_count
 from reconciler.tree.findings import Complaint
@@ -22,7 +21,7 @@ _SWE_BENCH = "swe_bench"
 
 def check_coverage(view: CurveView) -> Iterator[Complaint]:
     """Require one accuracy result in each mandatory band and at the Offline point, and no others."""
-    regions = derive_curve_regions(view.folder, view.rules)[0]
+    regions = find_regions(view)
     if regions is None:
         return
     candidates = _candidates(view, regions)
@@ -37,7 +36,7 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
         point.name for point, _ in candidates if point.concurrency not in filled and point.state("offline") != ELECTED
     ]
     if extra:
-        count = view.rules.count_accuracy_points(agentic=is_agentic(view.folder, view.rules))
+        count = view.rules.count_accuracy_points(agentic=is_agentic(view))
         yield complain(
             view.folder.shown,
             f"accuracy results at {', '.join(extra)}, too",
@@ -138,7 +137,7 @@ def check_inline(view: CurveView) -> Iterator[Complaint]:
 
 def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
     """Check the mean of one result from each mandatory region."""
-    benchmark, regions = _agentic(view), derive_curve_regions(view.folder, view.rules)[0]
+    benchmark, regions = _agentic(view), find_regions(view)
     if benchmark is None or benchmark.swe_bench is None or regions is None:
         return
     by_concurrency = {point.concurrency: point for point in view.folder.points}
@@ -191,7 +190,7 @@ def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
 
 def _agentic(view: CurveView) -> RuledBenchmark | None:
     benchmark = _find_benchmark(view)
-    return benchmark if benchmark is not None and is_agentic(view.folder, view.rules) else None
+    return benchmark if benchmark is not None and is_agentic(view) else None
 
 
 def _share(score: AccuracyScore | None) -> Decimal | None:

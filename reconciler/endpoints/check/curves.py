@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from reconciler.endpoints.check.structure import CHECKER, CurveView, complain, make_rule
-from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, Drafter
+from reconciler.endpoints.rules.curve_rules import Cohort, Drafter
 from reconciler.endpoints.rules.regions import (
     BAND_TITLES,
     CHOICE,
@@ -17,23 +16,23 @@ from reconciler.endpoints.rules.regions import (
     Regions,
     compute_regions,
 )
-from reconciler.endpoints.tree.content import DEDICATED, ELECTED
-from reconciler.endpoints.tree.layout import POINT, canonicalise_model
+from reconciler.endpoints.tree.content import DEDICATED, ELECTED, POINT, canonicalise_model
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, resolve_shared
 from reconciler.errors import ReconcilerError
 from reconciler.resource.quantities import is_whole, show_count
 from reconciler.tree.findings import Complaint
 
 C_MIN = "c_min_override"
+Check = Callable[[CurveView], Iterator[Complaint]]
 
 
-def is_agentic(curve: CurveFolder, rules: CurveRules) -> bool:
+def is_agentic(view: CurveView) -> bool:
     """Return True if the load pattern of every point, except a dedicated Offline one, is agentic."""
-    return _patterns(curve) == {rules.values.agentic_load_pattern}
+    return _patterns(view) == {view.rules.values.agentic_load_pattern}
 
 
-def _patterns(curve: CurveFolder) -> set[str]:
-    voting = (point for point in curve.stated if point.state("offline") != DEDICATED)
+def _patterns(view: CurveView) -> set[str]:
+    voting = (point for point in view.folder.stated if point.state("offline") != DEDICATED)
     stated = (point.get_nested("runtime_settings", "load_pattern") for point in voting)
     return {"concurrency" if pattern is None else str(pattern) for pattern in stated}
 
@@ -43,65 +42,57 @@ def find_c_max(curve: CurveFolder) -> int | None:
     return declared if is_whole(declared) and declared > 0 else None
 
 
-def find_declared_minimum(curve: CurveFolder, rules: CurveRules) -> tuple[int | None, tuple[Complaint, ...]]:
+def find_declared_minimum(view: CurveView) -> tuple[int | None, tuple[Complaint, ...]]:
     """Return c_min_override and its problems: the same value at every point of the curve, or at none."""
-    stated = {point: _read_minimum(point) for point in curve.points}
-    if all(value is _NOTHING for value in stated.values()):
+    described = [(point.description.file, point.description.value) for point in view.folder.points]
+    stated = [(file, document.values[C_MIN]) for file, document in described if document and C_MIN in document.values]
+    if not stated:
         return None, ()
-    limit, found, problems = rules.values.most_ultra_low_concurrency, set(), []
-    for point, value in stated.items():
-        place = point.description.file
-        if value is _NOTHING:
-            problems.append(
-                complain(place, f"no {C_MIN}, unlike other points", "the same value at every point, or none")
-            )
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
-            problems.append(complain(place, f"{C_MIN} {value!r}", f"a whole number from 1 to {limit}"))
-        else:
-            found.add(value)
+    silent = [file for file, document in described if document is None or C_MIN not in document.values]
+    same, limit = "the same value at every point", view.rules.values.most_ultra_low_concurrency
+    problems = [complain(file, f"no {C_MIN}, unlike other points", f"{same}, or none") for file in silent]
+    problems += [
+        complain(file, f"{C_MIN} {value!r}", f"a whole number from 1 to {limit}")
+        for file, value in stated
+        if not is_whole(value) or not 1 <= value <= limit
+    ]
+    found = sorted({value for _, value in stated if is_whole(value) and 1 <= value <= limit})
     if len(found) > 1:
-        listed = ", ".join(map(str, sorted(found)))
-        problems.append(complain(curve.shown, f"{C_MIN} {listed}", "the same value at every point"))
-    return (None if problems else next(iter(found))), tuple(problems)
+        problems.append(complain(view.folder.shown, f"{C_MIN} {', '.join(map(str, found))}", same))
+    return (None if problems else found[0]), tuple(problems)
 
 
-_NOTHING = object()
-
-
-def _read_minimum(point: PointFolder) -> Any:
-    document = point.description.value
-    return _NOTHING if document is None or C_MIN not in document.values else document.values[C_MIN]
-
-
-def derive_curve_regions(curve: CurveFolder, rules: CurveRules) -> tuple[Regions | None, tuple[Complaint, ...]]:
+def derive_curve_regions(view: CurveView) -> tuple[Regions | None, tuple[Complaint, ...]]:
     """Return the regions, or None and the reason why they cannot be computed."""
-    declared, problems = find_declared_minimum(curve, rules)
+    curve, rules = view.folder, view.rules
+    declared, problems = find_declared_minimum(view)
     c_max = find_c_max(curve)
     if problems or c_max is None or not curve.points:
         return None, ()
     fixed = {point.concurrency for point in curve.points if point.state("offline") != DEDICATED}
-    limit = rules.values.most_ultra_low_concurrency
+    if declared is not None and declared not in fixed:
+        found = f"{C_MIN} {declared}, but no point at {declared}"
+        return None, (complain(curve.shown, found, f"a point at {declared}"),)
+    lowest = min(*(point.concurrency for point in curve.points), rules.values.most_ultra_low_concurrency)
     try:
-        if declared is None:
-            return compute_regions(c_max, min(min(point.concurrency for point in curve.points), limit), rules), ()
-        if declared not in fixed:
-            return None, (
-                complain(curve.shown, f"{C_MIN} {declared}, but no point at {declared}", f"a point at {declared}"),
-            )
-        return compute_regions(c_max, declared, rules, declared=True), ()
+        return compute_regions(c_max, declared or lowest, rules, declared=declared is not None), ()
     except ReconcilerError as error:
         return None, (complain(curve.shown, str(error), error.fix or "a maximum with room for three regions below it"),)
 
 
+def find_regions(view: CurveView) -> Regions | None:
+    return derive_curve_regions(view)[0]
+
+
 def check_minimum(view: CurveView) -> Iterator[Complaint]:
-    declared, problems = find_declared_minimum(view.folder, view.rules)
+    declared, problems = find_declared_minimum(view)
     yield from problems
     if declared is not None:
-        yield from (c for c in derive_curve_regions(view.folder, view.rules)[1] if c.found.startswith(C_MIN))
+        yield from (c for c in derive_curve_regions(view)[1] if c.found.startswith(C_MIN))
 
 
 def check_regions(view: CurveView) -> Iterator[Complaint]:
-    yield from (c for c in derive_curve_regions(view.folder, view.rules)[1] if not c.found.startswith(C_MIN))
+    yield from (c for c in derive_curve_regions(view)[1] if not c.found.startswith(C_MIN))
 
 
 def check_basis(view: CurveView) -> Iterator[Complaint]:
@@ -111,7 +102,7 @@ def check_basis(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_range(view: CurveView) -> Iterator[Complaint]:
-    regions = derive_curve_regions(view.folder, view.rules)[0]
+    regions = find_regions(view)
     if regions is None:
         return
     for point in view.folder.stated:
@@ -123,7 +114,7 @@ def check_range(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_placement(view: CurveView) -> Iterator[Complaint]:
-    regions = derive_curve_regions(view.folder, view.rules)[0]
+    regions = find_regions(view)
     if regions is None:
         return
     for point in view.folder.stated:
@@ -134,9 +125,9 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
             )
 
 
-def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
+def _coverage(band: str) -> Check:
     def check(view: CurveView) -> Iterator[Complaint]:
-        regions = derive_curve_regions(view.folder, view.rules)[0]
+        regions = find_regions(view)
         limit = view.rules.values.most_ultra_low_concurrency
         present = [point.concurrency for point in view.folder.points]
         if band == ULTRA_LOW:
@@ -153,7 +144,7 @@ def _coverage(band: str) -> Callable[[CurveView], Iterator[Complaint]]:
 def check_count(view: CurveView) -> Iterator[Complaint]:
     dedicated = any(point.state("offline") == DEDICATED for point in view.folder.stated)
     least = view.rules.values.least_points
-    if dedicated and not is_agentic(view.folder, view.rules):
+    if dedicated and not is_agentic(view):
         least = view.rules.values.least_points_with_dedicated_offline
     if view.folder.points and len(view.folder.points) < least:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at least {least}")
@@ -165,13 +156,6 @@ def check_cap(view: CurveView) -> Iterator[Complaint]:
         yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at most {most}")
 
 
-def check_type(view: CurveView) -> Iterator[Complaint]:
-    patterns = _patterns(view.folder)
-    if len(patterns) > 1:
-        listed = ", ".join(sorted(map(str, patterns)))
-        yield complain(view.folder.shown, f"load patterns {listed}", "all points agentic, or none")
-
-
 def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
     return tuple(point for point in curve.stated if point.state("offline") in (DEDICATED, ELECTED))
 
@@ -179,7 +163,7 @@ def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
 def check_offline_point(view: CurveView) -> Iterator[Complaint]:
     declared = list_offline(view.folder)
     listed = ", ".join(point.name for point in declared)
-    if is_agentic(view.folder, view.rules):
+    if is_agentic(view):
         if declared:
             yield complain(
                 view.folder.shown, f"{listed} declared as Offline", "none: agentic benchmarks have no Offline point"
@@ -239,18 +223,24 @@ def check_model_folder(view: CurveView) -> Iterator[Complaint]:
         yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "the same name")
 
 
-def check_one_model(view: CurveView) -> Iterator[Complaint]:
-    names = _first_by(view.folder, "model_name")
-    if len(names) > 1:
-        yield complain(view.folder.shown, f"models {', '.join(sorted(names))}", "one model per curve")
+def _one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]]) -> Check:
+    """Require that all points state the same value."""
+
+    def check(view: CurveView) -> Iterator[Complaint]:
+        values = set(map(str, collect(view)))
+        if len(values) > 1:
+            yield complain(view.folder.shown, f"{what} {', '.join(sorted(values))}", wanted)
+
+    return check
 
 
-def check_one_dataset(view: CurveView) -> Iterator[Complaint]:
-    """Compare only points with a readable result, like the official checker."""
-    read = [point for point in view.folder.stated if point.summary.value is not None]
-    names = {str(point.state("dataset") or "") for point in read}
-    if len(names) > 1:
-        yield complain(view.folder.shown, f"datasets {', '.join(sorted(names))}", "one dataset per curve")
+def _list_datasets(view: CurveView) -> Iterator[object]:
+    """List those of points with a readable result, like the official checker."""
+    return (point.state("dataset") or "" for point in view.folder.stated if point.summary.value is not None)
+
+
+def _list_seed_sets(view: CurveView) -> Iterator[object]:
+    return (name for point in view.folder.stated if (name := point.state("seed_set")) is not None)
 
 
 def check_shared(view: CurveView) -> Iterator[Complaint]:
@@ -271,10 +261,10 @@ def _first_by(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping
     return found
 
 
-def check_one_seed_set(view: CurveView) -> Iterator[Complaint]:
-    names = {str(point.state("seed_set")) for point in view.folder.stated if point.state("seed_set") is not None}
-    if len(names) > 1:
-        yield complain(view.folder.shown, f"seed sets {', '.join(sorted(names))}", "one seed set per submission")
+check_type = _one("load patterns", "all points agentic, or none", _patterns)
+check_one_model = _one("models", "one model per curve", lambda view: _first_by(view.folder, "model_name"))
+check_one_dataset = _one("datasets", "one dataset per curve", _list_datasets)
+check_one_seed_set = _one("seed sets", "one seed set per submission", _list_seed_sets)
 
 
 def check_seed_set(view: CurveView) -> Iterator[Complaint]:

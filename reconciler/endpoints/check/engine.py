@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.endpoints.check.accuracy import ACCURACY_RULES
-from reconciler.endpoints.check.curves import CURVE_RULES, derive_curve_regions
+from reconciler.endpoints.check.curves import CURVE_RULES, find_regions
 from reconciler.endpoints.check.forms import DESCRIPTION_FIELDS, find_misfits
 from reconciler.endpoints.check.points import POINT_RULES
 from reconciler.endpoints.check.power import POWER_RULES
@@ -24,18 +24,19 @@ from reconciler.endpoints.check.structure import (
     POLICY,
     SUBMISSION_RULES,
     SYSTEM_RULES,
+    WHOLE,
     CurveView,
-    DescribedSystem,
-    PointView,
-    SubmissionView,
+    Mismatch,
+    RuledFolder,
     complain,
     describe_mismatch,
+    find_mismatches,
+    is_text,
     make_rule,
 )
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.judge import PointSeverity, judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
-from reconciler.endpoints.rules.ruleset import NAME
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
@@ -69,7 +70,7 @@ def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]
     name = rule.id.partition(".")[2]
 
     def check(view: CurveView) -> Iterator[Complaint]:
-        regions = derive_curve_regions(view.folder, view.rules)[0]
+        regions = find_regions(view)
         for point in view.folder.stated if regions is not None else ():
             if point.measured is None or regions is None:
                 continue
@@ -188,13 +189,9 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
         yield complain(point.description.file, f"{name} {found}", wanted, line=line)
 
 
-def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
-    for name in _TEXTS:
-        if not isinstance(values.get(name), str):
-            yield name, describe_mismatch(values.get(name)), "text"
-    for name in _COUNTS:
-        if not is_whole(values.get(name)):
-            yield name, describe_mismatch(values.get(name)), "a whole number"
+def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
+    yield from find_mismatches(values, _TEXTS, is_text, "text")
+    yield from find_mismatches(values, _COUNTS, is_whole, WHOLE)
     short, most = values.get("shortened_system_name"), view.rules.values.most_short_name
     if isinstance(short, str) and not (short.strip() and len(short) <= most):
         yield "shortened_system_name", f"{short!r} has {len(short)} characters", f"1 to {most}"
@@ -207,9 +204,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str,
         lowest = values["c_min_override"]
         if not (is_whole(lowest) and least <= lowest <= most):
             yield "c_min_override", describe_mismatch(lowest), f"{least} to {most}"
-    for name in _PARALLEL:
-        if values.get(name) is not None and not is_whole(values[name]):
-            yield name, describe_mismatch(values[name]), "a whole number"
+    yield from find_mismatches(values, _PARALLEL, is_whole, WHOLE, optional=True)
     summary = values.get("config_summary")
     if (
         summary is not None
@@ -224,7 +219,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str,
         yield from _node(node)
 
 
-def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[tuple[str, str, str]]:
+def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
     stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
     known = {name.lower(): name for name in view.rules.values.availabilities}
     if len({value.strip().lower() for value in stated.values()}) > 1:
@@ -252,19 +247,17 @@ def _is_date(value: Any) -> bool:
     return True
 
 
-def _node(node: Any) -> Iterator[tuple[str, str, str]]:
+def _node(node: Any) -> Iterator[Mismatch]:
     if not isinstance(node, Mapping):
         yield "node_types", describe_mismatch(node), "one object per type of node"
         return
-    for name in _NODE_TEXTS:
-        if not isinstance(node.get(name), str):
-            yield name, describe_mismatch(node.get(name)), "a text for each type of node"
+    yield from find_mismatches(node, _NODE_TEXTS, is_text, "a text for each type of node")
     cores = [node.get(name) for name in ("host_processor_core_count", "host_processor_vcpu_count")]
     if all(count is None for count in cores):
         yield "host_processor_core_count", "is missing", "a number of cores or virtual CPUs for each type of node"
     for count in cores:
         if count is not None and not is_whole(count):
-            yield "host_processor_core_count", describe_mismatch(count), "a whole number"
+            yield "host_processor_core_count", describe_mismatch(count), WHOLE
 
 
 DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description is valid"), check_description),)
@@ -330,9 +323,9 @@ def _list_curves(system: SystemFolder) -> tuple[CurveFolder, ...]:
 
 def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
-    yield from apply_rules(SUBMISSION_RULES, SubmissionView(folder, rules), About(submitter, ""))
+    yield from apply_rules(SUBMISSION_RULES, RuledFolder(folder, rules), About(submitter, ""))
     for system in list_if_open(_list_systems, folder):
-        yield from apply_rules(_OF_SYSTEMS, DescribedSystem(system, rules), About(submitter, system.name))
+        yield from apply_rules(_OF_SYSTEMS, RuledFolder(system, rules), About(submitter, system.name))
         for curve in list_if_open(_list_curves, system):
             with pass_over_closed():
                 yield from _check_curve(submitter, curve, rules)
@@ -342,7 +335,7 @@ def _check_curve(submitter: str, curve: CurveFolder, rules: CurveRules) -> Itera
     for point in curve.points:
         list_folders(point.path)  # a curve with missing points cannot be judged
     about = About(submitter, f"{curve.division or '?'}/{curve.system}/{curve.model}")
-    yield from apply_rules(_OF_CURVES, CurveView(curve, rules), about)
+    yield from apply_rules(_OF_CURVES, RuledFolder(curve, rules), about)
     for point in curve.points:
         where = About(submitter, f"{about.cell}/{point.name}")
-        yield from apply_rules(_OF_POINTS, PointView(point, curve, rules), where)
+        yield from apply_rules(_OF_POINTS, RuledFolder(point, rules), where)

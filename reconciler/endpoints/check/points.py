@@ -11,9 +11,13 @@ from reconciler.endpoints.check.structure import (
     CHECKER,
     OURS,
     POLICY,
+    WHOLE,
+    Mismatch,
     PointView,
     complain,
     describe_mismatch,
+    find_mismatches,
+    is_text,
     make_rule,
 )
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
@@ -46,34 +50,29 @@ def _find_line(document: ResultDocument, path: str) -> int:
     return document.lines.get(path.rpartition(".")[2], 0)
 
 
-def _malformed(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    if not is_whole(values.get("concurrency")):
-        yield "concurrency", describe_mismatch(values.get("concurrency")), "a whole number"
-    for name in _TEXTS:
-        if values.get(name) is not None and not isinstance(values[name], str):
-            yield name, describe_mismatch(values[name]), "text"
-    maximum = values.get("max_supported_concurrency")
-    if maximum is not None and not is_whole(maximum):
-        yield "max_supported_concurrency", describe_mismatch(maximum), "a whole number"
+def _malformed(values: Mapping[str, object]) -> Iterator[Mismatch]:
+    yield from find_mismatches(values, ("concurrency",), is_whole, WHOLE)
+    yield from find_mismatches(values, _TEXTS, is_text, "text", optional=True)
+    yield from find_mismatches(values, ("max_supported_concurrency",), is_whole, WHOLE, optional=True)
     yield from find_misfits(values, POINT_FIELDS)
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
     yield from _malformed_nodes(values)
 
 
-def _malformed_settings(settings: Any) -> Iterator[tuple[str, str, str]]:
+def _malformed_settings(settings: Any) -> Iterator[Mismatch]:
     if not isinstance(settings, Mapping):
         yield "runtime_settings", describe_mismatch(settings), "a mapping"
         return
-    if not isinstance(settings.get("runtime"), Mapping):
-        yield "runtime", describe_mismatch(settings.get("runtime")), "a mapping of seeds"
+    runtime = settings.get("runtime")
+    if not isinstance(runtime, Mapping):
+        yield "runtime", describe_mismatch(runtime), "a mapping of seeds"
     else:
-        for name, seed in settings["runtime"].items():
-            if str(name).endswith("_seed") and seed is not None and not is_whole(seed):
-                yield str(name), describe_mismatch(seed), "a whole number"
+        seeds = (name for name in map(str, runtime) if name.endswith("_seed"))
+        yield from find_mismatches(runtime, seeds, is_whole, WHOLE, optional=True)
 
 
-def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
+def _malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
     if warmup is None:
         return
     if not isinstance(warmup, Mapping):
@@ -98,7 +97,7 @@ def _malformed_warmup(warmup: Any) -> Iterator[tuple[str, str, str]]:
         yield "concurrency", "of the warm-up is 0", "above 0, since the warm-up sent requests"
 
 
-def _malformed_nodes(values: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+def _malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
     nodes = values.get("nodes_used")
     if nodes is not None:
         entries = nodes if isinstance(nodes, list) else [None]

@@ -3,13 +3,14 @@ same reason."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
-from reconciler.endpoints.tree.layout import (
+from reconciler.endpoints.tree.content import (
     ACCURACY,
     CONFIG,
     DESCRIPTION,
@@ -22,9 +23,11 @@ from reconciler.endpoints.tree.layout import (
 )
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder
 from reconciler.resource.rules import Rule, Severity
+from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read, list_files
 
+F = TypeVar("F")
 CHECKER, POLICY, OURS = "submission-checker", "policy", "ours"
 
 
@@ -46,27 +49,36 @@ def describe_mismatch(value: object) -> str:
     return f"is {' '.join(str(value).split())[:60]!r}" if not isinstance(value, (int, Decimal)) else f"is {value}"
 
 
-class SubmissionView(Struct, frozen=True):
-    folder: SubmissionFolder
+Mismatch = tuple[str, str, str]  # name of a field, what is wrong with its value, what is wanted
+WHOLE = "a whole number"
+
+
+def find_mismatches(
+    values: Mapping[str, Any], names: Iterable[str], fits: Callable[[Any], bool], wanted: str, *, optional: bool = False
+) -> Iterator[Mismatch]:
+    """Find the fields whose values do not fit. ``optional``: they may be missing."""
+    for name in names:
+        value = values.get(name)
+        if not fits(value) and not (optional and value is None):
+            yield name, describe_mismatch(value), wanted
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+class RuledFolder(Struct, Generic[F], frozen=True):
+    """A folder with the rules that apply to it."""
+
+    folder: F
     rules: CurveRules
 
 
-class DescribedSystem(Struct, frozen=True):
-    folder: SystemFolder
-    rules: CurveRules
-
-
-class CurveView(Struct, frozen=True):
-    folder: CurveFolder
-    rules: CurveRules
-
-
-class PointView(Struct, frozen=True):
-    """``curve``: the point's curve."""
-
-    folder: PointFolder
-    curve: CurveFolder
-    rules: CurveRules
+SubmissionView = RuledFolder[SubmissionFolder]
+DescribedSystem = RuledFolder[SystemFolder]
+CurveView = RuledFolder[CurveFolder]
+PointView = RuledFolder[PointFolder]
+PointCheck = Callable[[PointView], Iterator[Complaint]]
 
 
 def check_folders(view: SubmissionView) -> Iterator[Complaint]:
@@ -99,24 +111,32 @@ def check_points_there(view: CurveView) -> Iterator[Complaint]:
         yield complain(view.folder.shown, "no point folder", "a folder r<N>/ for each concurrency N")
 
 
-def check_point_file(view: PointView) -> Iterator[Complaint]:
-    if view.folder.point.absent:
-        yield complain(view.folder.point.file, "no such file", f"the point's {POINT}")
+def _exists(find: Callable[[PointFolder], Read[ResultDocument]], wanted: str) -> PointCheck:
+    def check(view: PointView) -> Iterator[Complaint]:
+        if (read := find(view.folder)).absent:
+            yield complain(read.file, "no such file", wanted)
+
+    return check
 
 
-def check_point_readable(view: PointView) -> Iterator[Complaint]:
-    yield from _readable(view.folder.point, POINT)
+def _is_readable(find: Callable[[PointFolder], Read[ResultDocument]], name: str) -> PointCheck:
+    def check(view: PointView) -> Iterator[Complaint]:
+        if (read := find(view.folder)).problem:
+            yield complain(read.file, read.problem, f"a readable {name}", line=read.line)
+
+    return check
+
+
+check_point_file = _exists(lambda point: point.point, f"the point's {POINT}")
+check_point_readable = _is_readable(lambda point: point.point, POINT)
+check_summary_file = _exists(lambda point: point.summary, f"{SUMMARY} as written by the client")
+check_description_file = _exists(lambda point: point.description, "the system's description")
+check_description_readable = _is_readable(lambda point: point.description, DESCRIPTION)
 
 
 def check_config(view: PointView) -> Iterator[Complaint]:
-    if view.folder.config.absent:
-        yield complain(view.folder.config.file, "no such file", f"{CONFIG} as written by the client")
-    yield from _readable(view.folder.config, CONFIG)
-
-
-def check_summary(view: PointView) -> Iterator[Complaint]:
-    if view.folder.summary.absent:
-        yield complain(view.folder.summary.file, "no such file", f"{SUMMARY} as written by the client")
+    yield from _exists(lambda point: point.config, f"{CONFIG} as written by the client")(view)
+    yield from _is_readable(lambda point: point.config, CONFIG)(view)
 
 
 def check_summary_values(view: PointView) -> Iterator[Complaint]:
@@ -132,20 +152,6 @@ def check_accuracy_file(view: PointView) -> Iterator[Complaint]:
         yield complain(f"{view.folder.shown}/{ACCURACY}", problem.text, "the file as written by the client")
 
 
-def check_description_file(view: PointView) -> Iterator[Complaint]:
-    if view.folder.description.absent:
-        yield complain(view.folder.description.file, "no such file", "the system's description")
-
-
-def check_description_readable(view: PointView) -> Iterator[Complaint]:
-    yield from _readable(view.folder.description, DESCRIPTION)
-
-
-def _readable(read: Read[object], name: str) -> Iterator[Complaint]:
-    if read.problem:
-        yield complain(read.file, read.problem, f"a readable {name}", line=read.line)
-
-
 SUBMISSION_RULES = (
     (make_rule("required-dir", "results/ and docs/ exist"), check_folders),
     (make_rule("src-dir", "src/ contains an implementation"), check_sources),
@@ -157,7 +163,7 @@ POINT_STRUCTURE_RULES = (
     (make_rule("measurement-points-present", "each point has its point.yaml"), check_point_file),
     (make_rule("point-config-valid", "point.yaml can be read"), check_point_readable),
     (make_rule("config-file-present", "each point has the client's configuration"), check_config),
-    (make_rule("result-summary-present", "each point has its result"), check_summary),
+    (make_rule("result-summary-present", "each point has its result"), check_summary_file),
     (make_rule("result-file-valid", "the result can be read"), check_summary_values),
     (make_rule("accuracy-valid", "the accuracy results can be read"), check_accuracy_file),
     (make_rule("system-description-present", "each point has its system's description"), check_description_file),

@@ -15,13 +15,12 @@ from reconciler.endpoints.results import harness_format as endpoints_results
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.results.harness_format import (
     AUDIT,
-    Left,
     find_other_results,
     measure_results,
     parse_left,
     score_results,
 )
-from reconciler.endpoints.results.measurements import SEEDS, collect_result_settings
+from reconciler.endpoints.results.measurements import SEEDS, Results, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_special
@@ -81,7 +80,7 @@ class FolderRun(Struct, frozen=True):
 class EndpointsRun(FolderRun, frozen=True):
     """A run of the harness. ``left``: the contents of its files."""
 
-    left: Left
+    left: Results
 
     @property
     def format(self) -> ResultFormat:
@@ -89,7 +88,7 @@ class EndpointsRun(FolderRun, frozen=True):
 
     @property
     def made(self) -> Made:
-        summary = self.left.results.summary
+        summary = self.left.summary
         said = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
         return Made("endpoints.version", " ".join(str(item) for item in said if item))
 
@@ -129,7 +128,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
         return replace(cell, problems=(str(error.message),))
     there = {run.mode for run in runs}
     missing = tuple(f"{mode} run: it left no results" for mode in _PARTS if mode not in there)
-    config = runs[-1].left.results.config
+    config = runs[-1].left.config
     model = str(config.get_nested("model_params", "name") or "")
     harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
     return replace(cell, settings=collect_result_settings(config), runs=runs, harness=harness, problems=missing)
@@ -159,7 +158,7 @@ def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
         left = parse_left({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
         raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
-    summary, scores = left.results.summary, left.results.scores
+    summary, scores = left.summary, left.scores
     if mode == PERFORMANCE:
         return (
             EndpointsRun(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None

@@ -69,22 +69,12 @@ def _judged(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> It
     for bar in bars:
         found = read_score(results, bar.metric, single=single)
         if found is not None:
-            yield {
-                "metric": bar.metric,
-                "measured": show_plain(found),
-                "least": _text(bar.least),
-                "most": _text(bar.most),
-                "met": (bar.least is None or found >= bar.least) and (bar.most is None or found <= bar.most),
-            }
+            yield bar.describe(show_plain(found), met=bar.admits(found))
 
 
 def _mean(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
     known = [exact for score in scores if (exact := parse_number(score["score"])) is not None]
     return {"value": show_plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
-
-
-def _text(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def show_plain(value: Decimal) -> str:

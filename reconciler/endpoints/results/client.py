@@ -73,7 +73,7 @@ _MAIN = "src/inference_endpoint/main.py"
 def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
     """Yield (text, whether it is missing, fix) for the client that a run starts. No package index has it: it is a
     checkout with its own environment. ``locations``: those of the run, relative to ``root``."""
-    code, tried = root / locations.get("client.code", ""), load_endpoints_rules().sources["client"].version
+    code, tried = root / locations.get("client.code", ""), load_endpoints_rules().client
     make = "python3.12 -m venv .venv && .venv/bin/pip install ."
     if not (code / _MAIN).is_file():
         clone = f"git clone {_REPOSITORY} && cd endpoints && git checkout {tried} && {make}"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores
@@ -16,7 +15,6 @@ from reconciler.endpoints.results.measurements import (
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
     SEEDS,
-    RequestedResults,
     Results,
     find_differences,
     find_excess_duration,
@@ -54,14 +52,7 @@ SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), 
 JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
 
 
-class Left(Struct, frozen=True):
-    """The results of one run, and of the compliance tests that the harness ran after it."""
-
-    results: Results
-    audits: Audits
-
-
-def read_left(folder: Path) -> Left:
+def read_left(folder: Path) -> Results:
     """Read a folder whose files have the names of a record's artifacts. Raises ValueError like ``parse_left``."""
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
@@ -72,13 +63,13 @@ def read_left(folder: Path) -> Left:
         raise ValueError(f"{error.filename}: {error.strerror}") from error
 
 
-def parse_left(files: Mapping[str, bytes]) -> Left:
+def parse_left(files: Mapping[str, bytes]) -> Results:
     """Parse ``files``, artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
     audits = parse_audits({name: document for name, document in read.items() if name.startswith(f"{AUDIT}/")})
-    return Left(Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS)), audits)
+    return Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS), audits)
 
 
 def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
@@ -96,33 +87,23 @@ def _document(name: str, data: bytes) -> ResultDocument:
         raise ValueError(f"{name}: {' '.join(str(error).split())}") from error
 
 
-def collect_asked_results(values: Mapping[str, object]) -> RequestedResults:
-    """Collect what a run's identity inputs request from the harness."""
-    return RequestedResults(
-        scenario=str(values["scenario"]),
-        mode=str(values["mode"]),
-        model=str(values.get("harness.model_name", "")),
-        settings=values,
-        seeds={name: int(str(values[name])) for name in SEEDS if values.get(name) is not None},
-    )
-
-
-def find_other_results(left: Left, values: Mapping[str, object]) -> list[str]:
+def find_other_results(left: Results, values: Mapping[str, object]) -> list[str]:
     """List every field in which the results differ from those of the requested run."""
-    return [*map(str, find_differences(left.results, collect_asked_results(values)))]
+    return [*map(str, find_differences(left, values))]
 
 
-def find_wrong_results(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Find contradictions within a performance run's results."""
-    for item in (*find_lost_samples(summary), *find_wrong_rates(summary)):
+def find_wrong_results(summary: ResultDocument, audits: Audits, *, drained: bool = True) -> Iterator[LogFinding]:
+    """Find contradictions within a performance run's results. ``drained``: no sample is in progress when it ends."""
+    lost = find_lost_samples(summary) if drained else ()
+    for item in (*lost, *find_wrong_rates(summary)):
         yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
     for text in find_wrong_audits(audits):
         yield LogFinding("audit.phases", text, AUDIT)
 
 
-def measure_results(left: Left, rules: RuleContext, min_duration: int) -> RecordValues:
+def measure_results(left: Results, rules: RuleContext, min_duration: int) -> RecordValues:
     """Measure a performance run for its record. ``min_duration``: in ms, as requested."""
-    summary, audits = left.results.summary, left.audits
+    summary, audits = left.summary, left.audits
     assert summary is not None
     assert rules.endpoints is not None
     values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
@@ -141,13 +122,13 @@ def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | No
         yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
-def score_results(left: Left, rules: RuleContext) -> RecordValues:
+def score_results(left: Results, rules: RuleContext) -> RecordValues:
     """Return the scores for a record. Raises ValueError if a dataset has no score."""
-    if left.results.scores is None:
+    if left.scores is None:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
     assert rules.endpoints is not None
     single = rules.endpoints.single_score
-    return judge_accuracy_scores(left.results.scores, list(rules.bars), single=single, binds=rules.bars_bind)
+    return judge_accuracy_scores(left.scores, list(rules.bars), single=single, binds=rules.bars_bind)
 
 
 def complete_context(
@@ -236,11 +217,14 @@ def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
-    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
-    paths = [path for name in (CONFIG, own) if (path := run.output / name).is_file()]
-    if run.mode == PERFORMANCE:
-        paths += sorted(path for path in (run.output / AUDIT).rglob("*.json") if path.is_file())
-    for path in paths:
+    yield from keep_files(run, ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY)
+
+
+def keep_files(run: RunFiles, *names: str) -> Iterator[KeptFile]:
+    """Keep the configuration, the files with these names, and the tests of a performance run."""
+    paths = [run.output / name for name in (CONFIG, *names)]
+    paths += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
+    for path in filter(Path.is_file, paths):
         yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
 
 
@@ -262,7 +246,7 @@ def recheck_run(
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
     left = parse_left(files)
-    summary = left.results.summary
+    summary = left.summary
     own_wrong = find_wrong_results(summary, left.audits) if timed and summary is not None else ()
     return Recheck(
         own,

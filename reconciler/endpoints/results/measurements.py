@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count, show_plain
+from reconciler.endpoints.results.audits import Audits
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.loadgen.settings import list_settings
@@ -45,22 +46,13 @@ def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
 
 
 class Results(Struct, frozen=True):
-    """Results of one run of the harness. ``scores``: accuracy_results.json; ``summary``: result_summary.json."""
+    """The results of one run, and of the compliance tests that the harness ran after it. ``scores``:
+    accuracy_results.json; ``summary``: result_summary.json."""
 
     config: ResultDocument
     summary: ResultDocument | None = None
     scores: ResultDocument | None = None
-
-
-class RequestedResults(Struct, frozen=True):
-    """Settings that a run was started with. ``settings``: by their names in specs, in their units (ms); ``model``: the
-    name that the results must have."""
-
-    scenario: str
-    mode: str
-    model: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    seeds: Mapping[str, int] = field(default_factory=dict)
+    audits: Audits = Audits({}, {})
 
 
 class FieldDifference(Struct, frozen=True):
@@ -100,27 +92,26 @@ def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     return known.get(kind, ())
 
 
-def find_differences(results: Results, asked: RequestedResults) -> Iterator[FieldDifference]:
+def find_differences(results: Results, asked: Mapping[str, object]) -> Iterator[FieldDifference]:
     """Yield every difference between the request and the files, in a fixed order: results of another run, or of one
-    that did not end."""
-    config = results.config
-    played = list_scenarios(config)
-    if asked.scenario not in played:
+    that did not end. ``asked``: identity inputs of the run, in the units of specs (ms)."""
+    config, scenario, mode = results.config, str(asked["scenario"]), str(asked["mode"])
+    if scenario not in list_scenarios(config):
         kind = f"type {_shown(config.get('type'))}"
         pattern = config.get_nested("settings", "load_pattern", "type")
         kind += f" with load pattern {_shown(pattern)}" if pattern is not None else ""
-        yield FieldDifference("scenario", asked.scenario, kind, CONFIG, config.lines.get("type", 0))
-    yield from _mode(results, asked.mode)
-    name = config.get_nested("model_params", "name")
-    if asked.model and name != asked.model:
-        yield FieldDifference("model", asked.model, _shown(name), CONFIG, config.lines.get("name", 0))
+        yield FieldDifference("scenario", scenario, kind, CONFIG, config.lines.get("type", 0))
+    yield from _mode(results, mode)
+    name, model = config.get_nested("model_params", "name"), str(asked.get("harness.model_name", ""))
+    if model and name != model:
+        yield FieldDifference("model", model, _shown(name), CONFIG, config.lines.get("name", 0))
     yield from _settings(config, asked)
-    count = asked.settings.get(keys.ACCURACY_SAMPLE_COUNT)
-    if asked.mode == "accuracy" and count is not None and results.scores is not None:
+    count = asked.get(keys.ACCURACY_SAMPLE_COUNT)
+    if mode == "accuracy" and count is not None and results.scores is not None:
         found = read_sample_count(results.scores)
         if found != count:
             yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _shown(found), ACCURACY_RESULTS)
-    if results.summary is not None and asked.mode == "performance":
+    if results.summary is not None and mode == "performance":
         yield from _ended(results.summary)
 
 
@@ -134,16 +125,13 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
         yield FieldDifference("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
 
 
-def _settings(config: ResultDocument, asked: RequestedResults) -> Iterator[FieldDifference]:
+def _settings(config: ResultDocument, asked: Mapping[str, object]) -> Iterator[FieldDifference]:
     """Compare rates, durations and counts in performance runs only; the round's seeds in both."""
-    wanted: list[tuple[str, Any, tuple[str, ...]]] = [
-        (keys.TARGET_QPS, asked.settings.get(keys.TARGET_QPS), ("settings", "load_pattern", keys.TARGET_QPS)),
-        *((n, asked.settings.get(n), ("settings", "runtime", own)) for n, own in _DURATIONS.items()),
-        (keys.MIN_QUERY_COUNT, asked.settings.get(keys.MIN_QUERY_COUNT), ("settings", "runtime", "n_samples_to_issue")),
-        *((n, seed, ("settings", "runtime", SEEDS[n])) for n, seed in asked.seeds.items() if n in SEEDS),
-    ]
-    for name, value, path in wanted:
-        found = config.get_nested(*path)
+    runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue", **SEEDS}
+    paths = {keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS)}
+    paths |= {name: ("settings", "runtime", own) for name, own in runtime.items()}
+    for name, path in paths.items():
+        value, found = asked.get(name), config.get_nested(*path)
         if value is not None and parse_number(found) != Decimal(str(value)):
             yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
 

@@ -10,18 +10,25 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count, show_plain
-from reconciler.endpoints.results.audits import CACHING, Audits, find_wrong_audits
+from reconciler.endpoints.results.audits import CACHING, Audits
 from reconciler.endpoints.results.client import find_config_differences, find_place_differences, list_client_settings
-from reconciler.endpoints.results.harness_format import AUDIT, find_excess_time, is_timed, parse_audits, read_summary
+from reconciler.endpoints.results.harness_format import (
+    AUDIT,
+    find_excess_time,
+    find_wrong_results,
+    is_timed,
+    keep_files,
+    parse_audits,
+    read_summary,
+)
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
-from reconciler.endpoints.results.measurements import find_wrong_rates
+from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
 from reconciler.endpoints.rules.judge import (
     AgenticBars,
     PointFinding,
     PointSeverity,
-    RequestedPoint,
     find_differences,
     judge_agentic,
     judge_logged,
@@ -139,8 +146,13 @@ def find_other_point(
     config = _config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
-        point = _parse(files, inputs)
-        yield from (finding.text for finding in find_differences(point, _collect_asked(inputs)))
+        yield from find_differences(
+            _parse(files, inputs),
+            int(str(inputs["point.concurrency"])),
+            _name_pattern(inputs),
+            str(inputs.get("harness.model_name") or ""),
+            int(str(inputs.get(keys.MIN_DURATION) or 0)),
+        )
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -164,15 +176,6 @@ def _config(files: Mapping[str, bytes]) -> ResultDocument:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     return parse_yaml_mapping(files[CONFIG])
-
-
-def _collect_asked(inputs: Mapping[str, object]) -> RequestedPoint:
-    return RequestedPoint(
-        concurrency=int(str(inputs["point.concurrency"])),
-        load_pattern=_name_pattern(inputs),
-        model=str(inputs.get("harness.model_name") or ""),
-        min_duration_ms=int(str(inputs.get(keys.MIN_DURATION) or 0)),
-    )
 
 
 def _name_pattern(inputs: Mapping[str, object]) -> str:
@@ -299,7 +302,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     if not is_timed(kept):
         return
     summary, audits = read_summary(kept)
-    yield from _find_wrong(summary, audits)
+    yield from find_wrong_results(summary, audits, drained=False)
     yield from find_excess_time(summary, kept)
     if EVENTS in kept.files and CONFIG in kept.files:
         files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
@@ -307,27 +310,11 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
             yield LogFinding("summary.events", text, RESULT_SUMMARY)
 
 
-def _find_wrong(summary: ResultDocument, audits: Audits) -> Iterator[LogFinding]:
-    """Find contradictions. Samples in progress when a point ends neither complete nor fail."""
-    for item in find_wrong_rates(summary):
-        yield LogFinding("summary.counts", str(item), RESULT_SUMMARY, item.line)
-    for text in find_wrong_audits(audits):
-        yield LogFinding("audit.phases", text, AUDIT)
-
-
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
-    own = [ACCURACY_RESULTS] if run.mode == ACCURACY else [RESULT_SUMMARY]
-    if run.inputs.get(AGENTIC) and run.mode == PERFORMANCE:  # it is also scored
-        own.append(ACCURACY_RESULTS)
-    named = [path for name in (CONFIG, *own) if (path := run.output / name).is_file()]
-    named += sorted((run.output / AUDIT).rglob("*.json")) if run.mode == PERFORMANCE else []
-    for path in named:
-        yield KeptFile(path, path.relative_to(run.output).as_posix(), in_git=True)
-
-
-def list_kept_answers(_: RunFiles) -> Iterator[KeptFile]:
-    """List the events, which include the answers and are stored with the client's files."""
-    yield from ()
+    """Keep no events here: with the client's other outputs, they are kept outside git."""
+    played = bool(run.inputs.get(AGENTIC)) and run.mode == PERFORMANCE  # it is also scored
+    own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
+    yield from keep_files(run, own, *([ACCURACY_RESULTS] if played else []))
 
 
 def recheck_run(
@@ -342,7 +329,8 @@ def recheck_run(
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
-    own_wrong = _find_wrong(parse_json_object(files[RESULT_SUMMARY]), _audits(files)) if timed else ()
+    summary = parse_json_object(files[RESULT_SUMMARY]) if timed else None
+    own_wrong = () if summary is None else find_wrong_results(summary, _audits(files), drained=False)
     return Recheck(
         own,
         differing=(*find_other_point(files, inputs, foreign=foreign), *(item.text for item in own_wrong)),

@@ -1,2 +1,1 @@
-"""The rules of MLPerf Endpoints: concurrency regions, measured points and their judgement. Pure, except for
-``results.read_point``, which reads the official client's folder."""
+"""The rules of MLPerf Endpoints: concurrency regions, measured points and their judgement. Pure."""

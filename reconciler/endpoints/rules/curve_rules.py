@@ -1,6 +1,7 @@
-"""The rules of MLPerf Endpoints: values with their sources, seed sets, benchmarks, drafters and open questions.
+"""The rules of MLPerf Endpoints: values, seed sets, benchmarks and drafters, also as a round for all stages.
 
-They are data, in ``rules.yaml``. Code never branches on a version or a benchmark's name.
+They are data, in ``rules.yaml``, with their sources and open questions. Code never branches on a version or a
+benchmark's name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError, suggest_nearest
 from reconciler.loadgen import keys
+from reconciler.resource.programs import PROGRAMS
+from reconciler.resource.ruled_values import AccuracyLogRule, EndpointsRules
 from reconciler.rules.programs import PublishedLists
+from reconciler.rules.ruled_value import RuledValue
+from reconciler.rules.ruleset import BenchmarkRules, Fields, Ruleset
 from reconciler.storage.documents import parse_yaml_mapping
 from reconciler.storage.untrusted_files import read_regular
 
@@ -60,22 +65,6 @@ class Cohort(Struct, frozen=True, order=True):
 def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
     """List the cohorts in which a seed set may be adopted, starting with that of its publication."""
     return tuple(published.add(count) for count in range(length))
-
-
-class RuleSource(Struct, frozen=True):
-    """A document or program that states rules. ``date``: the date of its version, as YYYY-MM-DD."""
-
-    title: str
-    version: str
-    date: str
-
-
-class RuleOrigin(Struct, frozen=True):
-    """The origin of a ruled value. ``sources``: source → its passage; ``differs``: source → its different value."""
-
-    sources: Mapping[str, str]
-    differs: Mapping[str, str]
-    question: str = ""
 
 
 class ProcessorWatts(Struct, frozen=True):
@@ -164,11 +153,11 @@ class RuledBenchmark(Struct, frozen=True):
 
     name: str
     accuracy: Mapping[str, tuple[Decimal, Decimal | None]]
-    least_accuracy_samples: int
-    agentic: bool
-    inline: Decimal | None
-    swe_bench: Decimal | None
-    output_tokens: tuple[Decimal, Decimal] | None
+    least_accuracy_samples: int = 0
+    agentic: bool = False
+    inline: Decimal | None = None
+    swe_bench: Decimal | None = None
+    output_tokens: tuple[Decimal, Decimal] | None = None
     parameters: Mapping[str, Any] = {}
     dataset: str = ""
     extras: Mapping[str, Any] = {}
@@ -193,25 +182,16 @@ class Drafter(Struct, frozen=True):
         return configured and stated.get("target_checksum") == self.target
 
 
-class OpenQuestion(Struct, frozen=True):
-    """A question that the sources leave open, with the interpretation adopted here."""
-
-    asks: str
-    taken: str
-
-
 class CurveRules(Struct, frozen=True):
-    """All rules of one version. ``origins``: where the ``values`` come from. ``rehearsal``: durations are shortened, so
-    nothing may be submitted."""
+    """All rules of one version. ``client``: the commit of the client that they were read with. ``rehearsal``: durations
+    are shortened, so nothing may be submitted."""
 
     version: str
-    sources: Mapping[str, RuleSource]
+    client: str
     values: RuleValues
-    origins: Mapping[str, RuleOrigin]
     seed_sets: Mapping[str, SeedSet]
     benchmarks: Mapping[str, RuledBenchmark]
     drafters: tuple[Drafter, ...]
-    questions: Mapping[str, OpenQuestion]
     rehearsal: bool = False
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
@@ -256,26 +236,26 @@ def load_endpoints_rules(version: str = V1_0) -> CurveRules:
 
 
 def parse_endpoints_rules(data: bytes) -> CurveRules:
-    """Parse the rules. Raises ReconcilerError for the first value without a known source or the first missing part."""
+    """Parse the rules. Raises ReconcilerError for a value that is missing or has the wrong type."""
     document = parse_yaml_mapping(data).values
-    sources = {name: RuleSource(**_texts(entry)) for name, entry in document["sources"].items()}
-    questions = {name: OpenQuestion(**_texts(entry)) for name, entry in document["questions"].items()}
-    origins = {name: _origin(name, entry, sources, questions) for name, entry in document["rules"].items()}
-    for name, entry in document["benchmarks"].items():
-        _check_sources(f"benchmarks.{name}", entry.get("sources"), sources)
-    for entry in document["seed_sets"]:
-        _check_sources(f"seed_sets.{entry['id']}", entry.get("sources"), sources)
-    values = _values({name: entry["value"] for name, entry in document["rules"].items()})
+    try:
+        values = convert({name: entry["value"] for name, entry in document["rules"].items()}, RuleValues)
+        benchmarks = {name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()}
+    except ValidationError as error:
+        raise ReconcilerError(f"rules: {error}", fix="use the fields of RuleValues and RuledBenchmark") from error
     return CurveRules(
         version=document["version"],
-        sources=sources,
+        client=str(document["sources"]["client"]["version"]),
         values=values,
-        origins=origins,
-        seed_sets=_parse_seed_sets({"seed_sets": document["seed_sets"]}, values),
-        benchmarks={name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()},
-        drafters=_parse_drafters({"drafters": document["drafters"]}),
-        questions=questions,
+        seed_sets=_parse_seed_sets(document, values),
+        benchmarks=benchmarks,
+        drafters=_parse_drafters(document),
     )
+
+
+def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
+    accuracy = {metric: (*bounds, None)[:2] for metric, bounds in entry.get("accuracy", {}).items()}
+    return convert({**entry, "name": name, "accuracy": accuracy}, RuledBenchmark)
 
 
 def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
@@ -293,35 +273,6 @@ def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
             fix = "use the file published by MLCommons, seedset.yaml or approved_drafters.yaml"
             raise ReconcilerError(f"{path} is not a list of {name.replace('_', ' ')}: {said}", fix=fix) from error
     return replace(rules, **found)
-
-
-def _texts(entry: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in entry.items()}
-
-
-def _values(stated: Mapping[str, Any]) -> RuleValues:
-    try:
-        return convert(stated, RuleValues)
-    except ValidationError as error:
-        raise ReconcilerError(f"rules: {error}", fix="use the fields of RuleValues") from error
-
-
-def _origin(
-    name: str, entry: Mapping[str, Any], sources: Mapping[str, RuleSource], questions: Mapping[str, OpenQuestion]
-) -> RuleOrigin:
-    _check_sources(name, entry.get("sources"), sources)
-    question = entry.get("question", "")
-    if question and question not in questions:
-        raise ReconcilerError(f"{name}: unknown question {question!r}", fix="use one of `questions`")
-    if isinstance(entry["value"], float):
-        raise ReconcilerError(f"{name}: {entry['value']!r} is not exact as a number", fix="write it in quotes")
-    return RuleOrigin(_texts(entry["sources"]), _texts(entry.get("differs", {})), question)
-
-
-def _check_sources(name: str, stated: Mapping[str, Any] | None, sources: Mapping[str, RuleSource]) -> None:
-    if not stated or not set(stated) <= set(sources):
-        known = ", ".join(sources)
-        raise ReconcilerError(f"{name}: no known source", fix=f"write `sources: {{SOURCE: where}}`; {known}")
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
@@ -345,23 +296,6 @@ def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[st
     return sets
 
 
-def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
-    bars = {metric: tuple(map(Decimal, bounds)) for metric, bounds in entry.get("accuracy", {}).items()}
-    tokens = entry.get("output_tokens")
-    return RuledBenchmark(
-        name=name,
-        accuracy={metric: (bounds[0], bounds[1] if len(bounds) > 1 else None) for metric, bounds in bars.items()},
-        least_accuracy_samples=entry.get("least_accuracy_samples", 0),
-        agentic=entry.get("agentic", False),
-        inline=Decimal(entry["inline"]) if "inline" in entry else None,
-        swe_bench=Decimal(entry["swe_bench"]) if "swe_bench" in entry else None,
-        output_tokens=(Decimal(tokens[0]), Decimal(tokens[1])) if tokens else None,
-        parameters=entry.get("parameters", {}),
-        dataset=entry.get("dataset", ""),
-        extras=entry.get("extras", {}),
-    )
-
-
 def _parse_drafters(document: Mapping[str, Any]) -> tuple[Drafter, ...]:
     return tuple(_parse_drafter(entry) for entry in document["drafters"])
 
@@ -379,3 +313,52 @@ def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
         target=target,
         configuration=dict(entry.get("configuration") or {}),
     )
+
+
+NAME = "endpoints"  # of the program and of its submissions' layout
+ROUND_PREFIX = f"{NAME}-"  # prefix of the rules' version; no round of Inference starts with it
+CURVE_DIVISIONS = PROGRAMS[NAME].divisions
+# Inference's requirements do not apply. The required points are checked where the curve is declared.
+_DEMANDS = ("scenarios", "compliance_tests", "model_mapping", "calibration", "used_systems", "whole_numbers")
+_METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_divisor": 1}
+
+
+def load_endpoints_ruleset(name: str) -> Ruleset:
+    """Load the rules as a round. Raises ReconcilerError for an unknown version."""
+    return _make(name, load_endpoints_rules(name.removeprefix(ROUND_PREFIX)))
+
+
+def _make(name: str, rules: CurveRules) -> Ruleset:
+    general = {field: RuledValue(value, ("policy",)) for field, value in _METRIC.items()}
+    benchmarks = {
+        benchmark.name: BenchmarkRules(
+            name=benchmark.name,
+            round=name,
+            tables={},
+            tables_ruled=RuledValue({}, ("policy",)),
+            levels={"": (_bars(benchmark), general)},
+        )
+        for benchmark in rules.benchmarks.values()
+    }
+    return Ruleset(
+        round=name,
+        layout=NAME,
+        benchmarks=benchmarks,
+        general=general,
+        divisions={division: dict.fromkeys(_DEMANDS, False) for division in CURVE_DIVISIONS},
+        system_fields=(),
+        measurements_fields=(),
+        accuracy_log=AccuracyLogRule(limit=0, whole_below=0, keep=0),
+        endpoints=EndpointsRules(benchmarks=tuple(benchmarks)),
+    )
+
+
+def _bars(benchmark: RuledBenchmark) -> Fields:
+    """Return the accuracy limits for the client's scores."""
+    found: dict[str, RuledValue] = {}
+    for metric, (least, most) in benchmark.accuracy.items():
+        bounds: Mapping[str, object] = {"least": least, "most": most}
+        found |= {
+            f"accuracy.{metric}.{side}": RuledValue(v, ("checker",)) for side, v in bounds.items() if v is not None
+        }
+    return found

@@ -1,4 +1,4 @@
-"""Judge a measured point by the rules that the client does not check: load, duration, counts, seeds, warm-up and steady
+"""Judge a measured point by the rules that the client does not check: load, duration, counts, warm-up and steady
 state. Each finding has the name of the official check that fails for the same reason."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules, SeedSet
+from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.event_log import LoggedRun
 from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, SteadyWindow
 from reconciler.endpoints.rules.regions import Regions
@@ -112,51 +112,29 @@ class PointFinding(Struct, frozen=True):
     text: str
 
 
-class RequestedPoint(Struct, frozen=True):
-    """A point as requested. Empty values and 0 mean that the value was not requested."""
-
-    concurrency: int
-    load_pattern: str = "concurrency"
-    model: str = ""
-    dataset: str = ""
-    seeds: SeedSet | None = None
-    min_duration_ms: int = 0
-
-
-def find_differences(point: MeasuredPoint, asked: RequestedPoint) -> Iterator[PointFinding]:
-    """Yield the differences between the request and the client's report. Each one makes the run fail."""
+def find_differences(
+    point: MeasuredPoint, concurrency: int, load_pattern: str, model: str, min_duration_ms: int
+) -> Iterator[str]:
+    """Yield the differences between the request and the client's report. Each one makes the run fail. ``model`` and
+    ``min_duration_ms``: "" and 0 if they were not requested."""
     pairs: list[tuple[str, object, object]] = [
-        ("concurrency", asked.concurrency, point.concurrency),
-        ("load pattern", asked.load_pattern, point.load_pattern),
+        ("concurrency", concurrency, point.concurrency),
+        ("load pattern", load_pattern, point.load_pattern),
     ]
-    pairs += [("model", asked.model, point.model)] if asked.model else []
-    pairs += [("dataset", asked.dataset, point.dataset)] if asked.dataset else []
-    pairs += [("min_duration_ms", asked.min_duration_ms, point.min_duration_ms)] if asked.min_duration_ms else []
-    if asked.seeds is not None:
-        pairs += [(name, seed, found) for name, seed, found in _pair_seeds(point, asked.seeds)]
+    pairs += [("model", model, point.model)] if model else []
+    pairs += [("min_duration_ms", min_duration_ms, point.min_duration_ms)] if min_duration_ms else []
     for name, wanted, found in pairs:
         if wanted != found:
-            shown = "nothing" if found in (None, "") else found
-            yield PointFinding(
-                "ran-as-asked", PointSeverity.INVALID, f"{name}: asked for {wanted}, the client ran {shown}"
-            )
+            yield f"{name}: asked for {wanted}, the client ran {'nothing' if found in (None, '') else found}"
 
 
 def judge_point(
-    point: MeasuredPoint,
-    rules: CurveRules,
-    regions: Regions,
-    *,
-    dataset_size: int = 0,
-    seeds: SeedSet | None = None,
+    point: MeasuredPoint, rules: CurveRules, regions: Regions, *, dataset_size: int = 0
 ) -> tuple[PointFinding, ...]:
-    """Judge one point by all rules. ``seeds``: the set to which the submission commits; ``dataset_size``: 0 if
-    unknown."""
+    """Judge one point by all rules. ``dataset_size``: 0 if unknown."""
     checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
     found = [finding for check in checks for finding in check(point, rules, regions)]
-    found += _counts(point, rules, dataset_size)
-    found += _seeded(point, seeds) if seeds is not None else ()
-    return tuple(found)
+    return (*found, *_counts(point, rules, dataset_size))
 
 
 def judge_logged(
@@ -334,17 +312,3 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
         passes = Decimal(point.issued) / dataset_size
         text = f"{point.issued} samples issued are {passes:.2f} passes over {dataset_size}; only whole passes count"
         yield _invalid("whole-passes", text)
-
-
-def _pair_seeds(point: MeasuredPoint, seeds: SeedSet) -> list[tuple[str, int, int | None]]:
-    """List (name, seed of the set, seed of the run). A run may omit the model's seed, which exceeds the range that some
-    servers accept."""
-    pairs = [(name, seed, point.seeds.get(name)) for name, seed in seeds.seeds.items()]
-    return [pair for pair in pairs if pair[0] != MODEL_SEED or pair[2] is not None]
-
-
-def _seeded(point: MeasuredPoint, seeds: SeedSet) -> Iterator[PointFinding]:
-    for name, seed, found in _pair_seeds(point, seeds):
-        if found != seed:
-            text = f"{name} is {'not set' if found is None else found}, seed set {seeds.id} has {seed}"
-            yield _invalid("seed-runtime-match", text)

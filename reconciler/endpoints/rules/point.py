@@ -29,11 +29,10 @@ class Distribution(Struct, frozen=True):
 
 
 class Warmup(Struct, frozen=True):
-    """Requests that the client sends before the run; it does not report their outcome. ``requests``: 0 for none, or for
-    the whole dataset if ``whole_pass``."""
+    """Requests that the client sends before the run; it does not report their outcome. ``requests``: 0 also
+    for the whole dataset."""
 
     requests: int
-    whole_pass: bool
     salt: bool
     concurrency: int
 
@@ -73,7 +72,6 @@ class AccuracyScore(Struct, frozen=True):
     scores: Mapping[str, Decimal]
     samples: int = 0
     issued: int = 0
-    complete: bool = True
 
 
 class MeasuredPoint(Struct, frozen=True, kw_only=True):
@@ -104,7 +102,6 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
     window: SteadyWindow | None = None
     accuracy: tuple[AccuracyScore, ...] = ()
     turn_tokens: Decimal | None = None
-    endpoints: tuple[str, ...] = ()
     client: str = ""
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
@@ -27,7 +26,6 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.untrusted_files import read_regular
 
 # Paths of each file in the client's folder and in a submission.
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -73,28 +71,9 @@ class UnreadablePointError(ReconcilerError):
         self.problems = problems
 
 
-def read_point(folder: Path, dataset_size: int = 0) -> MeasuredPoint:
-    """Read the client's report folder, or a point's folder in a submission. ``dataset_size``: samples of the
-    performance dataset, which is the concurrency of a dedicated Offline run.
-
-    Raises UnreadablePointError with all problems.
-    """
-    files, problems = {}, []
-    for name, places in PLACES.items():
-        path = next((folder / place for place in places if (folder / place).exists()), None)
-        if path is None:
-            continue
-        try:
-            files[name] = read_regular(path)
-        except OSError as error:
-            problems.append(PointProblem("result-file-valid", name, error.strerror or "it cannot be read"))
-    if problems:
-        raise UnreadablePointError(tuple(problems))
-    return parse_point(files, dataset_size)
-
-
-def parse_point(files: Mapping[str, bytes], dataset_size: int = 0) -> MeasuredPoint:
-    """Parse ``files``, by their names in a submission's point folder. Raises UnreadablePointError with all problems."""
+def parse_point(files: Mapping[str, bytes], dataset_size: int) -> MeasuredPoint:
+    """Parse ``files``, by their names in a submission's point folder. ``dataset_size``: samples of the performance
+    dataset, which is the concurrency of a dedicated Offline run. Raises UnreadablePointError with all problems."""
     reader = _Reader(files)
     config, summary = reader.document(CONFIG), reader.document(RESULT_SUMMARY)
     if config is None or summary is None:
@@ -225,7 +204,7 @@ def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore
     repeats = parse_number(entry.get("n_repeats", entry.get("num_repeats"))) or Decimal(1)
     count = int(samples or 0)
     issued = int(count * max(repeats, Decimal(1)))
-    return AccuracyScore(name, inline, scores, count, issued, complete=entry.get("complete") is not False)
+    return AccuracyScore(name, inline, scores, count, issued)
 
 
 def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument, dataset_size: int) -> MeasuredPoint:
@@ -266,7 +245,6 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         window=_window(summary),
         accuracy=reader.scores() if ACCURACY_RESULTS in reader.files else (),
         turn_tokens=parse_number(full),
-        endpoints=_endpoints(config),
         client=" ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name)),
     )
 
@@ -298,12 +276,7 @@ def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
     if not isinstance(block, Mapping) or block.get("enabled") is not True:
         return None
     requests = parse_number(block.get("n_requests"))
-    return Warmup(int(requests or 0), requests is None, block.get("salt") is True, concurrency)
-
-
-def _endpoints(config: ResultDocument) -> tuple[str, ...]:
-    listed = config.get_nested("endpoint_config", "endpoints")
-    return tuple(map(str, listed)) if isinstance(listed, list) else ()
+    return Warmup(int(requests or 0), block.get("salt") is True, concurrency)
 
 
 def _window(summary: ResultDocument) -> SteadyWindow | None:

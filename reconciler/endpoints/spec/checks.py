@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from reconciler.desired.checks import make_cell_problem
 from reconciler.desired.compliance import ASKED, is_asked_for
 from reconciler.endpoints.results.client import SERVICE
-from reconciler.endpoints.spec.curves import is_elsewhere
+from reconciler.endpoints.spec.curves import SettingProblem, is_elsewhere
 from reconciler.errors import Problem
 from reconciler.loadgen import keys
 from reconciler.resource.inputs import Value
@@ -17,8 +17,6 @@ from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
 from reconciler.spec.layers import Block
 
-# (name of a setting, message, fix)
-SettingProblem = tuple[str, str, str]
 # Settings that a point may set itself; all others belong to the curve's one stack, or to its client.
 _OF_A_POINT = (
     *(

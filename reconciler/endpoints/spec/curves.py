@@ -47,14 +47,8 @@ _KEPT = tuple(
 )
 _KEPT_OF_AGENTS = tuple(f"{{run_dir}}/{REPORT}/{name}" for name in ("scores.json", "swe_bench_runs"))
 SIZE = keys.PERFORMANCE_SAMPLE_COUNT
-
-
-class CurveProblem(Struct, frozen=True):
-    """``name``: the invalid setting, "" for the curve itself."""
-
-    name: str
-    message: str
-    fix: str
+# (name of a setting, message, fix)
+SettingProblem = tuple[str, str, str]
 
 
 class PlacedCurve(Struct, frozen=True):
@@ -134,45 +128,45 @@ def _check_offline(size: int, c_max: int) -> int:
     return size
 
 
-def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[CurveProblem]:
+def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[SettingProblem]:
     """Find what the official checker would reject at the end, before days are spent."""
     count, most, least = len(placed.all_points), rules.values.most_points, rules.values.least_points
     if placed.offline:
         least = rules.values.least_points_with_dedicated_offline
     if count < least:
         fix = f"set 'points: auto', or add {least - count}"
-        yield CurveProblem("points", f"{count} points are declared; the rules require at least {least}", fix)
+        yield "points", f"{count} points are declared; the rules require at least {least}", fix
     if count > most:
-        yield CurveProblem("points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out")
+        yield "points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out"
     beyond = [point for point in placed.points if not placed.regions.find(point)]
     for point in beyond:
         last = placed.regions.regions[-1].last
         fix = f"remove {point}, or raise {MAXIMUM}"
-        yield CurveProblem("points", f"point {point} is above {last}, the end of the margin", fix)
+        yield "points", f"point {point} is above {last}, the end of the margin", fix
     for gap in find_gaps(placed.points, placed.regions, rules):
         fix = f"add a point in {gap}"
-        yield CurveProblem("points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix)
+        yield "points", f"no point lies in {gap.name.replace('_', ' ')} ({gap})", fix
     if placed.regions.c_max not in placed.points and not placed.agentic:
         role = "the reference for Offline" if placed.offline else "to elect as the Offline point"
         message = f"no point is at {placed.regions.c_max}, {role}"
-        yield CurveProblem("points", message, f"add {placed.regions.c_max}")
+        yield "points", message, f"add {placed.regions.c_max}"
     if placed.declared:
         yield from _find_accuracy_problems(placed)
 
 
-def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[CurveProblem]:
+def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[SettingProblem]:
     """Find problems of the points declared to have an accuracy run: each region needs one, and so does the Offline
     point."""
     for point in sorted(placed.accuracy - set(placed.all_points)):
-        yield CurveProblem(ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or remove it")
+        yield ACCURACY_POINTS, f"{point} is not a point of the curve", "add it to points, or remove it"
     for band in (band for band in BANDS if band not in placed.owners):
         region = placed.regions.get(band)
         message = f"no point with an accuracy run lies in {band.replace('_', ' ')} ({region})"
-        yield CurveProblem(ACCURACY_POINTS, message, f"add a point in {region}; a point counts for only one region")
+        yield ACCURACY_POINTS, message, f"add a point in {region}; a point counts for only one region"
     elected = placed.regions.c_max in placed.points and not placed.offline and not placed.agentic
     if elected and placed.regions.c_max not in placed.accuracy:
         message = f"{placed.regions.c_max} is elected as the Offline point, but has no accuracy run"
-        yield CurveProblem(ACCURACY_POINTS, message, f"add {placed.regions.c_max}")
+        yield ACCURACY_POINTS, message, f"add {placed.regions.c_max}"
 
 
 def is_elsewhere(settings: Block) -> bool:

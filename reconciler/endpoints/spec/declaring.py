@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.endpoints.results.client import PARAMETERS, is_same
-from reconciler.endpoints.rules.curve_rules import Cohort, CurveRules, SeedSet, load_endpoints_rules
-from reconciler.endpoints.rules.ruleset import NAME, ROUND_PREFIX
+from reconciler.endpoints.rules.curve_rules import NAME, ROUND_PREFIX, Cohort, CurveRules, SeedSet, load_endpoints_rules
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,
@@ -28,7 +27,6 @@ from reconciler.loadgen import keys
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell, name_point
 from reconciler.resource.settings import AGENTIC, COMMAND, MAXIMUM, group_node_types
-from reconciler.spec.checks import make_problem
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
 from reconciler.spec.layers import Block, LayeredSetting, combine
@@ -68,7 +66,7 @@ def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
     if absent:
         message = f"the description of {system.name} has no {', '.join(absent)}"
         fix = "add them there; put fields of one node type into node_types"
-        yield _at(system.origin, path, message, fix)
+        yield system.origin.make_problem(path, message, fix)
 
 
 def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
@@ -81,24 +79,25 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     absent = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
     if absent:
         fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
-        yield _at(_place(cell), path, f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}", fix)
+        message = f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}"
+        yield _place(cell).make_problem(path, message, fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.model_seed):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
-        yield _at(stated.origin, f"{path}.client.parameters.seed", message, "remove seed, or use the set's")
+        yield stated.origin.make_problem(f"{path}.client.parameters.seed", message, "remove seed, or use the set's")
     if COMMAND not in settings:
         return  # measured elsewhere: its settings are fixed
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         message = "the size of the dataset is not declared, so complete passes cannot be checked"
-        yield _at(_place(cell), path, message, "write 'performance_sample_count: …'")
+        yield _place(cell).make_problem(path, message, "write 'performance_sample_count: …'")
     if AGENTIC in settings:
         yield from _unruled(cell, rules, path)
     elif not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
         message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client uses 10 queries/s"
         fix = "set the rate you expect, so that its passes fill min_duration"
-        yield _at(cell.origin.origin, f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
+        yield cell.origin.origin.make_problem(f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
 
 
 def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
@@ -114,12 +113,12 @@ def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Probl
             message = (
                 f"the sampling parameter {name} is {said}, the rules require {'none' if wanted is None else wanted}"
             )
-            yield _at(found.origin if found else _place(cell), f"{path}.client.parameters", message, fix)
+            yield (found.origin if found else _place(cell)).make_problem(f"{path}.client.parameters", message, fix)
     pinned = settings.get("dataset.sha256")
     if benchmark.dataset and (pinned is None or pinned.value != benchmark.dataset):
         message = f"the dataset's digest is not declared; the published one has sha256 {benchmark.dataset}"
         fix = f"write 'dataset: {{sha256: {benchmark.dataset}}}'"
-        yield _at(pinned.origin if pinned else _place(cell), f"{path}.dataset", message, fix)
+        yield (pinned.origin if pinned else _place(cell)).make_problem(f"{path}.dataset", message, fix)
 
 
 def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
@@ -133,16 +132,12 @@ def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iter
         fits = False
     if not fits:
         message = f"target_cohort {target.value} cannot adopt seed set {seeds.id}"
-        yield _at(target.origin, f"{path}.disclosure", message, f"one of {', '.join(map(str, allowed))}")
+        yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(map(str, allowed))}")
 
 
 def _place(cell: DeclaredCell) -> Origin:
     official = cell.official
     return official.origin if official is not None and official.origin.line else cell.origin.origin
-
-
-def _at(origin: Origin, path: str, message: str, fix: str) -> Problem:
-    return Problem(origin.file, origin.line, origin.column, path, message, fix)
 
 
 def declare_cells(declaring: Declaring) -> Iterator[DeclaredCell]:
@@ -184,8 +179,8 @@ def _curve(
     except ReconcilerError as error:
         declaring.complain_of_value((*where, MAXIMUM), error.message, error.fix)
         return
-    for problem in find_curve_problems(placed, rules):
-        declaring.complain((*where, problem.name), problem.message, problem.fix)
+    for name, message, fix in find_curve_problems(placed, rules):
+        declaring.complain((*where, name), message, fix)
     shared.pop(ACCURACY_POINTS, None)  # passed to each point in another way
     at = LayeredSetting(Value(named[2], find_position(declaring.root, where)[0]), ".".join(where))
     for concurrency in placed.all_points:
@@ -215,4 +210,4 @@ def _check_point(
         found += find_point_problems(block, rehearsal=bool(declaring.spec.rehearsal))
         found += find_service_problems(block, named[0], dict(system.description) if system else {})
     for name, message, fix in found:
-        declaring.problems.append(make_problem(block.get(name, (at,))[0], message, fix))
+        declaring.problems.append(block.get(name, (at,))[0].make_problem(message, fix))

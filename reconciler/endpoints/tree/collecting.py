@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import asdict
-
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.power import find_cooling
 from reconciler.endpoints.rules.results import parse_point
@@ -17,9 +15,8 @@ from reconciler.endpoints.tree.content import (
     EndpointsContent,
     PointContent,
     PointFacts,
-    WarmupContent,
+    canonicalise_model,
 )
-from reconciler.endpoints.tree.layout import canonicalise_model
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.observed.rendered import SHARED
@@ -126,17 +123,6 @@ _OF_ACCELERATOR = (
 )
 _ENSEMBLE = "system_node_ensemble_id"
 _TARGET = "target_cohort"
-_MICROSECONDS = 10**6
-_WARMUP = {  # as a spec declares it → of WarmupContent
-    "duration": "seconds",
-    "requests_issued": "issued",
-    "requests_completed": "completed",
-    "data_source": "data_source",
-    "concurrency": "concurrency",
-    "initialization_steps": "steps",
-    "logs_retained": "retained",
-    "link_logs": "logs",
-}
 
 
 def collect_curves(submission: SubmissionContent, rules: CurveRules) -> EndpointsContent:
@@ -237,7 +223,7 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.cohorts[0]),
         implementation=first.cell.benchmark,
-        points=tuple(_point(content, system, rules, elects=elects) for content in cells),
+        points=tuple(_point(content, system, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
         power=_power(system, _DIVISIONS[first.cell.division], rules),
@@ -245,39 +231,20 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
     )
 
 
-def _point(content: CellContent, system: SystemContent, rules: CurveRules, *, elects: bool) -> PointContent:
+def _point(content: CellContent, system: SystemContent, *, elects: bool) -> PointContent:
     """``elects``: the curve has no dedicated Offline run and is not agentic, so that the point at the maximum counts as
     one."""
-    facts, own = _facts(content), rules.values.per_point_description
+    facts, ids = _facts(content), _number_nodes(system)
     assert content.configuration is not None
-    ids, short = _number_nodes(system), facts.shortfall
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
     return PointContent(
-        measured=facts.measured,
+        facts=facts,
         config=content.configuration,
         summary=content.performance[RESULT_SUMMARY],
         accuracy=content.accuracy[ACCURACY_RESULTS] if facts.own_accuracy and facts.scores is None else facts.scores,
-        deployment={name: value for name, value in facts.disclosed.items() if name in own},
-        disclosed={name: value for name, value in facts.disclosed.items() if name not in own},
         offline=DEDICATED if facts.measured.is_offline else elected,
         nodes={ids[name]: count for name, count in facts.nodes.items()},
-        shortfall=(int(str(short["replicas"])), int(str(short["fitting"])), str(short["reason"])) if short else None,
-        warmup=_warmup(facts),
-        speculative=facts.speculative,
     )
-
-
-def _warmup(facts: PointFacts) -> WarmupContent:
-    """Merge the declared warm-up over the known facts of the client's own."""
-    stated, declared = facts.measured.warmup, dict(facts.warmup)
-    known: dict[str, Any] = asdict(
-        WarmupContent.of_client(stated.requests, stated.concurrency) if stated else WarmupContent()
-    )
-    if "duration" in declared:
-        declared["duration"] = int(str(declared["duration"])) / _MICROSECONDS
-    if isinstance(steps := declared.get("initialization_steps"), (list, tuple)):
-        declared["initialization_steps"] = tuple(map(str, steps))
-    return WarmupContent(**known | {_WARMUP[name]: value for name, value in declared.items()})
 
 
 def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:

@@ -1,13 +1,47 @@
-"""Content of the folder of an Endpoints submission: values, and references to stored bytes."""
+"""Layout of an Endpoints submission (rules §8.1), the names of its files, and its content: values, and references to
+stored bytes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.tree.content import Content, Files
+
+POINT, CONFIG, SUMMARY = "point.yaml", "config.yaml", "result_summary.json"
+ACCURACY, DESCRIPTION, POWER = "accuracy_results.json", "system_desc.json", "system_power.json"
+README, DISCLOSURE = "README.md", "software_disclosure.md"
+RESULTS, SOURCES, DOCUMENTS = "results", "src", "docs"
+
+_POINT_FOLDER = re.compile(r"r(\d+)")
+_NOT_IN_MODEL = re.compile(r"[^\w-]+")
+_LONGEST_MODEL = 64
+
+ROOT = "{submitter}/{submission}"
+SOURCE_FILE = f"{ROOT}/{SOURCES}/{{implementation}}/{{file}}"
+DOCUMENT_FILE = f"{ROOT}/{DOCUMENTS}/{{file}}"
+SYSTEM_FILE = f"{ROOT}/{RESULTS}/{{system}}/{{file}}"
+POINT_FILE = f"{ROOT}/{RESULTS}/{{system}}/{{model}}/{{point}}/{{file}}"
+
+
+def name_point(concurrency: int) -> str:
+    return f"r{concurrency}"
+
+
+def parse_point_name(name: str) -> int | None:
+    """Return the concurrency in the name of a point's folder, None for another folder."""
+    match = _POINT_FOLDER.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def canonicalise_model(name: str) -> str:
+    """Return the model's name for its folder and for point.yaml: without the organisation, and with _ for every
+    character other than letters, digits, _ and -."""
+    return re.sub("_+", "_", _NOT_IN_MODEL.sub("_", name.rpartition("/")[2].strip())).strip("_")[:_LONGEST_MODEL]
+
 
 DEDICATED, ELECTED = "dedicated", "elected"
 PENDING = "pending-submission-id"  # until MLCommons assigns one
@@ -16,9 +50,9 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 class PointFacts(Struct, frozen=True):
     """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is that of this point,
     not of the one that counts for its region. ``scores``: the accuracy of an agentic point's runs. ``disclosed``:
-    fields of point.yaml that the spec states. ``nodes``: engaged nodes, by type; ``min_concurrency``: as declared, 0
-    for none; ``shortfall``: (replicas run, replicas that fit, reason) if fewer ran than fit. ``warmup`` and
-    ``speculative``: declared fields of point.yaml."""
+    fields of point.yaml and system_desc.json that the spec states. ``nodes``: engaged nodes, by type;
+    ``min_concurrency``: as declared, 0 for none; ``shortfall``, ``warmup`` and ``speculative``: declared fields of
+    point.yaml, by their names in a spec."""
 
     measured: MeasuredPoint
     max_concurrency: int
@@ -33,43 +67,20 @@ class PointFacts(Struct, frozen=True):
     speculative: Mapping[str, object] = field(default_factory=dict)
 
 
-class WarmupContent(Struct, frozen=True, kw_only=True):
-    """Events before a point's run. ``seconds``: from the first request to the start; ``steps``: what the platform did;
-    ``logs``: where a reviewer finds them, "" for none; ``retained`` None: follows from the logs and the requests."""
-
-    seconds: float = 0.0
-    issued: int = 0
-    completed: int = 0
-    data_source: str = "none"
-    concurrency: int = 0
-    steps: tuple[str, ...] = ()
-    logs: str = ""
-    retained: bool | None = None
-
-    @classmethod
-    def of_client(cls, requests: int, concurrency: int) -> WarmupContent:
-        """Describe the warm-up that the client itself did."""
-        return cls(issued=requests, data_source="performance dataset, salted", concurrency=concurrency)
-
-
 class PointContent(Struct, frozen=True, kw_only=True):
     """One r<N> folder. ``config``, ``summary`` and ``accuracy`` are the client's own files, byte for byte. ``offline``:
-    "" or how the point counts for Offline. ``deployment``: this point's own fields of system_desc.json, ``disclosed``:
-    those of point.yaml, which override the curve's. ``nodes``: nodes engaged, by system_node_ensemble_id.
-    ``shortfall``: (replicas run, replicas that fit, reason)."""
+    "" or how the point counts for Offline. ``nodes``: nodes engaged, by system_node_ensemble_id."""
 
-    measured: MeasuredPoint
+    facts: PointFacts
     config: Content
     summary: Content
     accuracy: Content | None = None
     offline: str = ""
-    warmup: WarmupContent = field(default_factory=WarmupContent)
-    deployment: Mapping[str, object] = field(default_factory=dict)
-    disclosed: Mapping[str, object] = field(default_factory=dict)
-    server_configs: Files = field(default_factory=dict)
     nodes: Mapping[int, int] = field(default_factory=dict)
-    shortfall: tuple[int, int, str] | None = None
-    speculative: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> MeasuredPoint:
+        return self.facts.measured
 
 
 class CurveContent(Struct, frozen=True, kw_only=True):
@@ -100,6 +111,5 @@ class EndpointsContent(Struct, frozen=True, kw_only=True):
 
     submitter: str
     curves: tuple[CurveContent, ...]
-    submission_id: str = PENDING
     code: Mapping[str, Files] = field(default_factory=dict)
     documents: Files = field(default_factory=dict)

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules, SeedSet
+from reconciler.endpoints.rules.curve_rules import MODEL_SEED, CurveRules
 from reconciler.endpoints.rules.judge import classify_window, find_least_seconds
+from reconciler.endpoints.rules.point import Warmup
 from reconciler.endpoints.rules.regions import CHOICE, Regions
-from reconciler.endpoints.tree.content import DEDICATED, CurveContent, PointContent, WarmupContent
-from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
+from reconciler.endpoints.tree.content import DEDICATED, DOCUMENTS, SOURCES, CurveContent, PointContent
 from reconciler.resource.records import REHEARSAL
 
 # YAML in block style, which every reader parses into the same values.
@@ -73,56 +73,56 @@ def _scalar(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} cannot be written as YAML")
 
 
+_MICROSECONDS = 10**6
 # Disclosed by the spec, in the order of the rules.
-_DISCLOSED = (
+DISCLOSED = (
     *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
     *("dataset_name", "dataset_type", "dataset_link"),
 )
 
 
-def render_point(point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules) -> bytes:
-    return write_yaml(collect_point_fields(point, curve, region, regions, rules))
-
-
 def collect_point_fields(
-    point: PointContent, curve: CurveContent, region: str, regions: Regions, rules: CurveRules
+    point: PointContent, curve: CurveContent, regions: Regions, rules: CurveRules
 ) -> dict[str, Any]:
-    """Collect the fields of point.yaml. ``region``: as declared by the point, its own or submitters_choice."""
+    """Collect the fields of point.yaml."""
+    facts, concurrency = point.facts, point.measured.concurrency
     fields: dict[str, Any] = {
-        "concurrency": point.measured.concurrency,
-        "region": CHOICE if point.offline == DEDICATED else region,
+        "concurrency": concurrency,
+        "region": CHOICE if point.offline == DEDICATED else regions.find(concurrency),
         "dataset": curve.dataset,
         "division": curve.division,
         "max_supported_concurrency": curve.max_concurrency,
         "model_name": curve.model,
     }
-    disclosed = {**curve.disclosed, **point.disclosed}
-    fields.update((name, disclosed[name]) for name in _DISCLOSED if disclosed.get(name) not in (None, ""))
+    per_point = rules.values.per_point_description
+    disclosed = {**curve.disclosed, **{n: value for n, value in facts.disclosed.items() if n not in per_point}}
+    fields.update((name, disclosed[name]) for name in DISCLOSED if disclosed.get(name) not in (None, ""))
     fields["shared_src"] = f"{SOURCES}/{curve.implementation}"
     fields["shared_docs"] = DOCUMENTS
     fields["seed_set"] = curve.seed_set
     fields["target_cohort"] = curve.target_cohort
     if point.offline:
         fields["offline"] = point.offline
-    fields["runtime_settings"] = _runtime_settings(point, rules.seed_sets.get(curve.seed_set))
-    fields["warmup"] = show_warmup(point.warmup)
+    fields["runtime_settings"] = _runtime_settings(point, curve, rules)
+    fields["warmup"] = show_warmup(point.measured.warmup, facts.warmup)
     window = _window(point, regions, rules)
     if window:
         fields["steady_state"] = window
-    if point.speculative:
-        fields["speculative_decoding"] = dict(point.speculative)
+    if facts.speculative:
+        fields["speculative_decoding"] = dict(facts.speculative)
     if point.nodes:
         fields["nodes_used"] = [
             {"system_node_ensemble_id": n, "nodes": count} for n, count in sorted(point.nodes.items())
         ]
-    if point.shortfall is not None:
-        fields["dp_shortfall"] = dict(zip(("dp_actual", "dp_formula", "reason"), point.shortfall, strict=True))
+    if short := facts.shortfall:
+        counts = {"dp_actual": int(str(short["replicas"])), "dp_formula": int(str(short["fitting"]))}
+        fields["dp_shortfall"] = {**counts, "reason": str(short["reason"])}
     if curve.rehearsal:
         fields[REHEARSAL] = True
     return fields
 
 
-def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, Any]:
+def _runtime_settings(point: PointContent, curve: CurveContent, rules: CurveRules) -> dict[str, Any]:
     """List the settings of this run, from the configuration that the client resolved. A seed for which the client has
     no place is taken from the set."""
     measured = point.measured
@@ -131,27 +131,30 @@ def _runtime_settings(point: PointContent, seeds: SeedSet | None) -> dict[str, A
         settings["min_sample_count"] = measured.samples_asked
     settings["stream_all_chunks"] = measured.stream_all_chunks
     settings["streaming"] = measured.streaming
-    unsaid = {MODEL_SEED: seeds.seeds[MODEL_SEED]} if seeds is not None else {}
+    seeds = rules.seed_sets.get(curve.seed_set)
+    unsaid = {MODEL_SEED: seeds.model_seed} if seeds is not None else {}
     settings["runtime"] = {**unsaid, **measured.seeds}
     if measured.warmup is not None:
         settings["warmup"] = {"salt": measured.warmup.salt}
     return settings
 
 
-def show_warmup(warmup: WarmupContent) -> dict[str, Any]:
-    retained = bool(warmup.logs) or not warmup.issued
+def show_warmup(client: Warmup | None, declared: Mapping[str, object]) -> dict[str, Any]:
+    """Show the events before a run: those that a spec declares, over those of the client's own warm-up."""
     fields: dict[str, Any] = {
-        "duration_s": warmup.seconds,
-        "requests_issued": warmup.issued,
-        "requests_completed": warmup.completed,
-        "data_source": warmup.data_source,
-        "concurrency": warmup.concurrency,
-        "initialization_steps": list(warmup.steps),
-        "logs_retained": retained if warmup.retained is None else warmup.retained,
+        "duration_s": int(str(declared.get("duration", 0))) / _MICROSECONDS,
+        "requests_issued": client.requests if client else 0,
+        "requests_completed": 0,
+        "data_source": "performance dataset, salted" if client else "none",
+        "concurrency": client.concurrency if client else 0,
+        "initialization_steps": [],
+        "logs_retained": False,
+        "link_logs": "",
     }
-    if warmup.logs:
-        fields["link_logs"] = warmup.logs
-    return fields
+    fields |= {name: value for name, value in declared.items() if name != "duration"}
+    if "logs_retained" not in declared:
+        fields["logs_retained"] = bool(fields["link_logs"]) or not fields["requests_issued"]
+    return fields if fields["link_logs"] else {n: value for n, value in fields.items() if n != "link_logs"}
 
 
 def _window(point: PointContent, regions: Regions, rules: CurveRules) -> Mapping[str, Any]:
@@ -187,27 +190,23 @@ _PARALLEL = ("disaggregated", "tensor_parallel", "pipeline_parallel", "expert_pa
 _DIGITS = Decimal("0.000001")
 
 
-def collect_description(point: PointContent, curve: CurveContent, peak: Decimal) -> dict[str, Any]:
+def collect_description(point: PointContent, curve: CurveContent, peak: Decimal, rules: CurveRules) -> dict[str, Any]:
     """Collect the fields of system_desc.json; those that the rules do not name come last, by name. ``peak``: the
     maximum output tokens per second of any point of the curve."""
-    deployment = dict(point.deployment)
+    share = point.measured.system_tps / peak if peak else Decimal(0)
+    disclosed, per_point = point.facts.disclosed, rules.values.per_point_description
     values: dict[str, Any] = {
         **curve.description,
-        **deployment,
+        **{name: value for name, value in disclosed.items() if name in per_point},
         "division": curve.division,
         "max_supported_concurrency": curve.max_concurrency,
-        "tps_utilization": compute_utilization(point, peak),
+        "tps_utilization": float(share.quantize(_DIGITS)),
     }
     if curve.min_concurrency is not None:
         values["c_min_override"] = curve.min_concurrency
     values.setdefault("config_summary", summarise_deployment(values))
     known = [name for name in _OF_DESCRIPTION if values.get(name) not in (None, "")]
     return {name: values[name] for name in [*known, *sorted(set(values) - set(_OF_DESCRIPTION))]}
-
-
-def compute_utilization(point: PointContent, peak: Decimal) -> float:
-    share = point.measured.system_tps / peak if peak else Decimal(0)
-    return float(share.quantize(_DIGITS))
 
 
 def summarise_deployment(values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from reconciler.endpoints.results.accuracy import show_plain
 from reconciler.endpoints.rules.pareto import ParetoCurve, make_curve
 from reconciler.endpoints.rules.point import AccuracyScore, MeasuredPoint
 from reconciler.endpoints.rules.results import PointProblem, UnreadablePointError, parse_point, parse_scores
-from reconciler.endpoints.tree.layout import (
+from reconciler.endpoints.tree.content import (
     ACCURACY,
     CONFIG,
     DESCRIPTION,

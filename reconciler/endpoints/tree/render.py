@@ -8,24 +8,27 @@ from typing import Any
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.regions import Regions, derive_regions
-from reconciler.endpoints.tree.content import DEDICATED, CurveContent, EndpointsContent, PointContent
-from reconciler.endpoints.tree.layout import (
+from reconciler.endpoints.tree.content import (
     ACCURACY,
     CONFIG,
+    DEDICATED,
     DESCRIPTION,
     DISCLOSURE,
     DOCUMENT_FILE,
+    PENDING,
     POINT,
     POINT_FILE,
     POWER,
     README,
-    SERVER_CONFIGS,
     SOURCE_FILE,
     SUMMARY,
     SYSTEM_FILE,
+    CurveContent,
+    EndpointsContent,
+    PointContent,
     name_point,
 )
-from reconciler.endpoints.tree.point_file import collect_description, render_point
+from reconciler.endpoints.tree.point_file import collect_description, collect_point_fields, write_yaml
 from reconciler.errors import ReconcilerError
 from reconciler.tree.content import Content
 from reconciler.tree.documents import encode_json
@@ -106,7 +109,7 @@ def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterato
 
 
 def _files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
-    names = {"submitter": submission.submitter, "submission": submission.submission_id}
+    names = {"submitter": submission.submitter, "submission": PENDING}
     for implementation in sorted({curve.implementation for curve in submission.curves} | set(submission.code)):
         code = dict(submission.code.get(implementation, {}))
         curves = [curve for curve in submission.curves if curve.implementation == implementation]
@@ -135,7 +138,7 @@ def _power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rend
 
 
 def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Iterator[Rendered]:
-    regions = find_regions(curve, rules)
+    regions = _find_regions(curve, rules)
     peak = max((point.measured.system_tps for point in curve.points), default=Decimal(0))
     for point in sorted(curve.points, key=lambda point: point.measured.concurrency):
         place = {**names, "point": name_point(point.measured.concurrency)}
@@ -143,7 +146,7 @@ def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Ite
             yield make_path(POINT_FILE, **place, file=file), content
 
 
-def find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
+def _find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
     """Find the regions of all points, including a dedicated Offline run, like the official checker; with a declared
     minimum, of those at a fixed concurrency."""
     declared = curve.min_concurrency
@@ -154,12 +157,9 @@ def find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
 def _point(
     point: PointContent, curve: CurveContent, regions: Regions, peak: Decimal, rules: CurveRules
 ) -> Iterator[Rendered]:
-    region = regions.find(point.measured.concurrency)
-    yield POINT, render_point(point, curve, region, regions, rules)
+    yield POINT, write_yaml(collect_point_fields(point, curve, regions, rules))
     yield CONFIG, point.config
     yield SUMMARY, point.summary
     if point.accuracy is not None:
         yield ACCURACY, point.accuracy
-    yield DESCRIPTION, encode_json(collect_description(point, curve, peak))
-    for file, content in point.server_configs.items():
-        yield f"{SERVER_CONFIGS}/{file}", content
+    yield DESCRIPTION, encode_json(collect_description(point, curve, peak, rules))

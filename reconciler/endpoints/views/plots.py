@@ -10,8 +10,7 @@ from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.tree.reading import find_submissions
-from reconciler.endpoints.views.charts import CURVE_CHARTS, chart_curves
-from reconciler.endpoints.views.page import read_pareto
+from reconciler.endpoints.views.page import CHARTS, chart_curves, read_pareto
 from reconciler.errors import ReconcilerError
 from reconciler.history.compare import read_own_sides
 from reconciler.render.charts import Chart, find_curve
@@ -31,9 +30,9 @@ def chart_declared(matrix: Document, curve: str, others: tuple[str, ...], name: 
 
 def _chart_curves(drawn: dict[str, ParetoCurve], others: tuple[str, ...], name: str | None, curve: str = "") -> Chart:
     """``others``: folders or commits. ``curve``: the curve of a commit to draw, "" for all."""
-    chosen = name or CURVE_CHARTS[0]
-    if chosen not in CURVE_CHARTS:
-        raise ReconcilerError(f"{name} is a plot for cells", fix=f"--of {CURVE_CHARTS[0]}")
+    chosen = name or CHARTS[0]
+    if chosen not in CHARTS:
+        raise ReconcilerError(f"{name} is a plot for cells", fix=f"--of {CHARTS[0]}")
     for other in others:
         drawn |= _read_folder(Path(other), other) if Path(other).is_dir() else _read_commit(other, curve)
     return chart_curves(chosen, drawn)

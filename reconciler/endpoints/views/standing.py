@@ -10,10 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.diff.timeline import CurvePoint, find_dominated
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import ROUND_PREFIX, CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.pareto import read_recorded_point
 from reconciler.endpoints.rules.regions import BAND_TITLES, BANDS, Regions, derive_regions, place_denser
-from reconciler.endpoints.rules.ruleset import ROUND_PREFIX
 from reconciler.reconcile.planning import PlanResult, make_expectation
 from reconciler.record.index import load_record
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, read_point

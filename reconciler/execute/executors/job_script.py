@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 from harness.contract import LaunchRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.attempt_transport import TICKET, Ticket
-from reconciler.execute.executors.executor import Submission
-from reconciler.resource.kinds import PERFORMANCE, Kind
+from reconciler.execute.executors.executor import TICKET, Submission, Ticket
 from reconciler.storage.process import FIXED, build_harness_command
 
 GONE, TWICE = 74, 73  # exit statuses of a job whose attempt no longer exists, or whose attempt another job has begun
@@ -67,9 +65,3 @@ def find_interpreter(attempt: Attempt) -> str:
     """Find the interpreter on the node; behind a launcher, the one that starts the launcher."""
     settings = attempt.intent.settings
     return sys.executable if settings.launcher.words else settings.launcher.python or sys.executable
-
-
-def must_be_alone(attempt: Attempt) -> bool:
-    """Return True for a timed run, which never shares its machine, regardless of the spec."""
-    address = attempt.intent.address
-    return address.mode == PERFORMANCE or address.kind is Kind.COMPLIANCE_TEST

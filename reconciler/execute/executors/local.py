@@ -199,12 +199,11 @@ def _build_environment(request: FileMessage) -> dict[str, str]:
 _MARGIN = 5.0  # seconds beyond a server's time to stop, so that its end is reported
 
 
-class LauncherExecutor(Struct):
-    """Starts the launcher in a local child and ends the processes that it leaves. ``local`` runs these children."""
+class LauncherExecutor(LocalExecutor, kw_only=True):
+    """Starts the launcher in a local child and ends the processes that it leaves."""
 
     paths: RepositoryPaths
     name: str = "launcher"
-    local: LocalExecutor = field(default_factory=lambda: LocalExecutor("launcher"))
 
     def capacity(self, settings: CellSettings) -> Capacity:
         """Return a capacity of one timed run at a time behind one launcher, which may wait in a queue while its cluster
@@ -215,16 +214,7 @@ class LauncherExecutor(Struct):
 
     def submit(self, submission: Submission) -> Handle:
         request = put_behind_launcher(submission.attempt, submission.request, self.paths)
-        return self.local.submit(replace(submission, request=request))
-
-    def poll(self, handle: Handle, wait: float = 0.0) -> Progressing:
-        return self.local.poll(handle, wait)
-
-    def cancel(self, handle: Handle, grace: float = 2.0) -> None:
-        self.local.cancel(handle, grace)
-
-    def harvest(self, handle: Handle) -> None:
-        self.local.harvest(handle)
+        return super().submit(replace(submission, request=request))
 
 
 def put_behind_launcher(attempt: Attempt, request: FileMessage, paths: RepositoryPaths) -> LaunchRequest:

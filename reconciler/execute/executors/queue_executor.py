@@ -19,16 +19,18 @@ from msgspec import Struct, field
 
 from harness.contract import CounterCopy, LaunchRequest, Result
 from reconciler.errors import ReconcilerError, StoreError
-from reconciler.execute.executors.attempt_transport import TICKET, AttemptTransport, TransportSilentError
 from reconciler.execute.executors.executor import (
     JOB_COUNTER,
     PATIENCE,
+    TICKET,
+    AttemptTransport,
     Capacity,
     Handle,
     Interruption,
     Progressing,
     State,
     Submission,
+    TransportSilentError,
     write_handle,
 )
 from reconciler.execute.executors.local import put_behind_launcher

@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from harness.contract import CommandRequest, FileMessage, ServiceRequest
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.attempt_transport import AttemptTransport
 from reconciler.execute.executors.executor import (
+    AttemptTransport,
     Capacity,
     Executor,
     Handle,
@@ -89,7 +89,7 @@ class Executors(Struct, frozen=True):
     @classmethod
     def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
         """Make the executors of a repository. ``carrier``: for attempts whose nodes do not see their folder."""
-        executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths)]
+        executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths=paths)]
         executors += (QueueExecutor(name, paths, _make_queue(each.queue), carrier) for name, each in QUEUES.items())
         return cls({executor.name: LoggingExecutor(executor) for executor in executors})
 

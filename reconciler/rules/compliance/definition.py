@@ -20,37 +20,33 @@ from reconciler.rules.compliance.scores import Slack
 PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers look for
 
 
-class AuditVerdict(Struct, frozen=True):
-    """Verdict of a test. ``reasons``: why it fails, with figures; empty if it passes. ``notes``: remarks on a pass,
-    such as why the fallback was used. ``files``: texts of the verify files by name. ``figures``: the compared values,
-    as text. ``by_speed``: it fails only because the scores of two runs differ too much, so either may be the outlier.
-    ``where``: file and line of the test's first wrong answer."""
+class Part(Struct, frozen=True):
+    """One comparison of a test: why it fails, with figures; and the compared values in the order of its text, as text.
+    ``by_speed``: it fails only because the scores of two runs differ too much, so either may be the outlier. ``where``:
+    file and line of the first wrong answer."""
 
-    test: str
     reasons: tuple[str, ...] = ()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    by_speed: bool = False
+    where: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+class AuditVerdict(Part, frozen=True, kw_only=True):
+    """Verdict of a test. ``notes``: remarks on a pass, such as why the fallback was used. ``files``: texts of the
+    verify files by name."""
+
     notes: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[str, str] = field(default_factory=dict)
-    by_speed: bool = False
-    where: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
 
 
-class Part(Struct, frozen=True):
-    """One comparison of a test: its figures in the order of its text, and why it fails. ``by_speed``: the only problem
-    is that two scores differ too much. ``where``: as in the verdict."""
-
-    reasons: tuple[str, ...] = ()
-    figures: Mapping[str, str] = field(default_factory=dict)
-    by_speed: bool = False
-    where: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return not self.reasons
+def make_verdict(part: Part, title: str, file: str) -> AuditVerdict:
+    """Return the verdict of a test with one comparison and one verify file."""
+    files = {file: verify_text(title, part)}
+    return AuditVerdict(part.reasons, part.figures, part.by_speed, part.where, files=files)
 
 
 def verify_text(title: str, part: Part) -> str:

@@ -17,7 +17,7 @@ from reconciler.rules.compliance.definition import (
     MissingLogError,
     Part,
     VerdictInputs,
-    verify_text,
+    make_verdict,
 )
 from reconciler.rules.compliance.scores import (
     EARLY_SUMMARY_KEYS,
@@ -31,6 +31,7 @@ from reconciler.rules.compliance.scores import (
 )
 
 UNIQUE, SAME = "TEST04-A", "TEST04-B"  # TEST04 as two runs, as it was before the single test
+_SPEED = "speed against the run it is compared with"
 _BETTER = "most_score_gain"  # the round's limit, if a better score also fails
 # Summaries of those rounds. For MultiStream, TEST04's script also compared a percentile.
 _EARLY: Mapping[str, re.Pattern[str]] = {
@@ -60,7 +61,7 @@ def verify_test05(
         good = (below and above) if both_ways else below if before.lower_is_better else above
         if not reasons and not good:
             reasons.append(f"the score {show_score(after.score)} is {describe_distance(before.score, after.score)}")
-    return _make_verdict("TEST05", Part(tuple(reasons), figures))
+    return make_verdict(Part(tuple(reasons), figures), f"TEST05: {_SPEED}", VERIFY_PERFORMANCE)
 
 
 def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
@@ -80,7 +81,7 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
         short = before.scenario == "SingleStream" and before.score <= 200_000
         if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
             reasons.append(f"TEST04-B is faster: {describe_distance(before.score, after.score)} of TEST04-A")
-    return _make_verdict("TEST04-A", Part(tuple(reasons), figures))
+    return make_verdict(Part(tuple(reasons), figures), f"TEST04-A: {_SPEED}", VERIFY_PERFORMANCE)
 
 
 def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
@@ -93,11 +94,6 @@ def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
 
 def _off(summary: SummaryLog, setting: str) -> bool:
     return summary.get(setting) == "0"
-
-
-def _make_verdict(test: str, part: Part) -> AuditVerdict:
-    text = verify_text(f"{test}: speed against the run it is compared with", part)
-    return AuditVerdict(test, part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures)
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:

@@ -60,16 +60,15 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
             notes = [f"compared by accuracy, because {reason}" for reason in accuracy.reasons]
     parts = [("accuracy", accuracy), ("performance", performance)] + ([("fallback", fallback)] if fallback else [])
     return AuditVerdict(
-        "TEST01",
         tuple(reasons),
-        tuple(notes),
-        {
-            VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
-            VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
-        },
         merge_parts(parts),
         by_speed=performance.by_speed and tuple(reasons) == performance.reasons,
         where=accuracy.where,
+        notes=tuple(notes),
+        files={
+            VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
+            VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
+        },
     )
 
 

@@ -6,7 +6,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import VERIFY_PERFORMANCE
 from reconciler.loadgen.summary import SummaryLog
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, make_verdict
 from reconciler.rules.compliance.scores import (
     Scored,
     Slack,
@@ -20,8 +20,7 @@ from reconciler.rules.compliance.scores import (
 
 def judge_test04(reference: SummaryLog, audit: SummaryLog, slack: Slack) -> AuditVerdict:
     part = compare_speed(read_from_summary(reference), read_from_summary(audit), slack)
-    text = verify_text("TEST04: the audit run's speed against the performance run's", part)
-    return AuditVerdict("TEST04", part.reasons, (), {VERIFY_PERFORMANCE: text}, part.figures, part.by_speed)
+    return make_verdict(part, "TEST04: the audit run's speed against the performance run's", VERIFY_PERFORMANCE)
 
 
 def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:

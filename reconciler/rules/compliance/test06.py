@@ -52,13 +52,13 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
     )
     figures = {"answers": str(checks.answers), "eos_token_id": str(eos_token_id), "dtype": dtype}
     files = {VERIFY_ACCURACY: text + "".join(f"{reason}\n" for reason in reasons)}
-    return AuditVerdict("TEST06", reasons, (), files, figures, where=checks.where)
+    return AuditVerdict(reasons, figures, where=checks.where, files=files)
 
 
 def _failed(why: str) -> AuditVerdict:
     names = ("First token", "EOS", "Sample length")
     text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
-    return AuditVerdict("TEST06", (f"the answers cannot be read: {why}",), (), {VERIFY_ACCURACY: text})
+    return AuditVerdict((f"the answers cannot be read: {why}",), files={VERIFY_ACCURACY: text})
 
 
 def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:

@@ -28,7 +28,7 @@ def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> Audit
     text = report.replace(PASS, "TEST-PASS").rstrip("\n")
     summary = "".join(f"{line}\n" for line in lines)
     figures = {"accuracy": found, "threshold": str(threshold)}
-    return AuditVerdict("TEST07", reasons, (), {VERIFY_ACCURACY: f"{text}\n\n{summary}" if text else summary}, figures)
+    return AuditVerdict(reasons, figures, files={VERIFY_ACCURACY: f"{text}\n\n{summary}" if text else summary})
 
 
 def _score(report: str, pattern: str) -> Decimal | None:

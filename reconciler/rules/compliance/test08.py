@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, make_verdict
 from reconciler.rules.compliance.entries import Entry
 
 TOLERANCE = 0.001
@@ -45,8 +45,7 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
         part = _compare(accuracy, audit, tolerance)
     except (LogError, ValueError, OverflowError) as error:
         part = Part((f"the answers cannot be compared: {error}",))
-    text = verify_text("TEST08: the audit run's predictions against the accuracy run's", part)
-    return AuditVerdict("TEST08", part.reasons, (), {VERIFY_ACCURACY: text}, part.figures)
+    return make_verdict(part, "TEST08: the audit run's predictions against the accuracy run's", VERIFY_ACCURACY)
 
 
 def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:

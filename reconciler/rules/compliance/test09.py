@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from reconciler.errors import LogError
 from reconciler.resource.kinds import AUDIT
-from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, verify_text
+from reconciler.rules.compliance.definition import AuditVerdict, ComplianceTest, Part, VerdictInputs, make_verdict
 from reconciler.rules.compliance.entries import Entry
 
 OUTPUT_LENGTH = "verify_output_len.txt"
@@ -22,8 +22,7 @@ def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> Audit
         part = Part((f"the answers cannot be read: {error}",))
     else:
         part = _within(lengths, least, most)
-    text = verify_text("TEST09: mean output length of the audit run", part)
-    return AuditVerdict("TEST09", part.reasons, (), {OUTPUT_LENGTH: text}, part.figures)
+    return make_verdict(part, "TEST09: mean output length of the audit run", OUTPUT_LENGTH)
 
 
 def _within(lengths: list[int], least: Decimal, most: Decimal) -> Part:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
-from decimal import Context, Decimal
+from decimal import Context
 from functools import cache
 from pathlib import Path
 
@@ -283,10 +283,13 @@ def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
-        return AttemptVerdict(
-            {}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log"
-        )
+        return _refuse_score(error)
     return judge_text(text, rules, said)
+
+
+def _refuse_score(error: Exception) -> AttemptVerdict:
+    problem = f"the scorer left no readable accuracy.txt: {error}"
+    return AttemptVerdict({}, problem, "backend", "see the child's log")
 
 
 def _count_samples(log: DetailLog | None) -> int:
@@ -301,9 +304,7 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues) -> AttemptVerdi
     try:
         report = parse_accuracy(text, [bar.metric for bar in rules.bars])
     except ValueError as error:
-        return AttemptVerdict(
-            {}, f"the scorer left no readable accuracy.txt: {error}", "backend", "see the child's log"
-        )
+        return _refuse_score(error)
     checks = check_bars(report, list(rules.bars))
     silent = [check.bar.metric for check in checks if check.measured is None]
     if silent:
@@ -312,22 +313,9 @@ def judge_text(text: str, rules: RuleContext, own: RecordValues) -> AttemptVerdi
     first = checks[0] if checks else None
     values = dict(own)
     values["metric"] = {"value": str(first.measured), "unit": first.bar.metric} if first else None
-    values["bars"] = [
-        {
-            "metric": check.bar.metric,
-            "measured": str(check.measured),
-            "least": _text(check.bar.least),
-            "most": _text(check.bar.most),
-            "met": check.met,
-        }
-        for check in checks
-    ]
+    values["bars"] = [check.bar.describe(str(check.measured), met=check.met) for check in checks]
     values["accuracy_met"] = all(check.met for check in checks) or not rules.bars_bind
     return AttemptVerdict(values)
-
-
-def _text(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:

@@ -337,8 +337,7 @@ MUTATIONS = (
     expect(
         "calibration next to the systems",
         many(
-            lambda root: shutil.rmtree(root / "closed/Acme/documentation"),
-            added("calibration.md", top="closed/Acme"),
+            lambda root: shutil.rmtree(root / "closed/Acme/documentation"), added("calibration.md", top="closed/Acme")
         ),
     ),
     expect(
@@ -462,12 +461,7 @@ MUTATIONS = (
     expect("open with one scenario", only_offline, division="open"),
     expect("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds", division="open"),
     expect("open: short", logged("effective_min_duration_ms", 1), "run.duration", division="open"),
-    expect(
-        "open: few samples",
-        logged("effective_performance_sample_count", 10),
-        "run.samples",
-        division="open",
-    ),
+    expect("open: few samples", logged("effective_performance_sample_count", 10), "run.samples", division="open"),
     expect(
         "open: 10 Offline samples",
         logged("effective_samples_per_query", 10, "Offline"),

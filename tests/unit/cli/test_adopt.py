@@ -351,12 +351,7 @@ def audited(reconcile: Reconcile) -> dict[str, set[tuple[str, str]]]:
     [("none", "True", "Imported"), ("missing", "False", "TestMissing"), ("failing", "False", "AuditFails")],
 )
 def test_required_compliance_tests_come_along_or_are_asked_for(
-    fault: str,
-    status: str,
-    reason: str,
-    tree_of: Callable[[str], Path],
-    empty: Path,
-    reconcile: Reconcile,
+    fault: str, status: str, reason: str, tree_of: Callable[[str], Path], empty: Path, reconcile: Reconcile
 ) -> None:
     sent = tree_of("closed")
     for test in sorted(sent.glob("closed/*/results/*/*/*/TEST01")):
@@ -416,5 +411,26 @@ def test_instructions_that_no_spec_may_have_are_passed_over(
     path.write_text(text)
     code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
     assert (code, json.loads(out)["left_out"]) == (0, {}), err
+    assert list(json.loads(out)["unused"]) == (["src/digits/REPRODUCE.md"] if backend == "external" else [])
     assert f"engine: {{backend: {backend}" in next((empty / "specs").glob("*.yaml")).read_text()
     assert reconcile("plan")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("          Offline:", "          Server:", "open/box/digits/Offline"),
+        ("      code: digits", "      code: lost/mine.py", "lost/mine.py"),
+        ("```yaml", "```yaml\x00", "open/box/digits/Offline"),
+    ],
+)
+def test_adopt_says_why_it_cannot_use_the_instructions_of_a_tree(
+    tree: Path, empty: Path, reconcile: Reconcile, old: str, new: str, why: str
+) -> None:
+    path = tree / "open/Tester/src/digits/REPRODUCE.md"
+    assert path.read_text().count(old) == 1
+    path.write_text(path.read_text().replace(old, new))
+    code, out, err = reconcile("adopt", str(tree), "--rehearsal")
+    assert code == 0, err
+    (line,) = [line for line in out.splitlines() if "src/digits/REPRODUCE.md" in line]
+    assert why in line

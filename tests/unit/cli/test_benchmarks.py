@@ -23,6 +23,17 @@ def test_the_list_names_each_with_its_rounds() -> None:
     assert document["benchmarks"][0]["rounds"]["v4.1"]["datacenter"] == ["Server", "Offline"]
 
 
+def test_the_list_has_only_rounds_in_which_a_name_means_the_benchmark() -> None:
+    lines = CliRunner().invoke(command, [], standalone_mode=False).output.splitlines()
+    found = {line.partition("  ")[0]: line.partition("  ")[2].strip() for line in lines}
+    assert found["3d-unet-99, 3d-unet-99.9"].startswith("v2.0 to v6.1 ")
+    assert found["3d-unet-brats, 3d-unet-brats-99, 3d-unet-brats-99.9"].startswith("v0.7 to v1.1 ")
+    (llama,) = [name for name in found if "llama2-70b-99.9" in name]
+    assert llama.split(", ")[:2] == ["llama2-70b-99.9", "llama2-70b-99 (v4.0 to v6.0)"]
+    page = CliRunner().invoke(command, ["show", "3d-unet-brats", "--json"], standalone_mode=False).output
+    assert list(json.loads(page)["rounds"])[-1] == "v1.1"
+
+
 def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
     reported = CliRunner().invoke(command, ["show", "resnet"], standalone_mode=False).output
     for part in ("val_map.txt", "image-net.org", "resnet50_v1.onnx", "input_tensor:0 float32 [3, 224, 224]"):

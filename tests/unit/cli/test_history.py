@@ -216,7 +216,7 @@ def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconci
     path.unlink()
     write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
     commit(recorded, "Measure")
-    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == "+0.7"
+    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == 0.7
     assert reconcile("compare", "HEAD", "HEAD")[1].splitlines()[1].endswith("headroom +0.7 %"), "once: both are equal"
 
 
@@ -240,9 +240,18 @@ def test_compare_names_an_invalid_run_and_diff_has_no_result_of_it(recorded: Pat
 
 
 def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconcile: Reconcile) -> None:
-    found = report(reconcile, "compare", "HEAD", "HEAD~1")
+    first = git(twice, "rev-list", "--max-parents=0", "HEAD")
+    found = report(reconcile, "compare", "HEAD", first)
     assert found["pairs"] == []
-    assert found["alone"]["HEAD"] == [CELL]
+    assert (found["alone"]["HEAD"], found["stale"][first]) == ([CELL], [])
+
+
+def test_compare_says_that_a_cell_is_stale_on_the_other_side(twice: Path, reconcile: Reconcile) -> None:
+    found = report(reconcile, "compare", "HEAD", "HEAD~1")
+    assert (found["pairs"], found["alone"]) == ([], {"HEAD": [], "HEAD~1": []})
+    assert found["stale"] == {"HEAD": [], "HEAD~1": [CELL]}
+    assert report(reconcile, "compare", "HEAD~1", "HEAD")["stale"] == {"HEAD": [], "HEAD~1": [CELL]}
+    assert report(reconcile, "compare", "HEAD~1", "HEAD~1")["stale"] == {"HEAD~1": []}
 
 
 def test_a_cell_that_is_only_declared_is_not_denied(declared: Path, reconcile: Reconcile) -> None:

@@ -293,9 +293,7 @@ def show_on_terminal(*arguments: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("environment", [{"PAGER": "cat", "LESS": "-FX"}, {"PAGER": "/no/pager"}])
-def test_a_topic_on_a_terminal_has_no_codes_for_a_pager_without_colours(
-    environment: dict[str, str],
-) -> None:
+def test_a_topic_on_a_terminal_has_no_codes_for_a_pager_without_colours(environment: dict[str, str]) -> None:
     shown = show_on_terminal("stores", **environment)
     assert "# Object stores" not in shown
     assert "(help pull-requests)" in " ".join(shown.split())

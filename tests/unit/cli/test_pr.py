@@ -36,7 +36,14 @@ def test_pr_when_a_target_changes_names_the_cell_the_run_and_the_line(recorded: 
         "          Offline: {target_qps: 1100, min_duration: 0, min_query_count: 512}"
     )  # fmt: skip
     assert cell["causes"] == [
-        {"name": "target_qps", "before": 1000, "after": 1100, "file": "specs/one.yaml", "line": line + 1}
+        {
+            "name": "target_qps",
+            "before": 1000,
+            "after": 1100,
+            "file": "specs/one.yaml",
+            "line": line + 1,
+            "on_base": False,
+        }
     ]
 
 
@@ -60,6 +67,20 @@ def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Pat
         "SingleStream": "not recorded yet",
     }
     assert "Merging adds no work; already due" in reconcile("pr", "--base", "HEAD~1")[1]
+
+
+def test_pr_does_not_blame_a_branch_for_what_was_stale_before(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, "target_qps: 1000", "target_qps: 2000")
+    commit(recorded, "Raise a target")
+    edit(recorded, "batch_size: 8", "batch_size: 4")
+    commit(recorded, "Change the batch size")
+    (cell,) = impact(reconcile, "--base", "HEAD~1")[1]["cells"]
+    assert {cause["name"]: cause["on_base"] for cause in cell["causes"]} == {
+        "engine.batch_size": False,
+        "target_qps": True,
+    }
+    lines = [line for line in reconcile("pr", "--base", "HEAD~1", "--annotate")[1].splitlines() if "::notice" in line]
+    assert ["batch_size" in line for line in lines] == [True]
 
 
 def test_pr_when_the_spec_is_broken_gives_one_error_at_its_line(recorded: Path, reconcile: Reconcile) -> None:

@@ -184,7 +184,12 @@ def test_data_is_generated_once_and_again_for_another_seed(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("libraries")
 def test_a_rehearsal_is_green_in_sync_and_not_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal_spec, "list_scenarios", lambda *_: ("SingleStream", "Offline"))
+    """Of fewer queries than a rehearsal has."""
+    assert RESNET.rehearsal is not None
+    scenarios = {"SingleStream": {"min_query_count": 100}, "Offline": {"target_qps": 100, "min_query_count": 64}}
+    few = replace(RESNET, rehearsal=replace(RESNET.rehearsal, scenarios=scenarios))
+    monkeypatch.setattr(rehearsal, "load_benchmark_facts", lambda: {"resnet50": few})
+    monkeypatch.setattr(rehearsal_spec, "list_scenarios", lambda *_: tuple(scenarios))
     folder = tmp_path / "rehearsal"
     asked = ["resnet50", "--division", "open", "--samples", "8", "--output", str(folder), "--json", "--busy"]
     first = run(asked)

@@ -153,11 +153,7 @@ def test_a_mere_view_of_a_place_is_none(stored: Path, reconcile: Reconcile, tmp_
 
 @pytest.mark.parametrize(
     ("url", "said"),
-    [
-        ("lab", "is not a store url"),
-        ("s3://", "is not a store url"),
-        ("https://me:word@host/x", "looks like a secret"),
-    ],
+    [("lab", "is not a store url"), ("s3://", "is not a store url"), ("https://me:word@host/x", "looks like a secret")],
 )
 def test_a_false_store_is_refused_at_its_line(recorded: Path, reconcile: Reconcile, url: str, said: str) -> None:
     edit(recorded, "  rehearsal: true\n", f"  rehearsal: true\n  stores: {{lab: {{url: '{url}'}}}}\n")

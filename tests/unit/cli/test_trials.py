@@ -66,7 +66,11 @@ def test_a_trial_is_recorded_on_top_of_results(recorded_once: Path, tried: Path,
     assert git(tried, "status", "--porcelain") == ""
     runs = read_json(reconcile, "history", "digits", "--trials")["trials"]
     assert isinstance(runs, list)
-    assert [run["settings"]["target_qps"] for run in runs] == ["700"]
+    assert [run["settings"]["target_qps"] for run in runs] == [700]
+    assert isinstance(runs[0]["metric"]["value"], float)
+    assert not {type(margin[name]) for margin in runs[0]["margins"] for name in ("measured", "limit", "headroom")} & {
+        str
+    }
     assert {"trial", "rehearsal"} <= set(runs[0]["marks"])
 
 
@@ -200,7 +204,7 @@ def test_tune_chooses_among_candidates_and_proposes_the_edit(recorded: Path, rec
     assert found["settled"]
     assert found["made"] >= 2
     assert isinstance(found["settings"], dict)
-    assert found["settings"]["run.batch_size"] in ("1", "8")
+    assert found["settings"]["run.batch_size"] in (1, 8)
     assert (recorded / "specs/one.yaml").read_text() == before
     git(recorded, "apply", "tuned.patch")
     assert f"batch_size: {found['settings']['run.batch_size']}" in (recorded / "specs/one.yaml").read_text()

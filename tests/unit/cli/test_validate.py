@@ -213,3 +213,19 @@ def test_one_mistake_is_one_problem(declared: Path, reconcile: Reconcile, before
     edit(declared, before, after)
     report = json.loads(reconcile("validate", "--json")[1])
     assert [problem["path"] for problem in report["problems"]] == [path]
+
+
+def test_a_dataset_that_its_record_shows_to_be_too_small_is_a_gap(recorded: Path, reconcile: Reconcile) -> None:
+    def list_small() -> list[str]:
+        gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+        return [f"{gap['line']}:{gap['column']}" for gap in gaps if "1,024" in gap["message"]]
+
+    assert not list_small()  # a rehearsal
+    edit(recorded, "  rehearsal: true\n", "")
+    edit(recorded, ", min_duration: 0, min_query_count: 512", "")
+    number = (recorded / "specs/one.yaml").read_text().splitlines().index("      code: digits") + 1
+    assert list_small() == [f"{number}:13"]
+    count = len(json.loads(reconcile("validate", "--json")[1])["gaps"])
+    assert f"{count} things" in reconcile("plan")[1]
+    edit(recorded, MODEL, f"{MODEL}\n      dataset: {{settings: {{seed: 2}}}}")  # no such dataset is recorded yet
+    assert not list_small()

@@ -121,6 +121,23 @@ def test_a_quick_run_issues_as_few_queries_as_prove_its_percentile(
     assert found["min_query_count"] == asked
 
 
+@pytest.mark.parametrize(
+    ("qps", "declared", "asked"),
+    [
+        (200, 270_336, Value(2000, BY_ITSELF)),
+        ("0.5", 270_336, Value(838, BY_ITSELF)),
+        ("200.01", None, Value(2001, BY_ITSELF)),
+        (200, 1900, Value(1900, HERE)),
+        (None, 270_336, Value(838, BY_ITSELF)),
+    ],
+)
+def test_a_quick_run_without_a_minimum_duration_lasts_as_long_by_its_queries(
+    qps: object, declared: int | None, asked: Value
+) -> None:
+    found = prepare(QUICK, min_duration=0, min_query_count=declared, target_qps=qps)
+    assert found["min_query_count"] == asked
+
+
 def test_a_whole_trial_is_as_long_as_declared_and_no_trial_is_repeated() -> None:
     declared = {"min_duration": 600_000, "attempts": 3}
     assert prepare(TRIAL, **declared) == prepare("", min_duration=600_000)

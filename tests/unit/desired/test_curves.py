@@ -349,10 +349,7 @@ OWN = "{{1: {}, 3: , 7: , 17: , 39: , 100: , 256: }}"
         ("auto, client: {audit: {audit_samples: 9}}", "the number of audit samples is not declared"),
         ("{auto: , offline: }", "needs the size of the dataset"),
         ("[1, 2, 3, 4, 50, 256, offline], performance_sample_count: 200", "needs more than 256"),
-        (
-            "[1, 3, 7, 17, 39, 256, offline], performance_sample_count: 900",
-            "7 points are declared; the rules",
-        ),
+        ("[1, 3, 7, 17, 39, 256, offline], performance_sample_count: 900", "7 points are declared; the rules"),
         ("[1, 3, 7, 17, 39, 100, 256], point_count: 9", "point_count applies only to"),
         ("auto, point_count: 40", "40 points"),
         (OWN.format(OTHER_IMAGE), "cannot set harness.service.image"),

@@ -124,7 +124,7 @@ IMAGE = f"image@sha256:{'a' * 64}"
 )
 def test_only_a_named_box_works_alongside_this_machine(settings: dict[str, object], own: bool, tmp_path: Path) -> None:
     """Behind any launcher one timed run is made at a time, which may wait for as long as a cluster is busy."""
-    executor = LauncherExecutor(RepositoryPaths(tmp_path))
+    executor = LauncherExecutor(paths=RepositoryPaths(tmp_path))
     found = executor.capacity(CellSettings(settings))
     assert found == Capacity(found.lock, 6 * 3600.0, found.lock if own else "here", 1, lasts=False)
     assert found.lock.startswith("quiet-")

@@ -20,7 +20,7 @@ from reconciler.execute.attempt import Attempt, Intent, ServerAccess
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.execute.parallel_executor import ParallelExecutor
 from reconciler.execute.perform import Finished
-from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds, is_timed
+from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds
 from reconciler.execute.service import Services
 from reconciler.plan.plan import Step
 from reconciler.reconcile.run import PassReport
@@ -143,7 +143,7 @@ def test_what_is_timed_lasts_as_long_as_was_asked_at_least(address: Address, tim
     step, desired = plan_engine({})
     detail = desired.detail(step.change.address)
     asked = replace(detail, inputs=(Input("min_duration", 1500),))
-    assert is_timed(address) is timed
+    assert address.is_timed is timed
     assert compute_minimum_seconds(address, asked) == (1.5 if timed else 0.0)
     assert compute_minimum_seconds(address, replace(detail, inputs=())) == 0.0
 
@@ -185,7 +185,7 @@ class Walk:
         monkeypatch.setattr(plan_executor, "perform", self.perform)
         monkeypatch.setattr(plan_executor, "find_busy", self.find_busy)
         monkeypatch.setattr(plan_executor, "make_machine_lock", self.lock)
-        monkeypatch.setattr("reconciler.execute.power.requests.put_back_state", lambda: self.locks.append("put back"))
+        monkeypatch.setattr("reconciler.execute.power.put_back_state", lambda: self.locks.append("put back"))
 
     def lock(self, name: str) -> Lock:
         self.locks.append(name)

@@ -13,13 +13,15 @@ from harness.contract import Benchmark, BuildRequest, Counter, LaunchRequest, Re
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors import queue_executor
-from reconciler.execute.executors.attempt_transport import TICKET, Ticket, TransportSilentError
 from reconciler.execute.executors.executor import (
+    TICKET,
     Handle,
     Interruption,
     Progressing,
     State,
     Submission,
+    Ticket,
+    TransportSilentError,
     read_handle,
     write_handle,
 )

@@ -9,9 +9,7 @@ import pytest
 
 from harness.contract import ProbeRequest
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.executors.attempt_transport import Ticket
-from reconciler.execute.executors.executor import Handle, Submission
-from reconciler.execute.executors.job_script import must_be_alone
+from reconciler.execute.executors.executor import Handle, Submission, Ticket
 from reconciler.execute.executors.slurm.queue import (
     LARGEST,
     Gathering,
@@ -32,20 +30,6 @@ TICKET = Ticket("the\nticket", ("-m", "parcels", "fetch"), ("KEY",))
 def begin(root: Path, name: str = "2026-1", kind: Kind = Kind.MODEL, **settings: object) -> Attempt:
     named = {"executor.slurm": True, **{n.replace("__", "."): value for n, value in settings.items()}}
     return create(root, Intent(name, Address(kind, "net"), "k" * 64, 1, "2026", {}, CellSettings(named)))
-
-
-@pytest.mark.parametrize(
-    ("address", "alone"),
-    [
-        (Address(Kind.RUN, "open/box/net/Offline/performance"), True),
-        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), False),
-        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
-        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
-    ],
-    ids=str,
-)
-def test_what_is_timed_shares_its_node_with_no_one(address: Address, alone: bool, tmp_path: Path) -> None:
-    assert must_be_alone(create(tmp_path, Intent("1", address, "k" * 64, 1, "2026", {}))) is alone
 
 
 NAMED = {"partition": "p", "account": "a", "qos": "q", "constraint": "h200"}

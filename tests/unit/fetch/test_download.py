@@ -350,10 +350,7 @@ ENDLESS = {
 @pytest.mark.parametrize("what", ENDLESS)
 def test_a_server_that_talks_without_end_is_given_up(tmp_path: Path, what: str) -> None:
     head, again = ENDLESS[what]
-    with (
-        serve_endlessly(head, again) as address,
-        pytest.raises(TransientError, match="timed out"),
-    ):
+    with serve_endlessly(head, again) as address, pytest.raises(TransientError, match="timed out"):
         fetch(plan(tmp_path, f"{address}/f", digest=None), DownloadLimits(timeout=0.5, attempts=1, patience=0.5))
 
 

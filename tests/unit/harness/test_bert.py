@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.benchmarks.bert import windows
+from harness.benchmarks import bert
+from harness.benchmarks.bert import squad
 from harness.contract import Benchmark, Counter, RehearseRequest
 from harness.errors import HarnessError
 
 pytest.importorskip("tokenizers")
 pytest.importorskip("onnxruntime")
 
-from harness.benchmarks import bert
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.bert import spans, squad
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.network_builder import NetworkSession
 from harness.verbs.rehearse import execute
@@ -61,9 +60,9 @@ def test_a_sample_is_marks_question_passage_and_zeros(data: Path) -> None:
 
 
 def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> None:
-    found = list(windows.cut_windows(0, 20, 700))
+    found = list(squad.cut_windows(0, 20, 700))
     assert [(window.start, window.length) for window in found] == [(0, 361), (128, 361), (256, 361), (384, 316)]
-    widest = windows.find_widest(found)
+    widest = squad.find_widest(found)
     assert sorted(widest) == list(range(700))
     assert (widest[0], widest[699]) == (0, 3)
     for token, number in widest.items():
@@ -73,7 +72,7 @@ def test_windows_of_a_long_passage_overlap_and_each_token_is_widest_in_one() -> 
 def test_the_networks_own_answers_score_perfectly_and_others_do_not(made: Path, data: Path, tmp_path: Path) -> None:
     output = build(data)
     session = NetworkSession(made / "models" / MODEL)
-    right = spans.postprocess(session.compute({k: np.array(v) for k, v in squad.load_samples(output).items()}))
+    right = bert.postprocess(session.compute({k: np.array(v) for k, v in squad.load_samples(output).items()}))
     assert score(right, output, tmp_path) == {"exact_match": 100.0, "f1": 100.0}
     assert json.loads((tmp_path / "accuracy.txt").read_text()) == {"exact_match": 100.0, "f1": 100.0}
     assert score(right[:, ::-1], output, tmp_path)["f1"] < 50
@@ -87,11 +86,11 @@ def score(logits: np.ndarray, dataset: Path, output: Path) -> dict[str, float]:
 
 def test_both_forms_of_outputs_are_answers_and_others_are_refused() -> None:
     start, end = np.ones((2, 384), np.float16), np.zeros((2, 384), np.float16)
-    both = spans.postprocess([start, end])
+    both = bert.postprocess([start, end])
     assert (both.shape, both.dtype) == ((2, 384, 2), np.float32)
-    assert np.array_equal(spans.postprocess([np.stack([start, end], -1)]), both)
+    assert np.array_equal(bert.postprocess([np.stack([start, end], -1)]), both)
     with pytest.raises(HarnessError, match="not start and end logits"):
-        spans.postprocess([np.zeros((2, 100, 2))])
+        bert.postprocess([np.zeros((2, 100, 2))])
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,8 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from harness.benchmarks import load_benchmark, retinanet, ssd_resnet34  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
-from harness.benchmarks.detection.answers import make_response, make_responses  # noqa: E402
+from harness.benchmarks.detection import make_response, make_responses  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
-from harness.benchmarks.retinanet import heads  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
 
 COUNT = 4
@@ -220,8 +219,8 @@ def test_unfit_answers_are_refused(rehearsals: Path, tmp_path: Path, answer: np.
 
 def write_heads(*objects: tuple[int, int, float]) -> tuple[np.ndarray, np.ndarray]:
     """Scores and offsets of heads that see the anchor, class and score of each object, and nothing else."""
-    count = len(heads.make_anchors())
-    scores, offsets = np.full((count, heads.CLASSES), -20, np.float32), np.zeros((count, 4), np.float32)
+    count = len(retinanet.make_anchors())
+    scores, offsets = np.full((count, retinanet.CLASSES), -20, np.float32), np.zeros((count, 4), np.float32)
     for anchor, label, score in objects:
         scores[anchor, label] = np.log(score / (1 - score))
     return scores, offsets
@@ -232,20 +231,20 @@ def test_heads_give_objects_the_best_first_without_those_that_overlap_in_their_c
     scores, offsets = write_heads(
         (middle + 3, 7, 0.6), (middle + 9 + 3, 7, 0.9), (middle + 3, 8, 0.5), (middle + 90 + 3, 7, 0.04)
     )
-    found = heads.find_objects(scores, offsets)
+    found = retinanet.find_objects(scores, offsets)
     assert found[:, 5].tolist() == [7, 8]
     assert found[:, 4].tolist() == pytest.approx([0.9, 0.5])
     assert found[0, :4].tolist() == [51 * 8 - 16, 50 * 8 - 16, 51 * 8 + 16, 50 * 8 + 16]
     offsets[middle + 9 + 3] = [0.5, 0, np.log(2), 100]
-    wide = heads.find_objects(scores, offsets)[0]
+    wide = retinanet.find_objects(scores, offsets)[0]
     assert wide[[0, 2]].tolist() == pytest.approx([51 * 8 + 16 - 32, 51 * 8 + 16 + 32])
     assert wide[[1, 3]].tolist() == [0, 800], "growth is bounded, and so are boxes"
 
 
 def write_heads_model(path: Path, opset: int) -> None:
     """Whose input is what its heads give."""
-    count = len(heads.make_anchors())
-    shapes = {"logits": ["n", count, heads.CLASSES], "offsets": ["n", count, 4]}
+    count = len(retinanet.make_anchors())
+    shapes = {"logits": ["n", count, retinanet.CLASSES], "offsets": ["n", count, 4]}
     given = [helper.make_tensor_value_info(f"in_{name}", TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     taken = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     nodes = [helper.make_node("Identity", [f"in_{name}"], [name]) for name in shapes]
@@ -261,8 +260,10 @@ def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(
     write_heads_model(tmp_path / "heads.onnx", opset)
     retinanet.BENCHMARK.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
     rng = np.random.default_rng(opset)
-    count = len(heads.make_anchors())
-    logits = rng.normal(-9, 2, (images, count, heads.CLASSES)).astype(np.float32)  # some thousand above the threshold
+    count = len(retinanet.make_anchors())
+    logits = rng.normal(-9, 2, (images, count, retinanet.CLASSES)).astype(
+        np.float32
+    )  # some thousand above the threshold
     offsets = rng.normal(0, 0.5, (images, count, 4)).astype(np.float32)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     ranked = session.run(None, {"in_logits": logits, "in_offsets": offsets})
@@ -270,5 +271,5 @@ def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(
     found = retinanet.BENCHMARK.respond(ranked[::-1], [3, 4][:images])
     wanted = retinanet.BENCHMARK.respond([logits, offsets], [3, 4][:images])
     for mine, theirs in zip(found, wanted, strict=True):
-        assert len(theirs) == heads.MOST
+        assert len(theirs) == retinanet.MOST
         np.testing.assert_array_equal(mine, theirs)

@@ -204,7 +204,7 @@ def film(filmed: Path, **reported: Any) -> np.ndarray:
 
 
 def test_videos_are_those_that_the_library_makes_of_the_prompts(filmed: Path) -> None:
-    from harness.benchmarks.wan_2_2.videos import encode_video
+    from harness.benchmarks.wan_2_2 import encode_video
 
     found = film(filmed)
     assert found.shape == (COUNT, 5, 32, 48, 3)

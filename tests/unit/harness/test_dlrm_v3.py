@@ -14,7 +14,7 @@ import pytest
 
 from harness.benchmarks import dlrm_v3
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.dlrm_v3 import histories, stream_files
+from harness.benchmarks.dlrm_v3 import histories
 from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
@@ -64,8 +64,8 @@ def test_a_request_has_all_that_its_user_saw_before_and_what_is_liked_of_its_can
     weights = {1: 1, 2: 2, 3: 4, 4: 8, 5: 16}
     for number in range(COUNT):
         timestamp, _, user, longest = samples["request"][number].tolist()
-        line, now = lines[user], stream_files.TRAINED + timestamp + 2
-        before = [step for step in range(now) if step != stream_files.TRAINED + 1 and line[4 * step]]
+        line, now = lines[user], histories.TRAINED + timestamp + 2
+        before = [step for step in range(now) if step != histories.TRAINED + 1 and line[4 * step]]
         seen = [int(item) for step in before for item in numbers(line[4 * step + 2])]
         ratings = [rating for step in before for rating in numbers(line[4 * step + 3])]
         assert samples["history"][number].tolist() == seen

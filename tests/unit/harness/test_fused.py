@@ -17,8 +17,12 @@ from harness.backends.pytorch.building import build_engine  # noqa: E402
 from harness.backends.pytorch.fused import FILE, FusedModel  # noqa: E402
 from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint  # noqa: E402
-from harness.benchmarks.dlrm_v2.layers import Shape  # noqa: E402
-from harness.benchmarks.dlrm_v2.pairs import DENSE, MULTI_HOT, TABLE_ROWS  # noqa: E402
+from harness.benchmarks.dlrm_v2.layers import (  # noqa: E402
+    DENSE,
+    MULTI_HOT,
+    TABLE_ROWS,
+    Shape,
+)
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 

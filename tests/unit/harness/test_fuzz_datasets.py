@@ -20,16 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.benchmarks import rnnt
+from harness.benchmarks import rnnt, stable_diffusion_xl, unet3d, unet3d_brats
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.bert.squad import load_tokenizer, read_articles
-from harness.benchmarks.detection.coco import read_annotations, take_first
+from harness.benchmarks.detection import read_annotations, take_first
 from harness.benchmarks.dlrm_v2 import criteo
 from harness.benchmarks.dlrm_v2.checkpoint import METADATA as MANIFEST
 from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v3 import checkpoint as tables
-from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
-from harness.benchmarks.dlrm_v3.stream_files import (
+from harness.benchmarks.dlrm_v3.histories import (
     FIELDS,
     LINES,
     OFFSETS,
@@ -38,18 +37,17 @@ from harness.benchmarks.dlrm_v3.stream_files import (
     TIMESTAMPS,
     StreamFiles,
 )
-from harness.benchmarks.dlrm_v3.stream_files import USER_COUNTS as ASKING
+from harness.benchmarks.dlrm_v3.histories import USER_COUNTS as ASKING
+from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.benchmarks.images import decode_image
+from harness.benchmarks.language.prompt_sets import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.language.tables import read_table, write_frame
-from harness.benchmarks.language.texts import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos
 from harness.benchmarks.pointpainting.waymo import decode_picture
 from harness.benchmarks.sources import REHEARSAL, read_sums
 from harness.benchmarks.speech import count_samples, read_waveform
-from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014
-from harness.benchmarks.unet3d import kits19
-from harness.benchmarks.unet3d_brats import brats19
+from harness.benchmarks.stable_diffusion_xl import clip_tokens
 from harness.benchmarks.wan_2_2 import prompts
 from harness.benchmarks.whisper import MANIFEST as PACKED
 from harness.benchmarks.whisper import read_manifest
@@ -246,7 +244,9 @@ CLIP = {
 VOLUME = make_volume()
 CASE = {f"{name}.nii.gz": gzip.compress(VOLUME) for name in ("imaging", "segmentation")}
 BRATS = "HGG__one"
-PARTS = {brats19.find_file(BRATS, part): gzip.compress(VOLUME) for part in (*brats19.IMAGES, brats19.LABELS)}
+PARTS = {
+    unet3d_brats.find_file(BRATS, part): gzip.compress(VOLUME) for part in (*unet3d_brats.IMAGES, unet3d_brats.LABELS)
+}
 ROWS = [{"input": "a", "tok_input": [1, 2]}, {"input": "b", "tok_input": [3]}]
 SPOKEN = [{"transcript": "a b", "files": [{"fname": "a.wav", "speed": 1}]}]
 REPACKED = [{"transcript": "A B", "files": [{"fname": "a.wav", "speed": 1}], "original_duration": 0.004}]
@@ -255,14 +255,14 @@ NAMED = ("frames", "frame of pandas")
 
 
 def read_case(folder: Path) -> None:
-    kits19.check_cases(folder, ["."])
-    kits19._resample(folder)
+    unet3d.check_cases(folder, ["."])
+    unet3d._resample(folder)
 
 
 def read_brats(folder: Path) -> None:
-    brats19.check_cases(folder, [BRATS])
-    brats19.prepare_case(folder, BRATS)
-    brats19.read_labels(folder, BRATS)
+    unet3d_brats.check_cases(folder, [BRATS])
+    unet3d_brats.prepare_case(folder, BRATS)
+    unet3d_brats.read_labels(folder, BRATS)
 
 
 def read_sound(path: Path) -> None:
@@ -295,8 +295,18 @@ READERS: Mapping[str, Reader] = {
         ("offsets of requests", with_others(REQUEST_OFFSETS, STREAM, read_stream), (STREAM[REQUEST_OFFSETS],), 20),
         ("array", alone("a.npy", lambda path: map_array(path, "float32", 13, FIX)), (DAY[criteo.DENSE_FILE],), 1),
         ("arrays of a day", with_others(criteo.SPARSE_FILE, DAY, criteo.read_day), (make_npz(),), 10),
-        ("latents", alone("latents.npy", coco2014.read_latents), (save_npy(np.ones((1, 4, 2, 2), np.float32)),), 1),
-        ("captions", alone("captions.tsv", coco2014.read_captions), (b'id\tcaption\n1\ta b\n2\t"c\n"\n',), 1),
+        (
+            "latents",
+            alone("latents.npy", stable_diffusion_xl.read_latents),
+            (save_npy(np.ones((1, 4, 2, 2), np.float32)),),
+            1,
+        ),
+        (
+            "captions",
+            alone("captions.tsv", stable_diffusion_xl.read_captions),
+            (b'id\tcaption\n1\ta b\n2\t"c\n"\n',),
+            1,
+        ),
         ("prompts", alone("prompts.txt", prompts.read_prompts), (b"a\nb c\n\n",), 1),
         ("annotations", alone("a.json", lambda path: take_first(read_annotations(path, "restore it"), 1)), (COCO,), 1),
         ("questions", alone("dev.json", read_articles), (SQUAD,), 1),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends.triton import connection, parse_metrics
+from harness.backends.triton import parse_metrics, protocol
 from harness.backends.triton.server import TritonServer
 from harness.errors import HarnessError
 
@@ -56,16 +56,16 @@ def http(body: bytes, *fields: str) -> bytes:
 )
 def test_an_answer_of_a_size_that_cannot_be_is_refused_before_there_is_room(field: str) -> None:
     with say(http(b"{}", *([] if field.startswith("Content") else ["Content-Length: 2"]), field)) as port:
-        asking = connection.Connection("127.0.0.1", port, 5)
+        asking = protocol.Connection("127.0.0.1", port, 5)
         with pytest.raises(ValueError, match="the server says"):
             asking.ask(b"POST / HTTP/1.1\r\n\r\n", [])
         asking.close()
 
 
 def test_a_document_without_an_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_LONGEST_MESSAGE", 1000)
+    monkeypatch.setattr(protocol, "_LONGEST_MESSAGE", 1000)
     with say(http(b"x" * 5000)) as port, pytest.raises(OSError, match="more than 1,000 bytes"):
-        connection.get("127.0.0.1", port, "/metrics", 5)
+        protocol.get("127.0.0.1", port, "/metrics", 5)
 
 
 @pytest.mark.parametrize("document", [b"[" * 50_000, b"[]", b"7", b"null", b"\xff", b"", b'{"a": ' * 50_000])

@@ -16,12 +16,11 @@ pytest.importorskip("openvino")
 from tokenizers import Tokenizer
 
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.prompt_sets import load_references
+from harness.benchmarks.language.prompt_sets import TOKENIZER, load_references
 from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.rehearsing import GENERATED, OwnAnswers, answer_prompt
 from harness.benchmarks.language.scoring import is_right_number
 from harness.benchmarks.language.tables import read_frame, write_frame
-from harness.benchmarks.language.texts import TOKENIZER
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 from harness.verbs.run import choose_sampling

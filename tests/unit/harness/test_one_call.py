@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.backends import LoadPlan, Outputs, Token
-from harness.benchmarks.dlrm_v2.pairs import loop
+from harness.benchmarks.dlrm_v2.criteo import CriteoBenchmark, loop
 from harness.contract import Counter
 from harness.run.loops import LoopSession
 from harness.run.one_call import OneCall, OneCallSession
@@ -146,11 +146,9 @@ def test_pairs_are_answered_alike_whole_and_sample_by_sample() -> None:
         def submit(self, rows: Rows, token: Token) -> None:
             self._plan.completed(token, self.compute(rows))
 
-    from harness.benchmarks.dlrm_v2.pairs import ONE_CALL
-
     plan = replace(make_plan(Recorder(), streams=1), batch_size=700)
     found = []
-    for session in (OneCallSession(Product, plan, ONE_CALL), LoopSession(Product, plan, loop)):
+    for session in (OneCallSession(Product, plan, CriteoBenchmark.one_call), LoopSession(Product, plan, loop)):
         session.place(samples)
         found.append([np.array(rows).tolist() for rows in session.compute(slice(0, 3))])
     session.close()

@@ -12,8 +12,7 @@ import pytest
 
 pytest.importorskip("aiohttp")
 
-from harness.backends.openai.answers import Answer, read_events
-from harness.backends.openai.wire import Limits, SilentError, Stream, Wires
+from harness.backends.openai.wire import Answer, Limits, SilentError, Stream, Wires, read_events
 from harness.errors import HarnessError
 
 LIMITS = Limits(most=4, total=20.0, idle=20.0, connect=20.0)

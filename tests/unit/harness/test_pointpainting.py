@@ -13,8 +13,7 @@ pytest.importorskip("onnxruntime")
 
 from harness.benchmarks import pointpainting
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.pointpainting import boxes
-from harness.benchmarks.pointpainting.detecting import PARTS, loop
+from harness.benchmarks.pointpainting import PARTS, boxes, loop
 from harness.benchmarks.pointpainting.points import SEEN, crop_points, group_points, paint_points
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer
 from harness.contract import Counter

@@ -17,9 +17,8 @@ pytest.importorskip("openvino")
 from tokenizers import Tokenizer
 
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language.prompt_sets import build_prompt_set, load_prompts, load_references
+from harness.benchmarks.language.prompt_sets import TOKENIZER, build_prompt_set, load_prompts, load_references
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.texts import TOKENIZER
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.errors import HarnessError

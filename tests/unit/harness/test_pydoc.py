@@ -113,7 +113,7 @@ def test_answers_are_scored_by_what_the_paragraphs_go_on_with(tmp_path: Path) ->
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("openvino_genai")
-    from harness.benchmarks.language.pydoc.export import write_model
+    from harness.benchmarks.language.pydoc.network import write_model
 
     folder = tmp_path_factory.mktemp("model")
     write_model(make_parameters(), SHAPE, folder, end=0)

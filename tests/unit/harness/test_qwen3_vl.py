@@ -19,9 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import load_benchmark, qwen3_vl
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.qwen3_vl import catalogue, scoring
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 from harness.errors import HarnessError
@@ -49,7 +48,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 def build(source: Path, **said: object) -> Path:
     output = source.with_name("dataset")
     output.mkdir(exist_ok=True)
-    catalogue.build_dataset(source, said, output, Counter(source.with_name("counter")))
+    qwen3_vl.build_dataset(source, said, output, Counter(source.with_name("counter")))
     return output
 
 
@@ -103,18 +102,18 @@ def test_samples_are_what_is_asked_of_each_product_in_the_order_of_the_splits(fo
     from pyarrow import parquet
 
     output = build(folder)
-    samples = catalogue.load_samples(output)[MESSAGES]
+    samples = qwen3_vl.load_samples(output)[MESSAGES]
     asked = [json.loads(bytes(sample)) for sample in samples]
     names = (FIRST, "train-00001-of-00002.parquet", "test-00000-of-00001.parquet")
     rows = [row for name in names for row in parquet.read_table(folder / "data" / name).to_pylist()]
     assert len(asked) == len(rows) == COUNT
     for messages, row in zip(asked, rows, strict=True):
         assert row["product_title"] in messages[1]["content"][0]["text"]
-    truths = json.loads((output / scoring.REFERENCES).read_text())
+    truths = json.loads((output / qwen3_vl.REFERENCES).read_text())
     assert truths["ground_truth_category"] == [row["ground_truth_category"] for row in rows]
-    assert len(catalogue.load_samples(build(folder, count=5))[MESSAGES]) == 5
+    assert len(qwen3_vl.load_samples(build(folder, count=5))[MESSAGES]) == 5
     assert build(folder, wording="endpoints")
-    assert bytes(catalogue.load_samples(output)[MESSAGES][0]) != bytes(samples[0])
+    assert bytes(qwen3_vl.load_samples(output)[MESSAGES][0]) != bytes(samples[0])
 
 
 def rewrite(path: Path, change: Callable[[Any], Any]) -> None:
@@ -161,11 +160,11 @@ def answer(category: str, brand: str = "", is_secondhand: object = False, **more
 
 
 def score(tmp_path: Path, answers: list[str], truths: list[tuple[str, str, bool]]) -> tuple[dict[str, Any], str]:
-    columns = dict(zip(scoring.COLUMNS, map(list, zip(*truths, strict=True)), strict=True))
-    (tmp_path / scoring.REFERENCES).write_text(json.dumps(columns))
+    columns = dict(zip(qwen3_vl.COLUMNS, map(list, zip(*truths, strict=True)), strict=True))
+    (tmp_path / qwen3_vl.REFERENCES).write_text(json.dumps(columns))
     data = tuple(load_benchmark(Benchmark(name="qwen3_vl")).write_text(text).tobytes() for text in answers)  # type: ignore[misc]
     log = AnswerLog(np.arange(len(data), dtype=np.intp), data, 0, 0)
-    return dict(scoring.score(log, tmp_path, tmp_path)), (tmp_path / "accuracy.txt").read_text()
+    return dict(qwen3_vl.score(log, tmp_path, tmp_path)), (tmp_path / "accuracy.txt").read_text()
 
 
 def test_levels_count_from_the_first_on(tmp_path: Path) -> None:
@@ -193,7 +192,7 @@ def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) ->
         for column, other in enumerate(second, 1):
             longest = max(table[row - 1, column], table[row, column - 1])
             table[row, column] = table[row - 1, column - 1] + 1 if one == other else longest
-    assert scoring.count_shared(first, second) == table[-1, -1]
+    assert qwen3_vl.count_shared(first, second) == table[-1, -1]
 
 
 # The stand-in of a rehearsal.
@@ -204,9 +203,9 @@ def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: P
     from harness.benchmarks.qwen3_vl.stand_in import CatalogueNetwork
 
     network = CatalogueNetwork(made / "models" / MODEL)
-    samples = catalogue.load_samples(build_from(made))[MESSAGES]
+    samples = qwen3_vl.load_samples(build_from(made))[MESSAGES]
     asked = [json.loads(bytes(sample)) for sample in samples]
-    truths = json.loads((made / "dataset" / scoring.REFERENCES).read_text())["ground_truth_category"]
+    truths = json.loads((made / "dataset" / qwen3_vl.REFERENCES).read_text())["ground_truth_category"]
     assert [network.answer(messages)["category"] for messages in asked] == truths
     pictures = [messages[1]["content"][1] for messages in asked]
     swapped = [[m[0], {"content": [m[1]["content"][0], other]}] for m, other in zip(asked, pictures[1:], strict=False)]
@@ -216,7 +215,7 @@ def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: P
 
 def build_from(made: Path) -> Path:
     (made / "dataset").mkdir(exist_ok=True)
-    catalogue.build_dataset(made / "data", {}, made / "dataset", Counter(made / "counter"))
+    qwen3_vl.build_dataset(made / "data", {}, made / "dataset", Counter(made / "counter"))
     return made / "dataset"
 
 
@@ -225,12 +224,12 @@ def test_the_stand_in_answers_with_the_truth_over_the_chat_protocol(streaming: b
     from harness.backends import openai
 
     output = build_from(made)
-    truths = json.loads((output / scoring.REFERENCES).read_text())
+    truths = json.loads((output / qwen3_vl.REFERENCES).read_text())
     recorder = Recorder(LIMIT)
     plan: dict[str, Any] = {"scenario": "Server", "sampling": Sampling(max_new_tokens=0), "samples": MESSAGES}
     client = openai.load(recorder.make_plan(**plan, streaming=streaming, options={"url": stand_in}))
     try:
-        client.place(list(catalogue.load_samples(output)[MESSAGES]))
+        client.place(list(qwen3_vl.load_samples(output)[MESSAGES]))
         for row in range(COUNT):
             client.submit(row, row)
         answers = recorder.wait(COUNT)

@@ -13,8 +13,8 @@ pytest.importorskip("mlperf_loadgen")
 
 from harness.benchmarks import load_benchmark
 from harness.benchmarks.accuracy import AnswerLog
-from harness.benchmarks.language import reasoning
-from harness.benchmarks.language.reasoning import (
+from harness.benchmarks.language import scoring
+from harness.benchmarks.language.scoring import (
     DEEPSEEK_JUDGES,
     choose_judge,
     find_final_letter,
@@ -113,8 +113,8 @@ def test_repeated_questions_count_as_one(made: Path, tmp_path: Path, monkeypatch
     dataset = build(made, tmp_path / "dataset")
     references = {"dataset": ["aime25", "aime25", "gpqa_diamond", "mmlu"], "ground_truth": ["7", "7", "A", "B"]}
     texts = ["Answer: 7", "Answer: 8", "C", "B"]
-    monkeypatch.setattr(reasoning, "load_references", lambda _: references)
-    monkeypatch.setattr(reasoning, "read_texts", lambda *_, **__: texts)
+    monkeypatch.setattr(scoring, "load_references", lambda _: references)
+    monkeypatch.setattr(scoring, "read_texts", lambda *_, **__: texts)
     log = AnswerLog(np.arange(4, dtype=np.intp), (b"\0" * 8,) * 4, 0, 0)
     found = load_benchmark(GPT_OSS).score(log, dataset, tmp_path)
     points, most = 1 / 8 + 1, 2 / 8 + 1 / 5 + 1

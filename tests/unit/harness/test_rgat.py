@@ -12,20 +12,26 @@ import numpy as np
 import pytest
 
 from harness.benchmarks.rgat import igbh
-from harness.benchmarks.rgat.blocks import NO_NODE, Adjacency, Blocks, Sampler, choose, load_collate, name_input
-from harness.benchmarks.rgat.graph import (
+from harness.benchmarks.rgat.blocks import (
     CITES,
     FANOUTS,
     FEATURES,
     KINDS,
+    NO_NODE,
     PUBLISHED,
     RELATIONS,
     REVERSED,
     SEEDS,
+    Adjacency,
+    Blocks,
     Relation,
+    Sampler,
+    choose,
     list_inputs,
     list_kinds,
+    load_collate,
     name_inner,
+    name_input,
 )
 from harness.benchmarks.rgat.igbh import write_graph
 from harness.benchmarks.sources import REHEARSAL

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
+from harness.benchmarks import stable_diffusion_xl
 from harness.benchmarks import stable_diffusion_xl as sdxl
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.stable_diffusion_xl import clip_tokens, coco2014, scoring
+from harness.benchmarks.stable_diffusion_xl import clip_tokens, encode_png
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import write_captions, write_tokenizer
-from harness.benchmarks.stable_diffusion_xl.scoring import encode_png
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -35,12 +35,12 @@ def pictures() -> np.ndarray:
 def source(tmp_path: Path, pictures: np.ndarray) -> Path:
     """As a rehearsal leaves it, without its pipeline."""
     folder = tmp_path / "data"
-    captions = write_captions(folder / coco2014.CAPTIONS[0], COUNT, 1)
-    for part in coco2014.TOKENIZERS.values():
+    captions = write_captions(folder / stable_diffusion_xl.CAPTIONS[0], COUNT, 1)
+    for part in stable_diffusion_xl.TOKENIZERS.values():
         write_tokenizer(folder / part, captions, part)
     (folder / "latents").mkdir()
     np.save(folder / "latents/latents.npy", np.zeros((1, 4, SIDE // 8, SIDE // 8), np.float32))
-    np.savez(folder / coco2014.REFERENCES, **scoring.make_references(pictures))  # type: ignore[arg-type]
+    np.savez(folder / stable_diffusion_xl.REFERENCES, **stable_diffusion_xl.make_references(pictures))  # type: ignore[arg-type]
     (folder / REHEARSAL).write_text("{}")
     return folder
 
@@ -113,18 +113,20 @@ def test_a_rehearsals_own_images_score_what_the_reference_model_does(source: Pat
     dataset = build(source)
     own = [picture.tobytes() for picture in pictures]
     right = score(own, dataset)
-    assert right["FID_SCORE"] == pytest.approx(scoring.FID_SCORE, abs=1e-4)
-    assert right["CLIP_SCORE"] == pytest.approx(scoring.CLIP_SCORE, abs=1e-6)
+    assert right["FID_SCORE"] == pytest.approx(stable_diffusion_xl.FID_SCORE, abs=1e-4)
+    assert right["CLIP_SCORE"] == pytest.approx(stable_diffusion_xl.CLIP_SCORE, abs=1e-6)
     assert right["near"] == 100
     text = (dataset / "accuracy.txt").read_text()
     assert text.startswith("A rehearsal: colours stand in for CLIP and Inception; 100.000% of all values")
     assert "'CLIP_SCORE': '31.74981837'" in text
     others = score([*own[1:], own[0]], dataset)
-    assert others["FID_SCORE"] == pytest.approx(scoring.FID_SCORE, abs=1e-4)  # the same images, of other captions
+    assert others["FID_SCORE"] == pytest.approx(
+        stable_diffusion_xl.FID_SCORE, abs=1e-4
+    )  # the same images, of other captions
     assert others["CLIP_SCORE"] < 31.6
     assert others["near"] < 50
     grey = score([bytes([128]) * (SIDE * SIDE * 3)] * COUNT, dataset)
-    assert abs(grey["FID_SCORE"] - scoring.FID_SCORE) > 0.5
+    assert abs(grey["FID_SCORE"] - stable_diffusion_xl.FID_SCORE) > 0.5
 
 
 def test_a_picture_of_an_answer_is_a_png(pictures: np.ndarray, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from harness.backends import BackendEngine, Tensor, load_backend
-from harness.backends.tensorrt.building import TimingCache, inspect
-from harness.backends.tensorrt.profiles import Profile, find_profile, plan_profiles
+from harness.backends.tensorrt.building import Profile, TimingCache, find_profile, inspect, plan_profiles
 from harness.backends.tensorrt.versions import Flavour, Here, refuse_misfit
 from harness.catalog import BACKENDS, TensorrtEngineOptions
 from harness.errors import HarnessError

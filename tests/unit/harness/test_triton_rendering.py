@@ -15,8 +15,14 @@ import pytest
 
 from harness.backends import BackendEngine, Tensor
 from harness.backends.triton import Metrics, describe_work, parse_metrics
-from harness.backends.triton.connection import read_head, read_problem
-from harness.backends.triton.protocol import SharedInputs, find_differences, make_request_head, read_outputs
+from harness.backends.triton.protocol import (
+    SharedInputs,
+    find_differences,
+    make_request_head,
+    read_head,
+    read_outputs,
+    read_problem,
+)
 from harness.backends.triton.repository import (
     MODEL,
     ModelSettings,

@@ -19,7 +19,6 @@ need("scipy")
 from harness.benchmarks import unet3d  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from harness.benchmarks.unet3d import kits19, sliding  # noqa: E402
 
 CASE = "case_00185"
 
@@ -29,7 +28,7 @@ def write_case(folder: Path, shape: tuple[int, int, int], spacing: tuple[float, 
     rng = np.random.default_rng(1)
     affine = np.diag([*spacing, 1.0])
     volume = rng.integers(-200, 400, shape).astype(np.int16)
-    for name, data in ((kits19.IMAGE, volume), (kits19.LABELS, rng.integers(0, 3, shape).astype(np.uint8))):
+    for name, data in ((unet3d.IMAGE, volume), (unet3d.LABELS, rng.integers(0, 3, shape).astype(np.uint8))):
         nibabel.save(nibabel.Nifti1Image(data, affine), folder / name)
 
 
@@ -49,19 +48,19 @@ def data(made: Path, tmp_path: Path) -> Path:
 def build(data: Path, **settings: object) -> Path:
     output = data.parent / "output"
     output.mkdir()
-    kits19.build_dataset(data, settings, output, Counter(data.parent / "counter"))
+    unet3d.build_dataset(data, settings, output, Counter(data.parent / "counter"))
     return output
 
 
 def test_a_small_volume_is_filled_up_to_a_window_and_its_intensities_are_bounded(data: Path) -> None:
     output = build(data, dtype="float16")
-    (volume,), (labels,) = kits19.load_samples(output)["input"], kits19.load_labels(output)
+    (volume,), (labels,) = unet3d.load_samples(output)["input"], unet3d.load_labels(output)
     assert (volume.shape, volume.dtype) == ((1, 128, 128, 128), np.float16)
     assert (labels.shape, labels.dtype) == ((1, 128, 128, 128), np.uint8)
     assert float(volume.min()) >= (-79 - 101) / 76.9 - 1e-2
     assert float(volume.max()) <= (304 - 101) / 76.9 + 1e-2
     middle = (slice(44, 84), slice(39, 89), slice(34, 94))
-    written = nibabel.load(data / CASE / kits19.LABELS).get_fdata()
+    written = nibabel.load(data / CASE / unet3d.LABELS).get_fdata()
     assert np.array_equal(labels[0][middle], written)
 
 
@@ -82,12 +81,12 @@ def of(values: np.ndarray, **more: float) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("file", "damage", "named"),
     [
-        (kits19.IMAGE, _flip_a_byte, kits19.IMAGE),
-        (kits19.LABELS, _flip_a_byte, kits19.LABELS),
-        (kits19.IMAGE, of(np.full((40, 50, 60), np.nan, np.float32)), kits19.IMAGE),
-        (kits19.IMAGE, of(np.zeros((40, 50, 60), np.float32), spacing=1e-4), "voxel spacing"),
-        (kits19.LABELS, of(np.full((40, 50, 60), 3, np.uint8)), kits19.LABELS),
-        (kits19.LABELS, of(np.full((40, 50, 60), 0.5, np.float32)), kits19.LABELS),
+        (unet3d.IMAGE, _flip_a_byte, unet3d.IMAGE),
+        (unet3d.LABELS, _flip_a_byte, unet3d.LABELS),
+        (unet3d.IMAGE, of(np.full((40, 50, 60), np.nan, np.float32)), unet3d.IMAGE),
+        (unet3d.IMAGE, of(np.zeros((40, 50, 60), np.float32), spacing=1e-4), "voxel spacing"),
+        (unet3d.LABELS, of(np.full((40, 50, 60), 3, np.uint8)), unet3d.LABELS),
+        (unet3d.LABELS, of(np.full((40, 50, 60), 0.5, np.float32)), unet3d.LABELS),
     ],
 )
 def test_a_volume_of_unfit_values_is_named(data: Path, file: str, damage: Callable[[Path], object], named: str) -> None:
@@ -100,10 +99,10 @@ def test_a_volume_of_unfit_values_is_named(data: Path, file: str, damage: Callab
 
 
 def test_windows_cover_a_volume_and_half_of_each_is_in_the_next() -> None:
-    windows = list(sliding.list_windows((128, 192, 256)))
+    windows = list(unet3d.list_windows((128, 192, 256)))
     assert len(windows) == 1 * 2 * 3
     assert [(z.start, y.start, x.start) for z, y, x in windows[:4]] == [(0, 0, 0), (0, 0, 64), (0, 0, 128), (0, 64, 0)]
-    weights = sliding.weigh_window()
+    weights = unet3d.weigh_window()
     assert weights.max() == 1.0
     assert np.array_equal(weights, weights[::-1, ::-1, ::-1])
     assert weights[0, 0, 0] < weights[0, 0, 64] < weights[64, 64, 64]
@@ -112,7 +111,7 @@ def test_windows_cover_a_volume_and_half_of_each_is_in_the_next() -> None:
 def test_classes_follow_from_what_all_windows_say_of_a_place() -> None:
     """A network that says what it sees: the class of a place is its own, wherever windows meet."""
     classes = np.random.default_rng(2).integers(0, 3, (128, 128, 192))
-    steps = sliding.loop({"input": classes[None].astype(np.float32)})
+    steps = unet3d.loop({"input": classes[None].astype(np.float32)})
     asked = next(steps)
     scores = np.stack([asked["input"][:, 0] == number for number in range(3)], axis=1).astype(np.float32)
     with pytest.raises(StopIteration) as ended:
@@ -122,7 +121,7 @@ def test_classes_follow_from_what_all_windows_say_of_a_place() -> None:
 
 def test_dice_is_of_kidneys_and_tumours_and_the_line_is_the_official_one(data: Path, tmp_path: Path) -> None:
     output = build(data)
-    (labels,) = kits19.load_labels(output)
+    (labels,) = unet3d.load_labels(output)
     right = np.ascontiguousarray(labels)
     log = AnswerLog(np.arange(1), (right.tobytes(),), 0, 0)
     assert unet3d.score(log, output, tmp_path)["mean"] == pytest.approx(1.0)

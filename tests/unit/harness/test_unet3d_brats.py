@@ -21,7 +21,6 @@ from harness.benchmarks import unet3d_brats  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from harness.benchmarks.unet3d_brats import brats19  # noqa: E402
 from tests.unit.harness.generated import generate  # noqa: E402
 
 CASE = "HGG__BraTS19_2013_13_1"  # the first of the official list
@@ -32,17 +31,17 @@ DISK = (20, 30, 25)  # depth, height, width
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One case: a box of random intensities with a hole in its middle, where no image has anything."""
     data = tmp_path_factory.mktemp("brats") / "data"
-    (data / brats19.find_folder(CASE)).mkdir(parents=True)
+    (data / unet3d_brats.find_folder(CASE)).mkdir(parents=True)
     (data / REHEARSAL).write_text("{}")
     rng = np.random.default_rng(1)
-    for part in brats19.IMAGES:
+    for part in unet3d_brats.IMAGES:
         volume = np.zeros(DISK, np.int16)
         volume[4:16, 5:26, 3:20] = rng.integers(100, 1000, (12, 21, 17))
         volume[8:10, 10:12, 9:11] = 0
-        write(data / brats19.find_file(CASE, part), volume)
+        write(data / unet3d_brats.find_file(CASE, part), volume)
     labels = np.zeros(DISK, np.int16)
     labels[5, 6:10, 4:8] = [[1, 2, 4, 0]] * 4
-    write(data / brats19.find_file(CASE, "seg"), labels)
+    write(data / unet3d_brats.find_file(CASE, "seg"), labels)
     return data
 
 
@@ -72,7 +71,7 @@ def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(dat
     output = build(data)
     samples = np.load(output / "samples.npy", mmap_mode="r")
     assert (samples.shape, samples.dtype) == ((1, 4, 224, 224, 160), np.float32)
-    (case,) = brats19.load_cases(output)
+    (case,) = unet3d_brats.load_cases(output)
     assert (case.name, case.begin, case.size) == (CASE, (4, 5, 3), (12, 21, 17))
     first = np.array(samples[0])
     kept = first[(slice(None), *case.within)].copy()
@@ -81,7 +80,7 @@ def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(dat
     assert np.allclose(kept.std(axis=(1, 2, 3)), 1, atol=1e-5)
     first[(slice(None), *case.within)] = 0
     assert not first.any()
-    image = nibabel.load(data / brats19.find_file(CASE, "t2")).get_fdata().transpose(2, 1, 0)[4:16, 5:26, 3:20]
+    image = nibabel.load(data / unet3d_brats.find_file(CASE, "t2")).get_fdata().transpose(2, 1, 0)[4:16, 5:26, 3:20]
     assert np.array_equal(np.argsort(kept[2].ravel(), kind="stable"), np.argsort(image.ravel(), kind="stable"))
 
 
@@ -95,7 +94,7 @@ def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(dat
     ],
 )
 def test_a_damaged_file_is_named(data: Path, part: str, damage: Callable[[Path], object], said: str) -> None:
-    damage(data / brats19.find_file(CASE, part))
+    damage(data / unet3d_brats.find_file(CASE, part))
     with pytest.raises(HarnessError) as caught:
         build(data)
     assert said in caught.value.problem
@@ -104,9 +103,9 @@ def test_a_damaged_file_is_named(data: Path, part: str, damage: Callable[[Path],
 
 def test_the_classes_of_what_was_kept_are_scored_by_region(data: Path, tmp_path: Path) -> None:
     output = build(data)
-    (case,) = brats19.load_cases(output)
-    labels = brats19.load_labels(output, case)
-    right = np.zeros((4, *brats19.SHAPE), np.float16)
+    (case,) = unet3d_brats.load_cases(output)
+    labels = unet3d_brats.load_labels(output, case)
+    right = np.zeros((4, *unet3d_brats.SHAPE), np.float16)
     right[(0, *case.within)] = 0.5
     for number in range(1, 4):
         right[(number, *case.within)] = labels[case.without] == number
@@ -137,5 +136,5 @@ def test_the_networks_own_answers_are_the_labels_of_a_rehearsal(tmp_path_factory
         NetworkSession(folder / "models" / MODEL).compute({"input": np.array(volume)})
     )
     assert score(output, folder, answer[0])["mean"] == 1
-    labels = brats19.load_labels(output, brats19.load_cases(output)[0])
+    labels = unet3d_brats.load_labels(output, unet3d_brats.load_cases(output)[0])
     assert set(np.unique(labels).tolist()) == {0, 1, 2, 3}

@@ -13,10 +13,11 @@ import pytest
 
 pytest.importorskip("tokenizers")
 
+from harness.benchmarks import wan_2_2
 from harness.benchmarks import wan_2_2 as wan
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.wan_2_2 import prompts, vbench, videos
+from harness.benchmarks.wan_2_2 import prompts, vbench
 from harness.benchmarks.wan_2_2.prompts import write_prompts, write_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -116,13 +117,13 @@ def test_an_answer_is_a_video_that_any_program_reads(tmp_path: Path) -> None:
     assert len(answers) == 3
     assert all(answer.dtype == np.uint8 and answer.tobytes()[4:8] == b"ftyp" for answer in answers)
     for answer, wanted in zip(answers, grey, strict=True):
-        found = videos.decode_video(answer.tobytes())
+        found = wan_2_2.decode_video(answer.tobytes())
         assert found.shape == wanted.shape
         assert np.abs(found.astype(np.int16) - wanted).max() <= 4
     wan.BENCHMARK.show_answers([(130, answers[0].tobytes())], tmp_path)
     assert (tmp_path / "130.mp4").read_bytes() == answers[0].tobytes()
     with pytest.raises(HarnessError, match="an answer of 3 bytes is not a video"):
-        videos.decode_video(b"abc")
+        wan_2_2.decode_video(b"abc")
 
 
 # Between LoadGen's log and the official script

@@ -56,10 +56,7 @@ def ask(**values: object) -> Edit:
         (ask(nothing=None), Proof.PROVEN),
         (ask(scenario="Server"), Proof.CONTRADICTED),
         (ask(more="1"), Proof.CONTRADICTED),
-        (
-            lambda r: replace(r, inputs={n: i for n, i in r.inputs.items() if n != "scenario"}),
-            Proof.CONTRADICTED,
-        ),
+        (lambda r: replace(r, inputs={n: i for n, i in r.inputs.items() if n != "scenario"}), Proof.CONTRADICTED),
     ],
     ids=["same", "unset", "changed", "added", "removed"],
 )
@@ -120,12 +117,7 @@ def test_a_record_has_the_marks_that_its_spec_gives_it(recorded: Path) -> None:
         ((), {}, Proof.MISSING, ""),
         ((IMPORTED,), {}, Proof.MISSING, ""),
         ((IMPORTED,), {"code": "x", "engine": "y"}, Proof.ATTESTED, "code, engine"),
-        (
-            (IMPORTED, "unknown code", "unknown engine"),
-            {"code": "x"},
-            Proof.MISSING,
-            "code, engine",
-        ),
+        ((IMPORTED, "unknown code", "unknown engine"), {"code": "x"}, Proof.MISSING, "code, engine"),
     ],
     ids=["own", "silent", "declared", "unknown"],
 )

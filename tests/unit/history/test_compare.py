@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
-from reconciler.diff.timeline import CellChange, ChangeCause, CurvePoint, Side
+from reconciler.diff.timeline import STALE, CellChange, ChangeCause, CurvePoint, Side
 from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.inputs import Input, Origin
@@ -237,3 +237,12 @@ def test_a_run_without_a_metric_or_whose_record_is_gone_is_no_side() -> None:
     assert read_sides(at) == {}
     world.summaries = [replace(s, metric=None) for s in world.summaries]
     assert read_sides(commit(desire([NET]), world)) == {}
+
+
+def test_a_result_that_is_stale_on_another_system_is_found_by_its_task() -> None:
+    one = side("small", "Offline", "100", 4) | side("small", "Server", "90", 4)
+    stale = {cell: replace(item, validity=STALE) for cell, item in side("large", "Offline", "", 8).items()}
+    found = compare(("a", "b"), one, stale)
+    assert [str(cell) for cell in found.stale["b"]] == ["closed/small/resnet/Offline"]
+    assert [str(cell) for cell in found.alone["a"]] == ["closed/small/resnet/Server"]
+    assert "stale in b" in render_comparison_text(found)

@@ -172,9 +172,7 @@ def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, 
     ]
 
 
-def test_latencies_identify_a_run_and_so_does_its_clock(
-    loadgen_run: Callable[[str], Run],
-) -> None:
+def test_latencies_identify_a_run_and_so_does_its_clock(loadgen_run: Callable[[str], Run]) -> None:
     run = loadgen_run("server-valid")
     text = run.bytes("detail.txt").decode()
 

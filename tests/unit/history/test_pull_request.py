@@ -111,6 +111,12 @@ ONE = {NET: "r"}
         pytest.param(Side(ONE, (due(), of_model())), Side(ONE, (due(),)), Effect.WAS_STALE, id="less is due"),
         pytest.param(*(Side(ONE, (due(reason=Reason.NOT_RECORDED),)),) * 2, Effect.NEVER, id="never recorded"),
         pytest.param(
+            Side(ONE, (due(key="k1", reason=Reason.NOT_RECORDED),)),
+            Side(ONE, (due(reason=Reason.NOT_RECORDED),)),
+            Effect.NEVER,
+            id="never recorded, and edited",
+        ),
+        pytest.param(
             *(Side(ONE, (due(reason=Reason.NOT_RECORDED), of_model())),) * 2, Effect.WAS_STALE, id="partly recorded"
         ),
         pytest.param(Side(ONE, (due(),)), Side(ONE), Effect.SETTLED, id="recorded"),
@@ -140,26 +146,38 @@ def test_work_is_counted_once_per_key_and_its_time_where_it_is_known() -> None:
         (OTHER, ("Model",), 5.0),  # the run is restored
     ]
     restored = merge(Side(both), Side(both, (of_model(), due(NET), due(OTHER, how=Work.RESTORE))))
-    assert (restored.counts, restored.seconds) == ({"Model": 1, "Run performance": 1}, 605.0)
+    assert (restored.due.counts, restored.due.seconds) == ({"Model": 1, "Run performance": 1}, 605.0)
     whole = merge(Side(both), Side(both, (of_model(), due(NET), due(OTHER, "k3"))))
     assert (whole.base, whole.head) == ("base", "head")
-    assert (whole.counts, whole.seconds, whole.unknown) == ({"Model": 1, "Run performance": 2}, 665.0, 0)
+    assert (whole.due.counts, whole.due.seconds, whole.due.unknown) == ({"Model": 1, "Run performance": 2}, 665.0, 0)
     shared = merge(Side(both), Side(both, (due(NET), due(OTHER))))  # one key, one run
-    assert (shared.counts, shared.seconds) == ({"Run performance": 1}, 60.0)
+    assert (shared.due.counts, shared.due.seconds) == ({"Run performance": 1}, 60.0)
     partly = merge(Side(both), Side(both, (of_model(), due(NET))), {MODEL: 5.0})
-    assert (partly.seconds, partly.unknown) == (5.0, 1)
+    assert (partly.due.seconds, partly.due.unknown) == (5.0, 1)
     assert [effect.seconds for effect in partly.cells] == [None, 5.0]
     assert [effect.seconds for effect in merge(Side(both), Side(both)).cells] == [0.0, 0.0]
 
 
-def test_causes_are_own_inputs_that_differ_from_the_record_those_of_the_request_first() -> None:
+def test_work_that_is_due_on_the_base_too_is_counted_apart() -> None:
+    both = {OTHER: "o", NET: "r"}
+    found = merge(Side(both, (due(OTHER, "k1"),)), Side(both, (due(OTHER, "k1"), due(NET), of_model())))
+    assert (found.added.counts, found.added.seconds) == ({"Run performance": 1, "Model": 1}, 605.0)
+    assert (found.due_before.counts, found.due_before.seconds) == ({"Run performance": 1}, 60.0)
+    assert [(e.cell, e.due, e.due_before) for e in found.cells] == [
+        (NET, ("Run performance", "Model"), ()),
+        (OTHER, ("Run performance", "Model"), ("Run performance",)),
+    ]
+
+
+def test_causes_are_own_inputs_that_differ_from_the_record_those_of_the_base_apart() -> None:
     asked = {"streams": "2", "target_qps": "2", "model": "m2"}
     before = Side(ONE, asked={"streams": "2", "target_qps": "1"})
     (found,) = merge(before, Side(ONE, (due(),), asked=asked)).cells
-    assert [(c.name, c.before, c.after, str(c.origin)) for c in found.causes] == [
-        ("target_qps", "1", "2", "specs/a.yaml:7"),
-        ("streams", "1", "2", "specs/a.yaml:7"),
+    assert [[(c.name, c.before, c.after) for c in causes] for causes in (found.causes, found.causes_before)] == [
+        [("target_qps", "1", "2")],
+        [("streams", "1", "2")],
     ]
+    assert str(found.causes[0].origin) == "specs/a.yaml:7"
     (added,) = merge(Side({}), Side(ONE, (due(),), asked=asked)).cells
     assert [cause.name for cause in added.causes] == ["streams", "target_qps"]
     (unknown,) = merge(Side(ONE), Side(ONE, (of_model(),), asked=asked)).cells

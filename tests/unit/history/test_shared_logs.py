@@ -98,9 +98,7 @@ def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     assert found == ([] if shared else claims)
 
 
-def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [
         run("Run/a", NET, "log", "1"),
         run("Run/b", NET, "log", "2"),
@@ -112,10 +110,7 @@ def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(
         replace(run("Run/h", NET, "", "8"), artifacts=()),
         run("Run/i", NET, "log", "9"),
     ]
-    expected = [
-        (str(NET), f"Run performance of 2: {DISTINCT}"),
-        (str(NET), f"Run performance of 9: {DISTINCT}"),
-    ]
+    expected = [(str(NET), f"Run performance of 2: {DISTINCT}"), (str(NET), f"Run performance of 9: {DISTINCT}")]
     assert find(monkeypatch, *runs, published={NET: "Run/c"}) == expected
     assert find(monkeypatch, *runs, published={NET: ""}) == []
     both = find(monkeypatch, *runs, published={SERVER: "Run/c", NET: "Run/c"})

@@ -28,14 +28,7 @@ from reconciler.rules.compliance.test07 import judge_test07
 from reconciler.rules.compliance.test09 import judge_test09
 
 CELL = Cell("closed", "box", "gpt-oss-120b", "Offline")
-SCORED = judge_test07("'exact_match': 65.1, of 4388 samples", Decimal("60.698"))
 LENGTHS = [struct.pack(f"<{count}i", *range(count)) for count in (3, 5)]
-COUNTED = judge_test09([Entry(n, data) for n, data in enumerate(LENGTHS)], Decimal("3.5"), Decimal("4.5"))
-LIMITS = {
-    "TEST06": {},
-    "TEST07": {"limit.least_accuracy": "60.698"},
-    "TEST09": {"limit.least_mean_tokens": "3.5", "limit.most_mean_tokens": "4.5"},
-}
 ANSWERS = json.dumps([{"seq_id": n, "qsl_idx": n, "data": data.hex()} for n, data in enumerate(LENGTHS)])
 
 
@@ -66,8 +59,8 @@ class Case(Struct, frozen=True):
         return claim.proof
 
 
-def record(verdict: AuditVerdict) -> Case:
-    inputs = {"test": verdict.test, **LIMITS[verdict.test]}
+def record(test: str, verdict: AuditVerdict, **limits: str) -> Case:
+    inputs = {"test": test, **{f"limit.{name}": value for name, value in limits.items()}}
     values = {
         "passed": verdict.passed,
         "reasons": list(verdict.reasons),
@@ -75,7 +68,7 @@ def record(verdict: AuditVerdict) -> Case:
         "figures": dict(verdict.figures),
     }
     found = Record(
-        Address(Kind.VERDICT, f"{CELL}/{verdict.test}"),
+        Address(Kind.VERDICT, f"{CELL}/{test}"),
         "k" * 64,
         1,
         Ended.DONE,
@@ -86,13 +79,24 @@ def record(verdict: AuditVerdict) -> Case:
         values=values,
         upstream={"audit": "Test/1"},
     )
-    logs = {DETAIL: "", SUMMARY: "", **({ACCURACY_LOG: ANSWERS} if verdict.test == "TEST09" else {})}
+    logs = {DETAIL: "", SUMMARY: "", **({ACCURACY_LOG: ANSWERS} if test == "TEST09" else {})}
     return Case(found, dict(verdict.files), logs)
 
 
+SCORED = record(
+    "TEST07", judge_test07("'exact_match': 65.1, of 4388 samples", Decimal("60.698")), least_accuracy="60.698"
+)
+COUNTED = record(
+    "TEST09",
+    judge_test09([Entry(n, data) for n, data in enumerate(LENGTHS)], Decimal("3.5"), Decimal("4.5")),
+    least_mean_tokens="3.5",
+    most_mean_tokens="4.5",
+)
+
+
 def test_an_honest_verdict_is_borne_out() -> None:
-    assert record(SCORED).verify() is Proof.ATTESTED
-    assert record(COUNTED).verify() is Proof.PROVEN
+    assert SCORED.verify() is Proof.ATTESTED
+    assert COUNTED.verify() is Proof.PROVEN
 
 
 def state(**values: Any) -> Callable[[Case], Case]:
@@ -108,7 +112,7 @@ def write(old: str, new: str) -> Callable[[Case], Case]:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "lie"),
+    ("case", "lie"),
     [
         (SCORED, state(passed=False)),
         (SCORED, state(figures={"accuracy": "99.9"})),
@@ -120,21 +124,21 @@ def write(old: str, new: str) -> Callable[[Case], Case]:
     ],
     ids=["failed", "other figure", "other score", "counted failed", "other word", "other number", "no number"],
 )
-def test_a_verdict_that_its_files_deny_is_contradicted(verdict: AuditVerdict, lie: Callable[[Case], Case]) -> None:
-    assert lie(record(verdict)).verify() is Proof.CONTRADICTED
+def test_a_verdict_that_its_files_deny_is_contradicted(case: Case, lie: Callable[[Case], Case]) -> None:
+    assert lie(case).verify() is Proof.CONTRADICTED
 
 
 def test_a_verdict_of_another_run_than_is_published_is_contradicted() -> None:
-    assert record(SCORED).verify(published="Test/2") is Proof.CONTRADICTED
+    assert SCORED.verify(published="Test/2") is Proof.CONTRADICTED
 
 
 @pytest.mark.parametrize("lost", [DETAIL, SUMMARY])
 def test_a_verdict_without_the_logs_of_its_run_is_missing(lost: str) -> None:
-    assert record(COUNTED).verify(without=lost) is Proof.MISSING
+    assert COUNTED.verify(without=lost) is Proof.MISSING
 
 
 def test_a_verdict_over_answers_that_are_not_here_is_attested() -> None:
-    assert record(COUNTED).verify(without=ACCURACY_LOG) is Proof.ATTESTED
+    assert COUNTED.verify(without=ACCURACY_LOG) is Proof.ATTESTED
 
 
 LONG = [struct.pack(f"<{count}q", *range(10, 10 + count)) for count in (3, 5)]
@@ -146,7 +150,7 @@ def record_tokens(dtype: str) -> Case:
     lines = [
         {"seq_id": n, "qsl_idx": n, "data": data.hex(), "token_count": len(data) // 8} for n, data in enumerate(LONG)
     ]
-    return replace(record(verdict), run_files={DETAIL: "", SUMMARY: "", ACCURACY_LOG: json.dumps(lines)})
+    return replace(record("TEST06", verdict), run_files={DETAIL: "", SUMMARY: "", ACCURACY_LOG: json.dumps(lines)})
 
 
 def test_answers_are_read_again_as_the_verdict_says_that_it_read_them() -> None:
@@ -172,7 +176,7 @@ def import_test(
     artifacts = tuple(Artifact(n, f"{at:064}", 1, "logs") for at, n in enumerate(files))
     listed = digest([[a.name, a.sha256] for a in artifacts])
     came = replace(
-        record(COUNTED).record,
+        COUNTED.record,
         address=Address(Kind.COMPLIANCE_TEST, f"{CELL}/{test}"),
         key=key or listed,
         artifacts=(*artifacts, Artifact("weights.bin", "f" * 64, 1, "objects")) if key == "other" else artifacts,

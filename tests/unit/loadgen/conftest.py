@@ -58,8 +58,7 @@ RUNS = {
         "SingleStream", _COUNT + "*.*.min_duration = 0\n*.*.min_query_count = 40\n*.SingleStream.target_latency = 1\n"
     ),
     "single-stream-max-count": RunCase(
-        "SingleStream",
-        _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n",
+        "SingleStream", _COUNT + "*.*.min_duration = 0\n*.*.max_query_count = 50\n*.SingleStream.target_latency = 1\n"
     ),
     "single-stream-late": RunCase(
         "SingleStream",
@@ -75,12 +74,10 @@ RUNS = {
         "MultiStream", _COUNT + "*.*.min_duration = 60000\n*.MultiStream.target_latency = 10000\n"
     ),
     "server-valid": RunCase(
-        "Server",
-        _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n",
+        "Server", _COUNT + "*.*.min_duration = 300\n*.Server.target_qps = 2000\n*.Server.target_latency = 5000\n"
     ),
     "server-long": RunCase(
-        "Server",
-        _COUNT + "*.*.min_duration = 3000\n*.Server.target_qps = 500\n*.Server.target_latency = 5000\n",
+        "Server", _COUNT + "*.*.min_duration = 3000\n*.Server.target_qps = 500\n*.Server.target_latency = 5000\n"
     ),
     "server-too-fast": RunCase(
         "Server",

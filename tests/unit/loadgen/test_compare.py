@@ -248,12 +248,7 @@ def test_a_setting_that_an_older_loadgen_did_not_print_is_not_missed(version: st
     [
         ("*.Server.target_qps = 7", "PerformanceOnly", "Server", []),
         ("*.Server.target_qps = 7", "PerformanceOnly", "Interactive", []),
-        (
-            "*.Server.target_qps = 8",
-            "PerformanceOnly",
-            "Server",
-            ["target_qps: expected 8, LoadGen logged 7 (line 4)"],
-        ),
+        ("*.Server.target_qps = 8", "PerformanceOnly", "Server", ["target_qps: expected 8, LoadGen logged 7 (line 4)"]),
         ("net.Server.target_qps = 8", "PerformanceOnly", "Server", []),
         ("*.Server.target_qps = 8", "AccuracyOnly", "Server", ["target_qps: expected 8, LoadGen logged 7 (line 4)"]),
         ("*.Server.target_qps = 7", "PerformanceOnly", "Offline", []),  # the scenario itself is none of its settings

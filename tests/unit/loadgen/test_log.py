@@ -189,11 +189,7 @@ def test_each_seed_that_a_log_has_is_one_of_its_seeds(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "version", "both"),
-    [
-        ("SubmissionRun", "3.1 @ a", True),
-        ("SubmissionRun", "4.0 @ a", False),
-        ("PerformanceOnly", "3.1 @ a", False),
-    ],
+    [("SubmissionRun", "3.1 @ a", True), ("SubmissionRun", "4.0 @ a", False), ("PerformanceOnly", "3.1 @ a", False)],
 )
 def test_one_run_of_an_early_release_measured_and_answered(mode: str, version: str, both: bool) -> None:
     log = parse_detail(entry("effective_test_mode", mode) + entry("loadgen_version", version))

@@ -193,11 +193,7 @@ SERVED: dict[str, Any] = {
         # The schedule ends where its duration does, too.
         ({"result_scheduled_samples_per_sec": 99, "result_completed_samples_per_sec": 99}, 9.89, ""),
         ({"result_max_latency_ns": 1_000_000_000}, 13.13, ""),
-        (
-            {"result_max_latency_ns": 1_000_000_000},
-            13.14,
-            "11 13.14",
-        ),
+        ({"result_max_latency_ns": 1_000_000_000}, 13.14, "11 13.14"),
         ({}, 20, ""),
     ],
 )

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen.settings import Unit, find_settings, list_settings, select_conf_settings
-from reconciler.loadgen.user_conf import (
-    parse_user_conf,
-    read_decimal,
-    select_settings,
-    write_user_conf,
-)
+from reconciler.loadgen.user_conf import parse_user_conf, read_decimal, select_settings, write_user_conf
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
 

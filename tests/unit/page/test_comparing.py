@@ -14,7 +14,9 @@ SIDE = {"cell": "closed/box/resnet50/Offline", "value": "1", "unit": "samples/s"
 
 def compare(*ratios: float | None) -> dict[str, Any]:
     pairs = [{"one": SIDE, "other": SIDE, "ratio": ratio, "per_accelerator": None} for ratio in ratios]
-    return arrange_comparison({"names": ["a", "b"], "pairs": pairs, "alone": {}, "curves": [], "invalid": []})
+    return arrange_comparison(
+        {"names": ["a", "b"], "pairs": pairs, "alone": {}, "stale": {}, "curves": [], "invalid": []}
+    )
 
 
 def test_the_largest_ratio_fills_the_scale_and_as_much_less_the_other_side() -> None:
@@ -26,7 +28,9 @@ def test_the_largest_ratio_fills_the_scale_and_as_much_less_the_other_side() -> 
 def test_a_lower_latency_is_better() -> None:
     side = {**SIDE, "unit": "ms"}
     pairs = [{"one": side, "other": side, "ratio": ratio, "per_accelerator": None} for ratio in (4, 0.25)]
-    found = arrange_comparison({"names": ["a", "b"], "pairs": pairs, "alone": {}, "curves": [], "invalid": []})
+    found = arrange_comparison(
+        {"names": ["a", "b"], "pairs": pairs, "alone": {}, "stale": {}, "curves": [], "invalid": []}
+    )
     assert [pair["bar"] for pair in found["pairs"]] == [-50.0, 50.0]
 
 
@@ -50,7 +54,9 @@ def test_a_change_for_better_or_worse(unit: str, change: float | None, shown: st
 def test_two_cells_are_named_by_what_they_share() -> None:
     other = {**SIDE, "cell": "closed/other/bert-99/Offline"}
     pair = {"one": SIDE, "other": other, "ratio": 1, "per_accelerator": None}
-    found = arrange_comparison({"names": ["box", "other"], "pairs": [pair], "alone": {}, "curves": [], "invalid": []})
+    found = arrange_comparison(
+        {"names": ["box", "other"], "pairs": [pair], "alone": {}, "stale": {}, "curves": [], "invalid": []}
+    )
     assert found["pairs"][0]["cell"] == "closed / resnet50 → bert-99 / Offline"
 
 

@@ -53,11 +53,7 @@ def test_state_of_a_cell(found: dict[str, Any], state: str) -> None:
 
 
 def test_the_pass_in_progress_comes_before_what_was_measured() -> None:
-    live = {
-        "attempts": [{"cell": CELL}],
-        "next": [{"cell": "closed/box/resnet50/Server"}, {"cell": ""}],
-        "jobs": [],
-    }
+    live = {"attempts": [{"cell": CELL}], "next": [{"cell": "closed/box/resnet50/Server"}, {"cell": ""}], "jobs": []}
     under_way = list_under_way(live)
     matrix = arrange(entry(), entry("closed/box/resnet50/Server"), under_way=under_way)
     assert [(name, number) for name, number, _ in matrix["states"]] == [("running", 1), ("waiting", 1)]

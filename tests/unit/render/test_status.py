@@ -164,6 +164,8 @@ def test_a_cell_with_tests_shows_whether_they_pass() -> None:
 def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     edited = stand(tree={str(OFFLINE): (("a/b.json", "edited"), ("a/c.json", "missing"))})[OFFLINE]
     assert (words(edited), edited.conditions[-2].reason) == ("T T T T F F", "FileEdited")
+    link = stand(tree={str(OFFLINE): (("a/b.json", "a link"),)})[OFFLINE].conditions[-2]
+    assert (link.reason, link.message) == ("FileReplaced", "a/b.json is a link")
     assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
 
 
@@ -174,10 +176,7 @@ def test_what_accepted_results_were_made_from_may_be_made_again_for_others() -> 
     world.settle(desire(before))
     item = accepted(world, desired, after[0].cell)
     found = summarise_cells(desired, world.recorded, Observed(), with_it(world, desired, item))
-    assert {standing.cell.benchmark: words(standing) for standing in found} == {
-        "a": "T T T T T T",
-        "b": "F U F U F F",
-    }
+    assert {standing.cell.benchmark: words(standing) for standing in found} == {"a": "T T T T T T", "b": "F U F U F F"}
     assert {standing.cell.benchmark: standing.marks for standing in found} == {
         "a": ("accepted until 2026-04-01",),
         "b": (),

@@ -10,11 +10,7 @@ import pytest
 from harness.benchmarks import load_benchmark
 from harness.contract import BENCHMARKS, Benchmark
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.rules.benchmark_facts import (
-    find_benchmark_facts,
-    load_benchmark_facts,
-    parse_benchmark_facts,
-)
+from reconciler.rules.benchmark_facts import find_benchmark_facts, load_benchmark_facts, parse_benchmark_facts
 from reconciler.rules.benchmark_files import (
     FileDigest,
     SourceFile,

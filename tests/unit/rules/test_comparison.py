@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.comparison import (
-    RulePlace,
-    diff_rounds,
-    find_conflicts,
-    find_stated,
-    read_value_at,
-)
+from reconciler.rules.comparison import RulePlace, diff_rounds, find_conflicts, find_stated, read_value_at
 from reconciler.rules.rounds import list_rounds, load_ruleset, parse_ruleset
 from reconciler.rules.ruleset import Ruleset
 

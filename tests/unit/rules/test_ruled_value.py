@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.resource.ruled_values import (
-    Expected,
-    parse_expected,
-)
-from reconciler.rules.ruled_value import (
-    Ignored,
-    RoundFileError,
-    RuledValue,
-    is_sourced,
-    parse_ruled_value,
-)
+from reconciler.resource.ruled_values import Expected, parse_expected
+from reconciler.rules.ruled_value import Ignored, RoundFileError, RuledValue, is_sourced, parse_ruled_value
 
 KNOWN = "policy, checker, old checker, mlperf.conf, loadgen, audit.config, verification"
 

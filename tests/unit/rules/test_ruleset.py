@@ -10,12 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.checks import explain_refusal
-from reconciler.resource.ruled_values import (
-    Bar,
-    ExtraFiles,
-    Inference,
-    Metric,
-)
+from reconciler.resource.ruled_values import Bar, ExtraFiles, Inference, Metric
 from reconciler.rules.accuracy import METRIC_LINES, find_impossible, parse_accuracy
 from reconciler.rules.rounds import load_ruleset, parse_ruleset
 from reconciler.rules.ruleset import Ruleset
@@ -61,10 +56,7 @@ ROUND: dict[str, Any] = {
             "general": {
                 "min_duration": said(700),
                 "metric_divisor": said(10),
-                "accuracy": {
-                    "F1": {"least": said("90.5"), "most": said("99")},
-                    "acc": {"least": said(70)},
-                },
+                "accuracy": {"F1": {"least": said("90.5"), "most": said("99")}, "acc": {"least": said(70)}},
                 "generation": {"both": {"top_k": said(1)}, "accuracy": {"seed": said(2)}},
                 "accuracy_files": said({"folder": "images", "stems": [1, "b"]}),
             },

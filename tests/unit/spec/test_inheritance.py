@@ -169,10 +169,7 @@ def test_a_rate_is_per_accelerator_only_once(tmp_path: Path, more: str) -> None:
 
 BROKEN = {
     "nothing of that name": ("    box: {extends: bx, category: edge, status: available}\n", [(11, "box.extends")]),
-    "nothing of that name, for two": (
-        "    a: {extends: bx}\n    box: {extends: a}\n",
-        [(11, "a.extends")],
-    ),
+    "nothing of that name, for two": ("    a: {extends: bx}\n    box: {extends: a}\n", [(11, "a.extends")]),
     "no name": ("    box: {extends: null}\n", [(11, "box.extends")]),
     "a mapping": ("    box: {extends: {a: b}}\n", [(11, "box.extends")]),
     "itself": ("    box: {extends: box, category: edge, status: available}\n", [(11, "box.extends")]),
@@ -189,10 +186,7 @@ BROKEN = {
         "    box: {category: edge, status: available, benchmarks: {digit: {attempts: 2}}}\n",
         [(11, "box.benchmarks.digit")],
     ),
-    "an undeclared block": (
-        "    box: {category: edge, status: available, use: nothing}\n",
-        [(11, "box.use")],
-    ),
+    "an undeclared block": ("    box: {category: edge, status: available, use: nothing}\n", [(11, "box.use")]),
     "an adapter": (
         "    box: {category: edge, status: available, harness: {adapter: nvidia-v5.1}}\n",
         [(11, "box.harness.adapter")],

@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.spec.quantities import (
-    DURATION,
-    SIZE,
-    UnfitError,
-    parse_count,
-    parse_duration,
-    parse_power,
-    parse_rate,
-)
+from reconciler.spec.quantities import DURATION, SIZE, UnfitError, parse_count, parse_duration, parse_power, parse_rate
 
 whole = st.integers(1, 10**6)
 

@@ -34,10 +34,7 @@ def start_commit(repository: Path, before: str = "") -> subprocess.Popen[bytes]:
     text = f"{before}\nfrom pathlib import Path\nfrom reconciler.storage import git\n"
     text += "git.commit(Path(), ['state'], 'Record')"
     return subprocess.Popen(
-        [sys.executable, "-c", text],
-        cwd=repository,
-        env={**os.environ, "PYTHONPATH": str(TOP)},
-        start_new_session=True,
+        [sys.executable, "-c", text], cwd=repository, env={**os.environ, "PYTHONPATH": str(TOP)}, start_new_session=True
     )
 
 

@@ -17,8 +17,7 @@ from harness.contract import Benchmark, ProbeRequest, Result, RunRequest
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors import queue_executor
-from reconciler.execute.executors.attempt_transport import Ticket, TransportSilentError
-from reconciler.execute.executors.executor import Handle, Progressing, State, Submission
+from reconciler.execute.executors.executor import Handle, Progressing, State, Submission, Ticket, TransportSilentError
 from reconciler.execute.executors.job_script import GONE, TWICE, make_script
 from reconciler.execute.executors.queue_executor import QueueExecutor
 from reconciler.resource.kinds import Address, Kind

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from reconciler.resource.settings import CellSettings
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read
+from reconciler.storage.files import hash_bytes, hash_listing
 from reconciler.tree.assemble import Calibration, describe_code, list_extras, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
@@ -190,6 +193,34 @@ def test_own_harness_is_repeated_by_a_selector_with_units(submission: Submission
     assert spec["benchmarks"]["digits"] == settings
     assert spec["divisions"] == {"open": {"box": {"digits": {"Server": {}}}}}
     assert f"\n{'ab' * 32}  model.onnx\n" in text
+
+
+def follow_copies(text: str, src: Path, folder: Path) -> None:
+    lines = [line for line in text.splitlines() if line.startswith("mkdir")]
+    folder.mkdir()
+    subprocess.run(["bash", "-euc", "\n".join(lines)], cwd=folder, env={**os.environ, "SRC": str(src)}, check=True)
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_folder_of_code_is_copied_without_what_is_published_next_to_it(
+    submission: SubmissionContent, ruleset: Ruleset, tmp_path: Path, stated: bool
+) -> None:
+    ours = {"run.py": b"one\n", "lib/a.py": b"a\n", "build/b.py": b"b\n"}
+    files = {**ours, "mine.py": b"", "left-out.txt": b"", "service/serve.py": b"", "configs/a/b/c.yaml": b""}
+    places = {"benchmarks/mine.py": "", "ours": "", "server": "service/", "settings": "configs/"}
+    listing = hash_listing({name: hash_bytes(data) for name, data in ours.items()})
+    digests = {"Run performance: harness.code.sha256": listing} if stated else {}
+    settings = {"harness": {"command": ["run"]}}
+    cell = kept("Offline", files, places=places, settings=settings, digests=digests)
+    found = src(replace(submission, code={"digits": {"docs/more.md": b""}}), ruleset, cell)
+    for name, content in found.items():
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    follow_copies(found["REPRODUCE.md"].decode(), tmp_path / "src", tmp_path / "empty")
+    copied = {path.relative_to(tmp_path / "empty").as_posix() for path in (tmp_path / "empty").rglob("*.*")}
+    others = {"benchmarks/mine.py", "server/serve.py", "settings/a/b/c.yaml"}
+    assert copied == {*others, *(f"ours/{name}" for name in ours)}
 
 
 def test_exactly_what_ran_is_installed_from_the_list_of_a_cell(submission: SubmissionContent, ruleset: Ruleset) -> None:

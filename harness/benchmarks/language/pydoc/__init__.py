@@ -17,7 +17,6 @@ from tokenizers import Tokenizer
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog, write_scores
 from harness.benchmarks.language.prompt_sets import load_prompts, write_prompts
-from harness.benchmarks.language.pydoc.network import TransformerShape, train
 from harness.benchmarks.language.pydoc.text import END, TOKENIZER, learn_tokenizer, read_passages
 from harness.benchmarks.language.scoring import score_texts
 from harness.contract import Counter
@@ -65,7 +64,7 @@ def build_model(
     _source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
     """Train, and write the network in OpenVINO's format. ``settings``: seed (of weights and order), steps."""
-    from harness.benchmarks.language.pydoc.export import write_model
+    from harness.benchmarks.language.pydoc.network import TransformerShape, train, write_model
 
     stream, steps = np.load(inputs["dataset"] / _STREAM), int(settings.get("steps", 900))
     counter.stage("building", steps)

@@ -22,7 +22,7 @@ from harness.contract import WAITING, FileMessage, LaunchRequest, WaitingAttempt
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
-from reconciler.execute.executors.job_script import find_interpreter, make_script, must_be_alone
+from reconciler.execute.executors.job_script import find_interpreter, make_script
 from reconciler.execute.executors.queue_executor import LastAnswer, QueueSilentError
 from reconciler.execute.request_parts import list_secrets
 from reconciler.resource.quantities import read_count
@@ -419,7 +419,7 @@ def _list_options(submission: Submission) -> tuple[dict[str, object], dict[str, 
     """Return the arguments of submitit, further options of sbatch, and the variables that the job does not get."""
     settings, ticket = submission.attempt.intent.settings, submission.ticket
     return (
-        choose_options(settings, alone=must_be_alone(submission.attempt)),
+        choose_options(settings, alone=submission.attempt.intent.address.is_timed),  # regardless of the spec
         choose_more_options(settings, travels=ticket is not None),
         list_hidden(submission.request, also=ticket.variables if ticket is not None else ()),
     )

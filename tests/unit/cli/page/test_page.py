@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -31,6 +35,7 @@ from reconciler.page.site import Site
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Cell, RunAddress
 from reconciler.storage.files import RepositoryPaths
+from tests.processes import find_free_ports, wait_for
 from tests.shared import need
 from tests.unit.cli.conftest import CELL, Reconcile, edit, git
 
@@ -507,14 +512,7 @@ def test_a_run_in_progress_is_shown_by_its_counter_and_readings(recorded: Path) 
     assert found["log"][-1] == "line 99"
     assert is_timed(paths)
     shown = Page(Site(open_page(recorded)).show_live(Links())).text
-    for said in (
-        "a run is being timed",
-        "1,200 of 5,000",
-        "left",
-        "LoadGen's minimum: 10 min",
-        "GPU power",
-        "650 W",
-    ):
+    for said in ("a run is being timed", "1,200 of 5,000", "left", "LoadGen's minimum: 10 min", "GPU power", "650 W"):
         assert said in shown
     counter.close()
     attempt.result.write_text("{}")
@@ -560,3 +558,20 @@ def test_a_port_in_use_is_named(recorded: Path, reconcile: Reconcile) -> None:
 def test_lines_of_telemetry_that_say_nothing_hide_no_others() -> None:
     lines = b"[" * 200_000 + b'\n[1]\n{"watts": 7, "of": 1e400, "n": ' + b"9" * 4000 + b"}\n{"
     assert parse_series(lines) == [{"watts": 7.0}]
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_a_served_page_that_is_stopped_ends_without_an_error(declared: Path, ended_by: signal.Signals) -> None:
+    need("starlette", "jinja2", "uvicorn")
+    (port,) = find_free_ports(1)
+    command = [sys.executable, "-P", "-m", "reconciler.cli.main", "page", "--port", str(port)]
+    with subprocess.Popen(command, cwd=declared, stdout=subprocess.DEVNULL) as serving:
+
+        def is_serving() -> bool:
+            with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/"):
+                return True
+            return False
+
+        wait_for(is_serving)
+        serving.send_signal(ended_by)
+        assert serving.wait(timeout=60) == 0

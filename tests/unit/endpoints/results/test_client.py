@@ -522,7 +522,7 @@ def test_a_missing_client_is_to_be_cloned_at_the_commit_that_this_release_was_tr
     """It is in no package index."""
     (missing,) = examine_client({"client.code": "client", "client.python": "client/.venv/bin/python"}, tmp_path)
     assert missing[1] is True
-    for part in ("https://github.com/mlcommons/endpoints", load_endpoints_rules().sources["client"].version):
+    for part in ("https://github.com/mlcommons/endpoints", load_endpoints_rules().client):
         assert part in missing[2]
 
 

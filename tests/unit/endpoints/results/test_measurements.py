@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
-    RequestedResults,
     Results,
     collect_result_settings,
     compute_rate,
@@ -86,7 +85,7 @@ def test_a_whole_rate_of_a_configuration_is_asked_for_as_one(written: str, asked
 @pytest.mark.parametrize(("state", "ended"), [("complete", True), (None, True), ("aborted", False)])
 def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> None:
     results = Results(document(), document(duration_ns=10**9, **({"state": state} if state else {})), None)
-    found = [item.field for item in find_differences(results, RequestedResults("Offline", "performance", "", {}, {}))]
+    found = [item.field for item in find_differences(results, {"scenario": "Offline", "mode": "performance"})]
     assert ("end" not in found) is ended
 
 
@@ -95,7 +94,8 @@ def test_a_run_ends_where_its_results_say_so(state: str | None, ended: bool) -> 
 )
 def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list[object]) -> None:
     config = parse_yaml_mapping(b"type: offline\nmodel_params:\n  name: oss\n")
-    found = find_differences(Results(config, None, None), RequestedResults("Offline", "performance", asked, {}, {}))
+    wanted = {"scenario": "Offline", "mode": "performance", "harness.model_name": asked}
+    found = find_differences(Results(config, None, None), wanted)
     named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
     assert named == said
 
@@ -155,24 +155,20 @@ SETTINGS = {
     "accuracy_sample_count": 3,
 }
 SEEDED = {"sample_index_rng_seed": 7, "schedule_rng_seed": 8, "qsl_rng_seed": 9}  # the last is none of the harness
+ASKED = {"scenario": "Server", "harness.model_name": "oss", **SETTINGS, **SEEDED}
 
 
-def compare(mode: str = "performance", old: str = "", new: str = "", **asked: Any) -> list[str]:
-    """With one text of the files replaced by another."""
+def compare(
+    mode: str = "performance", old: str = "", new: str = "", asked: dict[str, Any] = ASKED, seconds: float = 10.0
+) -> list[str]:
+    """Where it is another run, and where its figures contradict each other, with one text of the files replaced."""
     config, summary, scores = (
         data.replace(old.encode(), new.encode(), 1) if old else data for data in (CONFIGURED, SUMMARY, SCORES)
     )
     results = Results(parse_yaml_mapping(config), parse_json_object(summary), parse_json_object(scores))
-    wanted: dict[str, Any] = {"model": "oss", "settings": SETTINGS, "seeds": SEEDED, **asked}
-    seconds = wanted.pop("seconds", 10.0)
-    return find_all(results, RequestedResults(asked.pop("scenario", "Server"), mode, **wanted), seconds)
-
-
-def find_all(results: Results, asked: RequestedResults, seconds: float) -> list[str]:
-    """Where it is another run, and where its figures contradict each other."""
-    found, summary = [*find_differences(results, asked)], results.summary
-    if summary is not None and asked.mode == "performance":
-        found += [*find_excess_duration(summary, seconds), *find_lost_samples(summary), *find_wrong_rates(summary)]
+    found, read = [*find_differences(results, {**asked, "mode": mode})], parse_json_object(summary)
+    if mode == "performance":
+        found += [*find_excess_duration(read, seconds), *find_lost_samples(read), *find_wrong_rates(read)]
     return [str(item) for item in found]
 
 
@@ -211,8 +207,9 @@ def test_a_run_takes_no_longer_than_its_command() -> None:
 
 
 def test_what_is_not_asked_may_be_anything() -> None:
-    assert compare(settings={}, seeds={}, model="", old="poisson", new="burst") == []
-    assert compare("accuracy", settings={}, old='"total_samples": 3', new='"total_samples": 9') == []
+    bare = {"scenario": "Server"}
+    assert compare(asked=bare, old="poisson", new="burst") == []
+    assert compare("accuracy", asked=bare, old='"total_samples": 3', new='"total_samples": 9') == []
     assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
 
 
@@ -384,7 +381,8 @@ def test_a_record_names_the_harness_as_far_as_it_names_itself(stated: dict[str, 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:
     bare = Results(parse_yaml_mapping(b"verbose: x\n"), None, None)
-    asked = RequestedResults("Server", "accuracy", "oss", {"target_qps": 1}, {"schedule_rng_seed": 8})
+    asked = {"scenario": "Server", "mode": "accuracy", "target_qps": 1, "schedule_rng_seed": 8}
+    asked["harness.model_name"] = "oss"
     assert [str(item) for item in find_differences(bare, asked)] == [
         "scenario: expected Server, config.yaml says type nothing",
         "mode: expected accuracy, accuracy_results.json says no score of an accuracy dataset",

@@ -25,7 +25,6 @@ FULL_CONFIG: dict[str, Any] = {
         "client": {"stream_all_chunks": True},
         "warmup": {"enabled": True, "salt": True, "n_requests": 9},
     },
-    "endpoint_config": {"endpoints": ["http://one", "http://two"]},
 }
 FULL_SUMMARY: dict[str, Any] = {
     "version": "0.1.0",
@@ -82,7 +81,7 @@ FULL = MeasuredPoint(
     min_duration_ms=1000,
     seeds={"scheduler_rng_seed": 1, "sample_index_rng_seed": 2, "model_seed": 3},
     samples_asked=192,
-    warmup=Warmup(requests=9, whole_pass=False, salt=True, concurrency=5),
+    warmup=Warmup(requests=9, salt=True, concurrency=5),
     window=SteadyWindow(
         found=True,
         first=2,
@@ -96,7 +95,6 @@ FULL = MeasuredPoint(
     ),
     accuracy=(AccuracyScore("bars", inline=False, scores={"score": Decimal("0.5")}, samples=4, issued=8),),
     turn_tokens=Decimal("34.5"),
-    endpoints=("http://one", "http://two"),
     client="0.1.0 abc",
 )
 LEAST = MeasuredPoint(
@@ -127,10 +125,10 @@ def merged(base: object, changes: object) -> Any:
     return {name: value for name, value in made.items() if value is not None}
 
 
-def parse(config: object, summary: object, accuracy: object = None, **options: int) -> MeasuredPoint:
+def parse(config: object, summary: object, accuracy: object = None, dataset_size: int = 0) -> MeasuredPoint:
     files = {"config.yaml": config, "result_summary.json": summary, "accuracy_results.json": accuracy}
     written = {name: json.dumps(content).encode() for name, content in files.items() if content is not None}
-    return parse_point(written, **options)  # JSON is YAML
+    return parse_point(written, dataset_size)  # JSON is YAML
 
 
 def test_all_that_a_run_states_is_read() -> None:

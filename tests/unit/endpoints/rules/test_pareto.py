@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -9,9 +8,7 @@ from msgspec.structs import replace
 from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_over_concurrency, trace_steps
 from reconciler.endpoints.rules.point import Distribution
-from reconciler.endpoints.rules.results import read_point
-
-_RAN = read_point(Path(__file__).parent / "samples")
+from tests.unit.endpoints.rules.good_point import RAN
 
 
 def point(concurrency: int, per_user: int, system: int) -> CurvePoint:
@@ -34,14 +31,14 @@ def test_a_point_is_dominated_by_one_that_is_better_on_one_axis_and_no_worse_on_
 
 
 def test_a_dedicated_offline_run_is_a_ceiling_and_no_step() -> None:
-    offline = replace(_RAN, load_pattern="max_throughput", concurrency=192, output_tokens=10**6)
-    curve = make_curve([offline, _RAN])
+    offline = replace(RAN, load_pattern="max_throughput", concurrency=192, output_tokens=10**6)
+    curve = make_curve([offline, RAN])
     assert [p.concurrency for p in curve.points] == [5]
     assert curve.ceiling == curve.peak == offline.system_tps
 
 
 def test_a_point_without_rate_per_user_is_not_drawn() -> None:
-    assert make_curve([replace(_RAN, tpot=Distribution())]).points == ()
+    assert make_curve([replace(RAN, tpot=Distribution())]).points == ()
 
 
 @pytest.mark.parametrize(
@@ -68,11 +65,11 @@ def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
     tokens: int, seconds: int, failed: int, rate: Decimal | None
 ) -> None:
     latency = Distribution(total=Decimal(seconds) * 10**9)
-    assert replace(_RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
+    assert replace(RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:
-    played = replace(_RAN, load_pattern="agentic_inference")
+    played = replace(RAN, load_pattern="agentic_inference")
     (drawn,) = make_curve([played]).points
     assert drawn.per_user == played.interactivity
     assert make_curve([replace(played, failed=1)]).points == ()

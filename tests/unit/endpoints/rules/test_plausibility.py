@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.judge import find_impossible_figures
 from reconciler.endpoints.rules.point import Distribution
-from reconciler.endpoints.rules.results import read_point
+from tests.unit.endpoints.rules.good_point import RAN
 
-POINT = read_point(Path(__file__).parent / "samples")
 RANKS = {50: 100, 90: 200, 99: 300}
 
 
@@ -56,7 +54,7 @@ WRONG = {
 @pytest.mark.parametrize("name", ["ttft", "tpot", "latency"])
 def test_figures_of_one_distribution_fit_each_other(name: str, case: str) -> None:
     empty: dict[str, Any] = dict.fromkeys(("ttft", "tpot", "latency"), Distribution())
-    point = replace(POINT, **{**empty, name: {**FINE, **WRONG}[case]})
+    point = replace(RAN, **{**empty, name: {**FINE, **WRONG}[case]})
     found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=True)]
     assert found == [name] * (case in WRONG)
 
@@ -96,7 +94,7 @@ def count(samples: float, each: int = 10**6) -> Distribution:
     ],
 )
 def test_a_sum_by_its_mean_counts_the_samples(changes: dict[str, Any], wrong: str) -> None:
-    point = replace(POINT, **{**COUNTED, **changes})
+    point = replace(RAN, **{**COUNTED, **changes})
     found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=False)]
     assert found == ([wrong] if wrong else [])
     assert list(find_impossible_figures(point, turns=True)) == []
@@ -117,6 +115,6 @@ def test_users_who_wait_for_one_answer_at_a_time_wait_no_longer_than_the_run(
 ) -> None:
     """2 of them, for 1 s by clocks that differ by a hundredth, and each for the slowest answer of 0.1 s."""
     waited = Distribution(total=Decimal(total), most=Decimal(10**8))
-    point = replace(POINT, **{**COUNTED, "latency": waited, **changes})
+    point = replace(RAN, **{**COUNTED, "latency": waited, **changes})
     found = [text.partition(": ")[0] for text in find_impossible_figures(point, turns=False)]
     assert found == ["latency"] * wrong

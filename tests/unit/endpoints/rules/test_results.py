@@ -1,23 +1,19 @@
-"""``samples`` is what the official client left of a run, without its histograms."""
-
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
-from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, read_point
+from reconciler.endpoints.rules.results import UnreadablePointError, parse_point
+from tests.unit.endpoints.rules.good_point import RAN, SAMPLES
 
-_SAMPLES = Path(__file__).parent / "samples"
-_CONFIG = (_SAMPLES / "config.yaml").read_bytes()
-_SUMMARY = json.loads((_SAMPLES / "result_summary.json").read_bytes())
+_CONFIG = (SAMPLES / "config.yaml").read_bytes()
+_SUMMARY = json.loads((SAMPLES / "result_summary.json").read_bytes())
 
 
 def parse(change: Callable[[dict[str, Any]], object] = lambda _: None, **files: bytes) -> MeasuredPoint:
@@ -25,11 +21,11 @@ def parse(change: Callable[[dict[str, Any]], object] = lambda _: None, **files: 
     change(summary)
     named = {"config.yaml": _CONFIG, "result_summary.json": json.dumps(summary).encode()}
     named.update({name.replace("__", "."): data for name, data in files.items()})
-    return parse_point(named)
+    return parse_point(named, 0)
 
 
 def test_a_run_of_the_client_is_a_point() -> None:
-    point = read_point(_SAMPLES)
+    point = RAN
     assert (point.concurrency, point.load_pattern, point.model, point.dataset) == (
         5,
         "concurrency",
@@ -40,7 +36,6 @@ def test_a_run_of_the_client_is_a_point() -> None:
     assert point.finished
     assert point.streaming
     assert point.stream_all_chunks
-    assert point.endpoints == ("http://127.0.0.1:8000",)
     assert point.seeds == {
         "scheduler_rng_seed": 10487924139932647040,
         "sample_index_rng_seed": 586478644936801402,
@@ -48,16 +43,9 @@ def test_a_run_of_the_client_is_a_point() -> None:
     }
 
 
-def test_the_clients_own_folder_is_read_as_that_of_a_submission(tmp_path: Path) -> None:
-    (tmp_path / "performance").mkdir()
-    (tmp_path / "config.yaml").write_bytes(_CONFIG)
-    (tmp_path / "performance/result_summary.json").write_bytes((_SAMPLES / "result_summary.json").read_bytes())
-    assert read_point(tmp_path) == read_point(_SAMPLES)
-
-
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(UnreadablePointError) as raised:
-        parse_point({"config.yaml": b"- a list\n"})
+        parse_point({"config.yaml": b"- a list\n"}, 0)
     assert [found.rule for found in raised.value.problems] == ["config-file-present", "result-summary-present"]
     reported = [str(found) for found in raised.value.problems]
     assert [text.partition(":")[0] for text in reported] == ["config.yaml", "result_summary.json"]
@@ -103,7 +91,6 @@ def test_scores_of_the_client_and_of_older_files() -> None:
     assert (old.scores, old.samples) == ({"rouge1": Decimal("38.7")}, 13368)
 
 
-@pytest.mark.parametrize(("said", "complete"), [({"complete": True}, True), ({"complete": False}, False), ({}, True)])
 @pytest.mark.parametrize(
     ("counts", "samples", "issued"),
     [
@@ -114,11 +101,9 @@ def test_scores_of_the_client_and_of_older_files() -> None:
         ({"n_repeats": 3}, 0, 0),
     ],
 )
-def test_score_is_of_its_samples_as_often_as_each_was_issued(
-    said: dict[str, object], complete: bool, counts: dict[str, int], samples: int, issued: int
-) -> None:
-    (found,) = scores({"accuracy_scores": [{"dataset_name": "q", "score": 1, **said, **counts}]})
-    assert (found.complete, found.samples, found.issued, found.inline) == (complete, samples, issued, False)
+def test_score_is_of_its_samples_as_often_as_each_was_issued(counts: dict[str, int], samples: int, issued: int) -> None:
+    (found,) = scores({"accuracy_scores": [{"dataset_name": "q", "score": 1, **counts}]})
+    assert (found.samples, found.issued, found.inline) == (samples, issued, False)
 
 
 def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() -> None:
@@ -127,13 +112,6 @@ def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() ->
     older = {"rouge1": "38.7", "complete": True, "dataset_type": "accuracy", **dict.fromkeys(about, 5)}
     (found,) = scores({"cnn": {**older, "score": None}})
     assert found.scores == {"rouge1": Decimal("38.7")}
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_bytes(_CONFIG)
-    os.mkfifo(tmp_path / "result_summary.json")
-    with pytest.raises(UnreadablePointError, match="not a regular file"):
-        read_point(tmp_path)
 
 
 @pytest.mark.parametrize(("said", "found"), [(True, True), (False, False), ("yes", False), (None, False)])

@@ -14,9 +14,9 @@ from reconciler.endpoints.rules.curve_rules import (
     adopt_lists,
     list_adoption_window,
     load_endpoints_rules,
+    load_endpoints_ruleset,
     parse_endpoints_rules,
 )
-from reconciler.endpoints.rules.ruleset import load_endpoints_ruleset
 from reconciler.errors import ReconcilerError
 from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
@@ -49,11 +49,14 @@ def test_a_rule_that_is_missing_or_of_another_kind_is_refused(value: str | None,
 
 
 def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
-    assert set(_RULES.origins) == set(_RULES.values.__struct_fields__)
-    for name, origin in _RULES.origins.items():
-        assert origin.sources, name
-        assert set(origin.sources) | set(origin.differs) <= set(_RULES.sources), name
-    assert all(len(source.date) == 10 and source.version for source in _RULES.sources.values())
+    document = read_shipped()
+    rules, sources = document["rules"], document["sources"]
+    for entry in (*rules.values(), *document["benchmarks"].values(), *document["seed_sets"]):
+        assert entry["sources"], entry
+        assert set(entry["sources"]) | set(entry.get("differs", {})) <= set(sources), entry
+        assert entry.get("question", "margin") in document["questions"], entry
+    assert not [name for name, entry in rules.items() if isinstance(entry["value"], float)]  # they are not exact
+    assert all(len(str(source["date"])) == 10 and source["version"] for source in sources.values())
 
 
 def test_accuracy_is_measured_at_a_point_less_where_an_agent_asks() -> None:
@@ -64,7 +67,8 @@ def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
     short = _RULES.shorten(2)
     assert (_RULES.rehearsal, short.rehearsal) == (False, True)
     assert short.find_least_seconds("high_concurrency", 500, agentic=True) == 2
-    assert {name for name in _RULES.origins if getattr(short.values, name) != getattr(_RULES.values, name)} == {
+    names = _RULES.values.__struct_fields__
+    assert {name for name in names if getattr(short.values, name) != getattr(_RULES.values, name)} == {
         "least_seconds",
         "least_seconds_agentic",
     }
@@ -116,7 +120,7 @@ def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
             swe_bench=Decimal(6),
             output_tokens=(Decimal(7), Decimal(8)),
         ),
-        "bare": RuledBenchmark("bare", {}, 0, agentic=False, inline=None, swe_bench=None, output_tokens=None),
+        "bare": RuledBenchmark("bare", {}),
     }
 
 

@@ -10,7 +10,15 @@ from typing import Any
 from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.regions import choose_accuracy_points, derive_regions, place_points
 from reconciler.endpoints.rules.results import parse_point
-from reconciler.endpoints.tree.content import DEDICATED, ELECTED, CurveContent, EndpointsContent, PointContent
+from reconciler.endpoints.tree.content import (
+    DEDICATED,
+    ELECTED,
+    PENDING,
+    CurveContent,
+    EndpointsContent,
+    PointContent,
+    PointFacts,
+)
 from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.tree.content import LogRef
 
@@ -149,12 +157,11 @@ def make_point(
     summary = make_summary(concurrency, **(_TURNS if agentic else {}), **changes)
     measured = parse_point({"config.yaml": config, "result_summary.json": summary}, concurrency)
     return PointContent(
-        measured=measured,
+        facts=PointFacts(measured, MAXIMUM, "A", own_accuracy=accuracy is not None, disclosed=DEPLOYMENT),
         config=config,
         summary=summary,
         accuracy=accuracy,
         offline=offline,
-        deployment=DEPLOYMENT,
     )
 
 
@@ -202,4 +209,4 @@ def write_submission(folder: Path, submission: EndpointsContent | None = None, r
         path.parent.mkdir(parents=True, exist_ok=True)
         assert not isinstance(file, LogRef)
         path.write_bytes(file)
-    return folder / content.submitter / content.submission_id
+    return folder / content.submitter / PENDING

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.endpoints.rules.point import SteadyWindow
-from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent, WarmupContent
-from reconciler.endpoints.tree.layout import canonicalise_model
+from reconciler.endpoints.tree.content import DEDICATED, EndpointsContent, PointContent, canonicalise_model
 from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
 from reconciler.endpoints.tree.render import render_endpoints
@@ -29,13 +28,13 @@ def point_of(submission: EndpointsContent, name: str) -> dict[str, Any]:
 
 
 def change_point(concurrency: int, **changes: Any) -> EndpointsContent:
-    """The submission with one point changed; ``measured`` gives changes of the run."""
+    """The submission with the facts of one point changed; ``measured`` gives changes of the run."""
 
     def changed(point: PointContent) -> PointContent:
         if point.measured.concurrency != concurrency:
             return point
         measured = replace(point.measured, **changes.get("measured", {}))
-        return replace(point, **{**changes, "measured": measured})
+        return replace(point, facts=replace(point.facts, **{**changes, "measured": measured}))
 
     curve = make_curve()
     return make_submission(replace(curve, points=tuple(map(changed, curve.points))))
@@ -93,13 +92,20 @@ def test_the_steady_window_of_the_run_is_disclosed() -> None:
 
 
 def test_declared_nodes_shortfall_warmup_and_drafter_are_disclosed() -> None:
-    warmup = WarmupContent(seconds=12.5, issued=64, completed=64, data_source="synthetic", concurrency=5, logs="logs")
-    changed = change_point(5, nodes={0: 1}, shortfall=(1, 2, "topology"), warmup=warmup, speculative={"model_id": "m"})
-    stated = point_of(changed, "r5")
-    assert stated["nodes_used"] == [{"system_node_ensemble_id": 0, "nodes": 1}]
+    warmup = {"duration": 12_500_000, "requests_issued": 64, "link_logs": "logs"}
+    shortfall = {"replicas": 1, "fitting": 2, "reason": "topology"}
+    stated = point_of(change_point(5, shortfall=shortfall, warmup=warmup, speculative={"model_id": "m"}), "r5")
     assert stated["dp_shortfall"] == {"dp_actual": 1, "dp_formula": 2, "reason": "topology"}
-    assert stated["warmup"]["duration_s"] == 12.5
-    assert stated["warmup"]["link_logs"] == "logs"
+    assert stated["warmup"] == {
+        "duration_s": 12.5,
+        "requests_issued": 64,
+        "requests_completed": 0,
+        "data_source": "none",
+        "concurrency": 0,
+        "initialization_steps": [],
+        "logs_retained": True,
+        "link_logs": "logs",
+    }
     assert stated["speculative_decoding"] == {"model_id": "m"}
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
-from reconciler.endpoints.views.charts import chart_curves
-from reconciler.endpoints.views.page import arrange_curve, draw_curve, sum_up_curve
+from reconciler.endpoints.views.page import arrange_curve, chart_curves, draw_curve, sum_up_curve
 from reconciler.render.charts import Stroke
 
 NAME = "standardized/box/oss"

@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.unit.rules.compliance.runs import (
-    ANSWERS,
-    DETAIL,
-    EOS,
-    SUMMARY,
-    edit,
-    edit_answers,
-    set_logged,
-    set_summary,
-)
+from tests.unit.rules.compliance.runs import ANSWERS, DETAIL, EOS, SUMMARY, edit, edit_answers, set_logged, set_summary
 
 Change = Callable[[Path], object]
 

@@ -14,9 +14,7 @@ from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry, read_entries
-from reconciler.rules.compliance.judging import (
-    judge,
-)
+from reconciler.rules.compliance.judging import judge
 from reconciler.rules.compliance.scores import Scored, Slack
 from reconciler.rules.compliance.test01 import compare_answers
 from reconciler.rules.compliance.test04 import compare_speed
@@ -118,11 +116,7 @@ FAST: dict[str, object] = {
             ("the score 89 is 11.00 % below 100; at most 10 % is allowed",),
             True,
         ),
-        (
-            {"effective_target_latency_ns": 7},
-            ("the target latency is 7 ns, that of the performance run 5 ns",),
-            False,
-        ),
+        ({"effective_target_latency_ns": 7}, ("the target latency is 7 ns, that of the performance run 5 ns",), False),
         (
             {"effective_target_latency_ns": 7, "result_completed_samples_per_sec": 1.0},
             ("the target latency is 7 ns, that of the performance run 5 ns",),

@@ -29,11 +29,7 @@ BY_SPEED = {
     "TEST04-single-stream-very-short-15-percent-faster",
     "TEST04-multi-stream-30-percent-faster",
 }  # nothing is wrong but that two runs were not equally fast
-LIMITS = {
-    "threshold": "least_accuracy",
-    "least": "least_mean_tokens",
-    "most": "most_mean_tokens",
-}
+LIMITS = {"threshold": "least_accuracy", "least": "least_mean_tokens", "most": "most_mean_tokens"}
 
 
 @pytest.fixture(scope="session")

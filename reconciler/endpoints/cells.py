@@ -1,32 +1,41 @@
-"""The format of a scenario folder with results of the endpoints harness."""
+"""The format of a scenario folder with results of the endpoints harness: its rules, its contradictions, its files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any
 
 from reconciler.check.accuracy import check_extra_files
 from reconciler.check.cell_files import FILE_RULES, check_documents, check_readable_logs, find_broken, find_empty
-from reconciler.check.demands import NEW, OURS, Complaints
+from reconciler.check.demands import (
+    BENCHMARK_IS_KNOWN,
+    NEW,
+    OURS,
+    CellRules,
+    Complaints,
+    ask_repeated,
+    find_gap,
+)
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     LIMITS,
     SEEDS,
+    compute_rate,
     find_over_limits,
     list_scenarios,
     read_measured,
     read_percentile,
 )
-from reconciler.loadgen.log_files import CONFIG
+from reconciler.loadgen import keys
+from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
 from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import parse_number, show_count
-from reconciler.resource.ruled_values import LatencyLimits
-from reconciler.resource.rules import applies, rule
+from reconciler.resource.ruled_values import LatencyLimits, Metric
+from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.documents import ResultDocument
 from reconciler.tree.content import CellContent, Rendered
-from reconciler.tree.findings import Complaint, Place, TreeFinding
+from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
 from reconciler.tree.layout import Layout, MakePath
 from reconciler.tree.reading.cell import README
 from reconciler.tree.reading.files import Read
@@ -37,6 +46,8 @@ from reconciler.tree.rule_engine import About, apply_rules
 _CHECK = f"{NEW}: endpoints"
 
 _MILLISECOND = 1_000_000
+_RUNTIME = ("settings", "runtime")
+_NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 
 
 @rule("endpoints.files", "configuration, result and accuracy exist", sources=(_CHECK,))
@@ -66,7 +77,7 @@ def check_seeds(view: CellView) -> Complaints:
     if config.value is None:
         return
     for seed, name in SEEDS.items():
-        wanted, found = view.ruleset.seeds()[seed], _runtime(config.value, name)
+        wanted, found = view.ruleset.seeds()[seed], config.value.get_nested(*_RUNTIME, name)
         if found != wanted:
             yield Complaint(
                 _line(config, name), f"{name} {show_value(found)}", f"{wanted}, the seed of round {view.ruleset.round}"
@@ -77,12 +88,9 @@ def check_seeds(view: CellView) -> Complaints:
 def check_duration(view: CellView) -> Complaints:
     """The configured minimum duration is at least the round's."""
     config = view.files.config
-    least = parse_number(view.find_rule("least_min_duration"))
-    if config.value is None or least is None:
-        return
-    found = parse_number(_runtime(config.value, "min_duration_ms"))
-    if found is None or found < least:
-        value = show_value(_runtime(config.value, "min_duration_ms"))
+    least, found = parse_number(view.find_rule("least_min_duration")), _number(config, *_RUNTIME, "min_duration_ms")
+    if config.value is not None and least is not None and (found is None or found < least):
+        value = show_value(config.value.get_nested(*_RUNTIME, "min_duration_ms"))
         yield Complaint(_line(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
 
 
@@ -90,19 +98,15 @@ def check_duration(view: CellView) -> Complaints:
 def check_failures(view: CellView) -> Complaints:
     """In a published run, no sample fails."""
     summary = view.files.result_summary
-    failed = parse_number(summary.value.get("n_samples_failed")) if summary.value else None
-    if failed:
+    if failed := _number(summary, "n_samples_failed"):
         yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
 
 
 @rule("endpoints.metric", "the result has the published metric", sources=(_CHECK,))
 def check_metric(view: CellView) -> Complaints:
     """The result contains the metric that is published. Without it, the official checker stops."""
-    summary, rules = view.files.result_summary, view.rules
-    if summary.value is None or rules is None or rules.find_ruled_value("metric_key", view.cell.scenario) is None:
-        return
-    wanted = view.ruleset.endpoints.make_metric(rules.name, view.cell.scenario, rules.find_metric(view.cell.scenario))
-    if read_measured(summary.value, wanted.key) is None:
+    summary, wanted = view.files.result_summary, _find_metric(view)
+    if summary.value is not None and wanted is not None and read_measured(summary.value, wanted.key) is None:
         yield Complaint(Place(summary.file), f"no value for {wanted.unit}", f"{wanted.key}, as the checker calls it")
 
 
@@ -165,7 +169,7 @@ def _output_lengths(view: CellView, test: str) -> Complaints:
     least, most = (show_number(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
     if summary.value is None or least is None or most is None:
         return
-    mean = parse_number(summary.value.get_nested("output_sequence_lengths", "avg"))
+    mean = _number(summary, "output_sequence_lengths", "avg")
     if mean is None or not least <= mean <= most:
         found = f"a mean of {show_value(mean)} output tokens"
         yield Complaint(_line(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
@@ -185,8 +189,8 @@ def check_benchmark(view: CellView) -> Complaints:
         )
 
 
-def _runtime(config: ResultDocument, name: str) -> Any:
-    return config.get_nested("settings", "runtime", name)
+def _number(read: Read[ResultDocument], *names: str) -> Decimal | None:
+    return parse_number(read.value.get_nested(*names)) if read.value else None
 
 
 def _line(read: Read[ResultDocument], name: str) -> Place:
@@ -242,21 +246,151 @@ def check(view: CellView, about: About) -> Iterator[TreeFinding]:
 
 
 def read_metric(view: CellView) -> tuple[float | None, str]:
-    summary, rules, scenario = view.files.result_summary.value, view.rules, view.cell.scenario
-    if summary is None or rules is None or rules.find_ruled_value("metric_key", scenario) is None:
-        return None, ""
-    metric = view.ruleset.endpoints.make_metric(rules.name, scenario, rules.find_metric(scenario))
-    found = read_measured(summary, metric.key)
-    return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
+    summary, metric = view.files.result_summary.value, _find_metric(view)
+    found = read_measured(summary, metric.key) if summary is not None and metric is not None else None
+    return (None, "") if found is None or metric is None else (make_finite(found / metric.divisor), metric.unit)
+
+
+def _find_metric(view: CellView) -> Metric | None:
+    rules, scenario = view.rules, view.cell.scenario
+    if rules is None or rules.find_ruled_value("metric_key", scenario) is None:
+        return None
+    return view.ruleset.endpoints.make_metric(rules.name, scenario, rules.find_metric(scenario))
 
 
 def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) -> Iterator[Rendered]:
     """Copy the files byte for byte, since the checker compares them with the measurements."""
     assert content.configuration is not None
     yield at(layout.cell_file, file=CONFIG), content.configuration
-    for folder, files in (("performance", content.performance), ("accuracy", content.accuracy)):
+    runs = {"performance": content.performance, "accuracy": content.accuracy}
+    for folder, files in (*runs.items(), *content.compliance.items()):
         for name, file in files.items():
             yield at(layout.cell_file, file=f"{folder}/{name}"), file
-    for folder, files in content.compliance.items():
-        for name, file in files.items():
-            yield at(layout.cell_file, file=f"{folder}/{name}"), file
+
+
+_ONE_RUN = Premise("One run of the harness wrote both files: they are in the same performance run's folder.")
+
+
+@rule(
+    "endpoints.samples",
+    "sample counts that do not add up",
+    sources=(OURS,),
+    cause="endpoints",
+    premises=(_ONE_RUN,),
+)
+def verify_samples(view: CellView) -> Complaints:
+    """The issued samples are not the sum of the completed and failed ones, or fewer than configured."""
+    summary, config = view.files.result_summary, view.files.config
+    issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
+    failed = _number(summary, "n_samples_failed") or Decimal(0)
+    if issued is not None and completed is not None and issued != completed + failed:
+        found = f"{issued} samples issued"
+        yield Complaint(_line(summary, "n_samples_issued"), found, f"{completed} completed and {failed} failed")
+    wanted = _number(config, *_RUNTIME, "n_samples_to_issue")
+    if issued is not None and wanted is not None and issued < wanted:
+        yield Complaint(
+            _line(config, "n_samples_to_issue"),
+            f"n_samples_to_issue {wanted}",
+            f"{issued} samples issued",
+            cause="the configuration of another phase, or a run that ended early",
+            other=_line(summary, "n_samples_issued"),
+        )
+
+
+@rule("endpoints.rate", "a rate that contradicts its counts", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+def verify_rates(view: CellView) -> Complaints:
+    """A rate differs by more than 2 % from the harness's own count divided by its duration."""
+    summary = view.files.result_summary
+    for name in ("qps", "tps"):
+        said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
+        if said is not None and made is not None and abs(said - made) > made * _NEAR:
+            took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
+            wanted = f"{made:.6g}, computed from its counts in {took / 10**9:.6g} s"
+            yield Complaint(
+                _line(summary, name), f"{name} {said:f}", wanted, other=_line(summary, "n_samples_completed")
+            )
+
+
+@rule("endpoints.duration", "a run shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+def verify_duration(view: CellView) -> Complaints:
+    """The run is shorter than the minimum duration configured in the same folder."""
+    summary, config = view.files.result_summary, view.files.config
+    least, took = _number(config, *_RUNTIME, "min_duration_ms"), _number(summary, "duration_ns")
+    if least is not None and took is not None and took < least * _MILLISECOND:
+        yield Complaint(
+            _line(config, "min_duration_ms"),
+            f"min_duration_ms {least}",
+            f"a run of {took / 10**9:.6g} s",
+            cause="the configuration was saved after another phase had changed it",
+            other=_line(summary, "duration_ns"),
+        )
+
+
+@rule("endpoints.target", "more queries completed than sent", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
+def verify_target(view: CellView) -> Complaints:
+    """The server completed more queries per second than the harness was configured to send."""
+    summary, config = view.files.result_summary, view.files.config
+    asked, said = _number(config, "settings", "load_pattern", keys.TARGET_QPS), _number(summary, "qps")
+    if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
+        yield Complaint(
+            _line(config, keys.TARGET_QPS),
+            f"target_qps {asked:f}",
+            f"{said:f} queries per second completed",
+            cause="config.yaml is from another run",
+            other=_line(summary, "qps"),
+        )
+
+
+@rule(
+    "endpoints.scored",
+    "a score over another number of samples",
+    sources=(OURS,),
+    cause="endpoints",
+    severity=Severity.WARNING,
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_scored(view: CellView) -> Complaints:
+    """The number of scored samples differs from the round's."""
+    results = view.files.accuracy_results
+    wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
+    counted = read_sample_count(results.value) if results.value else None
+    if wanted is not None and counted is not None and counted != wanted:
+        yield Complaint(_line(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
+
+
+@applies(ask_repeated.rule)
+def verify_stated_once(view: CellView) -> Complaints:
+    for read in (view.files.result_summary, view.files.accuracy_results):
+        yield from ask_repeated(read)
+
+
+@rule(
+    "placement.endpoints",
+    "a run of another scenario",
+    sources=(OURS,),
+    cause="other-scenario",
+    premises=(BENCHMARK_IS_KNOWN,),
+)
+def verify_placement(view: CellView) -> Complaints:
+    """The harness's configuration states another scenario than the folder."""
+    yield from check_scenario(view)
+
+
+ENDPOINTS_CONTRADICTIONS = (
+    verify_samples,
+    verify_rates,
+    verify_duration,
+    verify_target,
+    verify_scored,
+    verify_stated_once,
+    verify_placement,
+)
+
+
+def find_result_gaps(view: CellView) -> Iterator[Gap]:
+    """Yield a gap for each unusable file that a comparison needs."""
+    for name, read in ((CONFIG, view.files.config), (RESULT_SUMMARY, view.files.result_summary)):
+        yield from find_gap(view, read, name, blind=True)
+
+
+CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS,), find_result_gaps)

@@ -10,7 +10,7 @@ import pytest
 from harness.contract import CommandRequest, ProbeRequest
 from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Intent, create
-from reconciler.execute.power.requests import hold_state
+from reconciler.execute.power import hold_state
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths

@@ -12,8 +12,8 @@ import pytest
 
 from reconciler.check.cell_formats import LoadGenCells
 from reconciler.check.demands import Complaints
-from reconciler.endpoints.cells import cell_format
-from reconciler.endpoints.cells.cell_format import (
+from reconciler.endpoints import cells
+from reconciler.endpoints.cells import (
     check_accuracy,
     check_audits,
     check_benchmark,
@@ -177,7 +177,7 @@ def test_only_some_benchmarks_are_entered_with_the_harness(tmp_path: Path) -> No
 
 
 def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
-    tables = (*LoadGenCells.CHECK_TABLES, *cell_format.CHECK_TABLES)
+    tables = (*LoadGenCells.CHECK_TABLES, *cells.CHECK_TABLES)
     rules = {rule for table in tables for rule, _ in table}
     assert all("." in rule.id and rule.title and rule.sources for rule in rules)
     assert len({rule.id for rule in rules}) == len(rules)
@@ -185,5 +185,5 @@ def test_every_rule_is_described_and_has_an_id_of_its_own() -> None:
 
 def test_results_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     names = ("config.yaml", "performance/result_summary.json", "accuracy/accuracy_results.json", "measurements.json")
-    found = say(cell_format.check_readable_results(small_cell(tmp_path, dict.fromkeys(names, "["))))
+    found = say(cells.check_readable_results(small_cell(tmp_path, dict.fromkeys(names, "["))))
     assert [line.partition(": ")[0].partition(":")[0] for line in found] == [f"./{name}" for name in names]

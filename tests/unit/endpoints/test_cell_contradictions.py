@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.cells.verify import (
+from reconciler.endpoints.cells import (
     find_result_gaps,
     verify_duration,
     verify_rates,

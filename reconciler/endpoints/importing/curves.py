@@ -1,4 +1,5 @@
-"""The spec of an adopted Endpoints submission: its curves, with facts only from its own documents."""
+"""Read the folder of an Endpoints submission, and render the spec that declares its curves with facts only from its own
+documents."""
 
 from __future__ import annotations
 
@@ -7,30 +8,241 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from reconciler.endpoints.importing.read_curves import VERSION, TakenCurve, TakenCurves, read_curves
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.importing.point_folder import PointRun, find_runs
+from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.rules.curve_rules import CURVE_DIVISIONS, ROUND_PREFIX, V1_0, CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.point import OFFLINE_PATTERN, Warmup
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
+from reconciler.endpoints.rules.results import count_trajectories
 from reconciler.endpoints.spec.models import OFFLINE
-from reconciler.endpoints.tree.content import WarmupContent
-from reconciler.endpoints.tree.layout import DOCUMENTS, SOURCES
-from reconciler.endpoints.tree.point_file import show_warmup, summarise_deployment
-from reconciler.errors import ReconcilerError
+from reconciler.endpoints.tree.content import DOCUMENTS, PENDING, POWER, RESULTS, SOURCES
+from reconciler.endpoints.tree.point_file import DISCLOSED, show_warmup, summarise_deployment
+from reconciler.endpoints.tree.reading import (
+    CurveFolder,
+    PointFolder,
+    SubmissionFolder,
+    find_implementation,
+    find_submissions,
+)
+from reconciler.errors import LogError, ReconcilerError
+from reconciler.importing.adopted_documents import find_publishable, is_readable
 from reconciler.importing.adopted_spec import render_description, render_head
 from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.resource.records import REHEARSAL
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import render_value
+from reconciler.storage.documents import ResultDocument
+from reconciler.storage.untrusted_files import list_special_entries
+
+# The folder of a submission, point by point.
+
+
+class TakenCurve(Struct, frozen=True):
+    """One system's curve of one model. ``points``: their concurrencies; ``offline``: samples of a dedicated Offline
+    run, 0 for none; ``scored``: those with an accuracy result. ``description``: system_desc.json of its first point.
+    ``min_concurrency``: as declared, 0 for none."""
+
+    division: str
+    system: str
+    benchmark: str
+    official: str
+    implementation: str
+    max_concurrency: int
+    points: tuple[int, ...]
+    scored: tuple[int, ...]
+    description: Mapping[str, object]
+    statements: Mapping[str, object] = field(default_factory=dict)
+    offline: int = 0
+    min_concurrency: int = 0
+
+    @property
+    def all_points(self) -> tuple[int, ...]:
+        return (*self.points, self.offline) if self.offline else self.points
+
+    def name_cell(self, concurrency: int) -> Cell:
+        return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
+
+
+class TakenCurves(Struct, frozen=True):
+    """Curves of one submission. ``unreadable``: parts of the folder that cannot be read → the reason. ``stated``: cell
+    → contents of the point.yaml and system_desc.json of its point."""
+
+    submitter: str
+    ruleset: Ruleset
+    path: Path
+    curves: tuple[TakenCurve, ...]
+    cells: tuple[TakenCell, ...]
+    stated: Mapping[Cell, Mapping[str, object]]
+    problems: tuple[str, ...] = ()
+    rehearsal: bool = False
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """Map each place in a rendered tree to its folder."""
+        return {f"{self.submitter}/{PENDING}": self.path}
+
+    def find_files(self) -> dict[str, Path]:
+        """Find the files that a repository stores with its spec, by place: code, documents, and the power of each
+        system."""
+        found: dict[str, Path] = {}
+        for curve in self.curves:
+            if curve.implementation:
+                own = self.path / SOURCES / curve.implementation
+                found |= find_publishable(own, f"{SOURCES}/{curve.benchmark}", self.unreadable)
+            power = self.path / RESULTS / curve.system / POWER
+            if is_readable(power, self.unreadable) and power.is_file():
+                found[f"systems/{curve.system}_power.json"] = power
+        return found | dict(find_publishable(self.path / DOCUMENTS, DOCUMENTS, self.unreadable))
+
+    def refuse_round(self, round_name: str) -> None:
+        """Reject a round: there is only one version of the rules."""
+        if round_name not in ("", V1_0):
+            raise ReconcilerError(f"curves can be declared for {V1_0} alone", fix="leave --round out")
+
+    def render_spec(self, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
+        """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those
+        copied to the folder of the spec."""
+        chosen = {item.cell: item for item in cells}
+        kept = [curve for curve in self.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
+        return "".join(f"{line}\n" for line in _lines(self, kept, chosen, left_out, files))
+
+
+def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> TakenCurves:
+    """Read one submission to adopt. Raises ReconcilerError if there are several, unless one is of ``submitter``."""
+    found = find_submissions(path)
+    chosen = [item for item in found if not submitter or item.submitter == submitter]
+    if len(found) == 1:
+        chosen = list(found)  # the folder above it need not have the submitter's name
+    if len(chosen) != 1:
+        listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
+        raise ReconcilerError(f"{path} contains {len(found)} submissions: {listed}", fix="pass the folder of one")
+    return _take(chosen[0], submitter or chosen[0].submitter, rehearsal=rehearsal)
+
+
+def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> TakenCurves:
+    unreadable = dict(list_special_entries(folder.path))
+    ruleset = load_ruleset(f"{ROUND_PREFIX}{V1_0}")
+    curves: list[TakenCurve] = []
+    cells: list[TakenCell] = []
+    stated: dict[Cell, Mapping[str, object]] = {}
+    problems = [f"{path}: {what}, ignored" for path, what in unreadable.items()]
+    for item in (curve for system in folder.systems for curve in system.curves if curve.points):
+        if not is_readable(item.path, unreadable):
+            continue
+        offline = [point for point in item.points if _is_offline(point)]
+        own = [point for point in item.points if point not in offline]
+        taken = _take_curve(item, own, offline, [curve.benchmark for curve in curves if curve.official != item.model])
+        if isinstance(taken, str):
+            problems.append(f"{item.shown}: {taken}; its points are not adopted")
+            continue
+        problems += [f"{point.shown}: a second dedicated Offline run" for point in offline[1:]]
+        curves.append(taken)
+        for point in [*own, *offline[:1]]:
+            cells.append(_point(point, taken))
+            stated[cells[-1].cell] = _state(point)
+    found = tuple(curves), tuple(cells), stated, tuple(problems)
+    return TakenCurves(submitter, ruleset, folder.path, *found, rehearsal=rehearsal, unreadable=unreadable)
+
+
+def _take_curve(
+    folder: CurveFolder, own: list[PointFolder], offline: list[PointFolder], taken: list[str]
+) -> TakenCurve | str:
+    """Return the reason for a curve that a spec cannot declare. ``taken``: names of the benchmarks of other models."""
+    description = folder.description
+    division = folder.division.strip().lower()
+    if division not in CURVE_DIVISIONS:
+        return f"its system_desc.json says of the division {folder.division!r}"
+    stated = [point.state("max_supported_concurrency") for point in folder.stated]
+    maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
+    if not maximum:
+        return "max_supported_concurrency is not declared"
+    lowest = description.get("c_min_override")
+    if lowest is not None and not (is_whole(lowest) and lowest in [point.named for point in folder.points]):
+        return f"its c_min_override is {lowest!r}, but this point does not exist"
+    implementation = find_implementation(folder)
+    name = implementation if implementation and implementation not in taken else folder.model
+    return TakenCurve(
+        division=division,
+        system=folder.system,
+        benchmark=name,
+        official=folder.model,
+        implementation=implementation,
+        max_concurrency=maximum,
+        points=tuple(point.named for point in own),
+        scored=tuple(point.named for point in own if any(not score.inline for score in point.scores)),
+        description=description,
+        statements=_statements(folder.stated[0]) if folder.stated else {},
+        offline=offline[0].named if offline else 0,
+        min_concurrency=lowest or 0,
+    )
+
+
+def _is_offline(point: PointFolder) -> bool:
+    config = point.config.value
+    return config is not None and config.get_nested("settings", "load_pattern", "type") == OFFLINE_PATTERN
+
+
+def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
+    rehearsal = point.state(REHEARSAL) is True
+    taken = TakenCell(curve.name_cell(point.named), curve.official, {}, {}, rehearsal=rehearsal, needed=True)
+    config = point.config.value
+    if config is None:
+        return replace(taken, problems=(f"run: {point.config.problem or 'there is no config.yaml'}",))
+    model = str(config.get_nested("model_params", "name") or "")
+    taken = replace(taken, settings=_read_settings(config), harness={"results": points.NAME, "model_name": model})
+    try:
+        runs: tuple[PointRun, ...] = find_runs(point.path)
+    except LogError as error:
+        return replace(taken, problems=(f"run: {error.message}",))
+    if runs[0].mode == ACCURACY:
+        return replace(taken, problems=("performance run: it left no results",))
+    return replace(taken, runs=runs)
+
+
+def _read_settings(config: ResultDocument) -> dict[str, Any]:
+    """Read the settings with which a spec requests the run, by flat name; times in ms."""
+    runtime = {
+        keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
+        keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),
+        keys.MIN_QUERY_COUNT: ("settings", "runtime", "n_samples_to_issue"),
+        keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
+    }
+    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.get_nested(*at)))}
+    if played := count_trajectories(config):
+        found[keys.MIN_QUERY_COUNT] = played
+    found.setdefault(keys.MIN_DURATION, 0)
+    if config.get_nested("settings", "warmup", "enabled") is True:
+        requests = parse_number(config.get_nested("settings", "warmup", "n_requests"))
+        found |= {"client.warmup": int(requests)} if requests else {}
+    api = config.get_nested("endpoint_config", "api_type")
+    found |= {"client.api": api} if api not in (None, "openai") else {}
+    model = config.get("model_params")
+    for name, value in model.items() if isinstance(model, Mapping) else ():
+        if name not in ("name", "streaming", "tokenizer_name") and isinstance(value, (str, int, float, bool)):
+            found[f"client.parameters.{name}"] = value
+    return found
+
+
+def _state(point: PointFolder) -> dict[str, Any]:
+    described = point.description.value
+    return {**(described.values if described else {}), **_statements(point)}
+
+
+def _statements(point: PointFolder) -> Mapping[str, object]:
+    return point.point.value.values if point.point.value else {}
+
 
 # Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents.
 
 # Fields of a point.yaml that a rendering takes from a source other than `disclosure`, and those that it omits.
-_DISCLOSED = (
-    *("model_precision", "link_to_model", "link_to_model_transformation", "model_notes"),
-    *("dataset_name", "dataset_type", "dataset_link", "target_cohort"),
-)
 # Fields of a system_desc.json that follow from the rest of the spec, or are computed.
 FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
@@ -65,7 +277,11 @@ def _spell(item: TakenCell) -> dict[str, Any]:
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (*_DISCLOSED, *(name for name in rules.values.per_point_description if name not in FOLLOWING))
+    names = (
+        *DISCLOSED,
+        "target_cohort",
+        *(name for name in rules.values.per_point_description if name not in FOLLOWING),
+    )
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
@@ -92,7 +308,7 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
 def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
     """Describe the events before a point's run that a rendering would not state by itself."""
     block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
-    known = show_warmup(WarmupContent.of_client(int(disclosed), concurrency) if disclosed else WarmupContent())
+    known = show_warmup(Warmup(int(disclosed), True, concurrency) if disclosed else None, {})
     found: dict[str, Any] = {}
     for name, value in block.items() if isinstance(block, Mapping) else ():
         seconds = parse_number(value) if name == "duration_s" else None
@@ -142,33 +358,6 @@ def name_node(identity: object) -> str:
 _ACCELERATORS = "accelerator_info"
 
 
-class AdoptedCurves(TakenCurves, frozen=True):
-    """Curves in the form that `adopt` expects."""
-
-    def refuse_round(self, round_name: str) -> None:
-        """Reject a round: there is only one version of the rules."""
-        if round_name not in ("", VERSION):
-            raise ReconcilerError(f"curves can be declared for {VERSION} alone", fix="leave --round out")
-
-    def render_spec(self, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
-        return render_curves_spec(self, cells, left_out, files)
-
-
-def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> AdoptedCurves:
-    """Read a submission to adopt. Raises ReconcilerError like ``read_curves``."""
-    return AdoptedCurves(**{**asdict(read_curves(path, submitter)), "rehearsal": rehearsal})
-
-
-def render_curves_spec(
-    tree: TakenCurves, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]
-) -> str:
-    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those copied to
-    the folder of the spec."""
-    chosen = {item.cell: item for item in cells}
-    kept = [curve for curve in tree.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
-    return "".join(f"{line}\n" for line in _lines(tree, kept, chosen, left_out, files))
-
-
 def _lines(
     tree: TakenCurves,
     curves: list[TakenCurve],
@@ -176,10 +365,10 @@ def _lines(
     left_out: Mapping[str, str],
     files: Collection[str],
 ) -> Iterator[str]:
-    rules = load_endpoints_rules(VERSION)
-    yield from render_head(f"an Endpoints submission, rules {VERSION}", tree.submitter, left_out)
+    rules = load_endpoints_rules(V1_0)
+    yield from render_head(f"an Endpoints submission, rules {V1_0}", tree.submitter, left_out)
     yield "  program: endpoints"
-    yield f"  round: {VERSION}"
+    yield f"  round: {V1_0}"
     yield f"  submitter: {render_value(tree.submitter)}"
     if tree.rehearsal:
         yield "  rehearsal: true          # marked for ever: takes runs that the rules would refuse"

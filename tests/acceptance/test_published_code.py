@@ -208,6 +208,7 @@ def test_published_code_runs_through_its_adapter(tmp_path: Path, checkout: Path,
     said = console(submission).out
     assert all(f"{cell}  " in said for cell in known.cells)
     assert f"\n{len(known.cells)} cells ready." in said, said
+    assert "\nfinding " not in said, said
     assert console(submission, "plan").code == 0
     checkers = Path(PUBLISHED) / known.checkers if known.checkers else checkout
     assert check_officially(submission / ".reconcile/tree", known.round, checkers, tmp_path / "official")[1] == []

@@ -6,14 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.endpoints.check.structure import describe_mismatch
+from reconciler.endpoints.check.structure import WHOLE, Mismatch, describe_mismatch, is_text
 from reconciler.resource.quantities import is_whole, parse_number
 
 _FLAGS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "1", "0"})
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_flag(value: object) -> bool:
@@ -30,15 +26,15 @@ def _list_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "text": (_is_text, "text"),
-    "whole": (is_whole, "a whole number"),
+    "text": (is_text, "text"),
+    "whole": (is_whole, WHOLE),
     "count": (lambda value: is_whole(value) and value >= 0, "a whole number, at least 0"),
     "number": (lambda value: parse_number(value) is not None, "a number"),
     "flag": (_is_flag, "true or false"),
     "mapping": (_is_mapping, "a mapping"),
-    "texts": (_list_of(_is_text), "a list of texts"),
+    "texts": (_list_of(is_text), "a list of texts"),
     "mappings": (_list_of(_is_mapping), "a list of mappings"),
-    "named texts": (lambda value: isinstance(value, Mapping) and all(map(_is_text, value.values())), "texts by name"),
+    "named texts": (lambda value: isinstance(value, Mapping) and all(map(is_text, value.values())), "texts by name"),
 }
 # Path of a field → its type; "*" in a path: each item of a list. "!": the field is required where its parent exists;
 # "?": it may be null.
@@ -148,7 +144,7 @@ POWER_FIELDS: Fields = {
 }
 
 
-def find_misfits(values: Mapping[str, Any], fields: Fields) -> Iterator[tuple[str, str, str]]:
+def find_misfits(values: Mapping[str, Any], fields: Fields) -> Iterator[Mismatch]:
     """Yield (path, found, wanted) of each field whose value has another type, or that is required and missing."""
     for path, kind in fields.items():
         fits, wanted = _KINDS[kind.rstrip("?!")]

@@ -127,14 +127,26 @@ GIVEN = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {c
     [
         ("service", "{code: server}", "service has no command"),
         ("service", "{command: [serve]}", "the service has no readiness check"),
-        ("service", '{command: [serve, "{port}", "{mode}"]}',
-            "{mode} is not a placeholder of a service, which several runs share"),
-        ("service", '{command: [serve, "{port}"], env: {A: "{user_conf}"}}',
-            "{user_conf} is not a placeholder of a service"),
-        ("service", '{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}',
-            "a service can have only one readiness check"),
-        ("service", '{command: [serve, "{port}"], stop: {signal: SIGSTOP}}',
-            "'SIGSTOP' is not a valid signal to stop a service with"),
+        (
+            "service",
+            '{command: [serve, "{port}", "{mode}"]}',
+            "{mode} is not a placeholder of a service, which several runs share",
+        ),
+        (
+            "service",
+            '{command: [serve, "{port}"], env: {A: "{user_conf}"}}',
+            "{user_conf} is not a placeholder of a service",
+        ),
+        (
+            "service",
+            '{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}',
+            "a service can have only one readiness check",
+        ),
+        (
+            "service",
+            '{command: [serve, "{port}"], stop: {signal: SIGSTOP}}',
+            "'SIGSTOP' is not a valid signal to stop a service with",
+        ),
         ("service", '{command: [serve, "{port}"], ready: {timeout: 5}}', "'5' has no unit"),
         ("service", '{comand: [serve, "{port}"]}', "comand is not a setting of"),
         ("build", "{code: builder}", "build has no command"),
@@ -142,7 +154,7 @@ GIVEN = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {c
         ("build", '{command: [build, "{run_dir}", "{engine}"]}', "{engine} is not a placeholder of a build"),
         ("build", '{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is not a placeholder of a build"),
     ],
-)  # fmt: skip
+)
 def test_a_service_or_build_that_cannot_be_meant_is_refused(part: str, declared: str, message: str) -> None:
     given = GIVEN if part == "service" else GIVEN.replace("{service_url}", "{engine}")
     assert message in "\n".join(refused(f"{given}{part}: {declared}}}"))

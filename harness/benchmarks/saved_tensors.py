@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,20 @@ def load_saved(path: Path, fix: str, *, mapped: bool = False) -> Any:
         raise HarnessError(f"{path} {_explain(path, error)}", "input", fix) from error
 
 
-def load_state(path: Path, of: str, fix: str, *, mapped: bool = False) -> dict[str, torch.Tensor]:
-    """Load the tensors of a checkpoint's state_dict. ``of``: the model's name, for messages."""
+def load_state(
+    path: Path, of: str, fix: str, *, name: str = "state_dict", mapped: bool = False
+) -> dict[str, torch.Tensor]:
+    """Load the tensors of a checkpoint's entry ``name``. ``of``: the model's name, for messages."""
     document = load_saved(path, fix, mapped=mapped)
-    state = document.get("state_dict") if isinstance(document, dict) else None
+    state = document.get(name) if isinstance(document, dict) else None
     if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):
         return state
     if not isinstance(document, dict):
         message = f"a {type(document).__name__}"
     elif state is None:
-        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no state_dict"
+        message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no {name}"
     else:
-        message = "a state_dict that is not one of tensors"
+        message = f"a {name} that is not one of tensors"
     raise HarnessError(f"{path} is not a checkpoint of {of}: it holds {message}", "input", fix)
 
 
@@ -45,6 +48,22 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
         raise HarnessError(f"{path} contains a {type(found).__name__}, not a tensor", "input", fix)
     array: np.ndarray = found.float().numpy()
     return array
+
+
+def as_attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
+class NamedWeights(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+    """A network with weights by their names in a checkpoint."""
+
+    def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        for name, tensor in weights.items():
+            self.register_parameter(as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
+
+    def weight(self, name: str) -> torch.Tensor:
+        return getattr(self, as_attribute(name))
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -201,8 +201,16 @@ def history_command(cell: str, trials: bool, as_json: bool) -> int:
 
 
 def _say_uncommitted(paths: RepositoryPaths) -> None:
-    if count := git.count_new_files(paths.root, ["state/records"]):
-        say(f"{show_count(count, 'record')} in state/ not committed yet, and not shown: git add state && git commit")
+    if count := count_uncommitted(paths):
+        say(f"{describe_uncommitted(count)}, and not shown: git add state && git commit")
+
+
+def count_uncommitted(paths: RepositoryPaths) -> int:
+    return git.count_new_files(paths.root, ["state/records"])
+
+
+def describe_uncommitted(count: int) -> str:
+    return f"{show_count(count, 'record')} in state/ not committed yet"
 
 
 def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:

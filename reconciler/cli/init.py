@@ -142,5 +142,6 @@ def _say_next(made: NewRepository) -> None:
         f"  {go}$EDITOR {made.spec}   # what to submit; it works unchanged\n"
         "  reconcile validate\n"
         "  reconcile plan\n"
+        "  git add --all && git commit   # results count only once their spec is committed\n"
         "  reconcile"
     )

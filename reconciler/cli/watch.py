@@ -10,14 +10,13 @@ from typing import TextIO
 
 import click
 
+from reconciler.cli.history import count_uncommitted, describe_uncommitted
 from reconciler.cli.shared.options import busy_option, selection_options, split_words, takes
 from reconciler.cli.shared.output import choose_paint, is_quiet, say_at_once
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.errors import IN_SYNC
 from reconciler.plan.select import parse
-from reconciler.resource.quantities import show_count
-from reconciler.storage import git
 from reconciler.watch.report import WatchOutput, WatchReport, render_systemd_unit
 from reconciler.watch.settings import WatchSettings
 from reconciler.watch.settings import parse as parse_window
@@ -137,8 +136,8 @@ def command(
             with stop_cleanly():
                 watch(paths, settings, report)
         except KeyboardInterrupt:
-            count = git.count_new_files(paths.root, ["state/records"]) if commit else 0
-            more = f"; {show_count(count, 'record')} in state/ not committed yet" if count else ""
+            count = count_uncommitted(paths) if commit else 0
+            more = f"; {describe_uncommitted(count)}" if count else ""
             report.say("stopped", f"stopped; recorded results are kept{more}", uncommitted=count)
     return IN_SYNC
 

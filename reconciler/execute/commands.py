@@ -45,7 +45,7 @@ def has_command(attempt: Attempt) -> bool:
 
 
 def describe_command(
-    address: Address, settings: CellSettings, asked: Mapping[str, Any], locations: Mapping[str, str]
+    address: Address, settings: CellSettings, asked: Mapping[str, object], locations: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the words of the command that a step of this address starts, () if it starts none. Placeholders whose
     values only an attempt knows remain. ``asked``: its inputs by name."""
@@ -191,7 +191,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
     }
 
 
-def _list_known_values(settings: CellSettings, asked: Mapping[str, Any], scenario: str) -> dict[str, str]:
+def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scenario: str) -> dict[str, str]:
     """List the values of placeholders that are the same in every attempt."""
     mode = str(asked.get("mode", "accuracy"))
     texts = select_settings(

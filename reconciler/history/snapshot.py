@@ -113,7 +113,7 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     if large:
         raise SpecError([Problem(p, 1, 1, "", f"it has {n:,} bytes", _SPEC_FIX) for p, n in large.items()])
     if not files:
-        fix = "`reconcile init` writes a starter; or find a commit with specs: git log -- specs"
+        fix = f"{_propose_spec(root, specs)}; or find a commit with specs: git log -- specs"
         raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     committed = shared.reader.read(root, commit)
     recorded = committed.recorded
@@ -125,6 +125,12 @@ def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | Non
     decisions = read_decisions(root, commit, today, listed)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
+
+
+def _propose_spec(root: Path, specs: Iterable[str]) -> str:
+    """Propose to commit the specs that only the work tree has."""
+    found = any((root / name).is_file() or any((root / name).glob("**/*.y*ml")) for name in specs)
+    return f"commit yours: git add {' '.join(specs)} && git commit" if found else "`reconcile init` writes a starter"
 
 
 def _list_specs(

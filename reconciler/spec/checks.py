@@ -16,7 +16,7 @@ from reconciler.resource.quantities import is_whole
 from reconciler.resource.settings import BUILD, COMMAND, HARNESS, NO_HARDWARE, SERVICE
 from reconciler.rules.benchmark_facts import BenchmarkFacts, SourceFacts, find_benchmark_facts
 from reconciler.spec.declared import Declared
-from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.layers import Block, LayeredSetting, get_text
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.validation import explain_foreign
@@ -92,7 +92,7 @@ def add_types(block: Block) -> None:
     if facts is None:
         return
     names = (_INPUTS, _PRECISION, _QUANTIZED, _WEIGHTS, _SPARSITY)
-    written = {key: str(block[key][0].value.value) for key in names if key in block}
+    written = {key: get_text(block, key) for key in names if key in block}
     quantized = written.get(_WEIGHTS, written.get(_QUANTIZED, "fp32"))
     changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
     changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
@@ -105,8 +105,7 @@ def add_types(block: Block) -> None:
 
 
 def _find_facts(block: Block) -> BenchmarkFacts | None:
-    code = block.get("benchmark.code")
-    return find_benchmark_facts(str(code[0].value.value)) if code else None
+    return find_benchmark_facts(get_text(block, "benchmark.code")) if "benchmark.code" in block else None
 
 
 def _name_type(dtype: str) -> str:
@@ -138,10 +137,9 @@ _OF_MODELS: Mapping[str, Any] = {
 
 def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
     """Check the settings of a built-in benchmark; only a user's own benchmark file defines what it reads."""
-    code = settings.get("benchmark.code")
-    if code is None or "benchmark.path" in settings or not any(".settings." in name for name in settings):
+    if "benchmark.path" in settings or not any(".settings." in name for name in settings):
         return
-    facts = find_benchmark_facts(str(code[0].value.value))
+    facts = _find_facts(settings)
     if facts is not None:
         yield from _check_source(settings, "dataset", facts.dataset, {})
         usual = _OF_MODELS if facts.computed == "network" else {"precision": ("fp32",)}
@@ -195,13 +193,11 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     """Check a cell with a backend. Each problem is at the wrong value, so that cells that share it have one problem."""
     for lower, upper in _ORDERED:
         yield from _check_order(settings, lower, upper)
-    backend = str(settings["engine.backend"][0].value.value)
+    backend, written = get_text(settings, "engine.backend"), get_text(settings, "engine.precision")
     facts = BACKENDS[backend]
-    precision = settings.get("engine.precision")
-    if precision is not None and precision[0].value.value not in facts.precisions:
-        written = str(precision[0].value.value)
+    if written and written not in facts.precisions:
         fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
-        yield precision[0].make_problem(f"backend {backend} does not support {written}", fix)
+        yield settings["engine.precision"][0].make_problem(f"backend {backend} does not support {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
         fix = f"write 'run: {{options: {{model: NAME}}}}'; {listing} of the server lists the names"
@@ -241,11 +237,10 @@ def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
 
 def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
     """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
-    code = settings.get("benchmark.code")
-    name = str(code[0].value.value) if code is not None else ""
-    known = find_benchmark_facts(name)
+    name = get_text(settings, "benchmark.code")
+    known = _find_facts(settings)
     if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as digits
-        entered = find_benchmark_facts(str(settings["benchmark.official"][0].value.value))
+        entered = find_benchmark_facts(get_text(settings, "benchmark.official"))
         known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return

@@ -19,7 +19,7 @@ from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, RESULTS,
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.adapters import SETTING as ADAPTER
-from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.layers import Block, LayeredSetting, get_text
 from reconciler.spec.names import give_advice
 
 _BLOCK = "harness."
@@ -75,8 +75,7 @@ _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.output
 def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[Problem]:
     """Check a cell's harness command; each problem is at the wrong value. ``scorer_refused``: a ``score`` was declared
     but refused, so it is not reported as missing."""
-    backend = settings.get("engine.backend")
-    chosen = "" if backend is None else backend[0].value.value
+    chosen = get_text(settings, "engine.backend")
     if chosen not in ("command", "external") and not any(name.startswith(_BLOCK) for name in settings):
         return  # true for nearly every cell
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
@@ -93,13 +92,13 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     if COMMAND not in settings:
         if ADAPTER in settings:
             return  # already refused with its name
-        if backend is not None and chosen == "command":
+        if chosen == "command":
             fix = 'write \'harness: {command: ["python", "run.py", "{run_dir}"]}\' instead'
-            yield backend[0].make_problem("backend command has no command", fix)
+            yield settings["engine.backend"][0].make_problem("backend command has no command", fix)
         elsewhere = chosen == "external"
         if elsewhere:
             yield from _unnamed_model(settings)
-        asks = backend is not None and served and BACKENDS[str(chosen)].serves
+        asks = chosen and served and BACKENDS[chosen].serves
         for name, layers in settings.items():
             own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
             own = own or (SCORE_COMMAND in settings and (name in _OF_SCORES or name.startswith(ENV)))
@@ -196,19 +195,17 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
     """Report files and folders prepared for a command without a matching placeholder: it would not use them."""
     command = settings[COMMAND][0]
-    code = settings.get("benchmark.code")
     results = _results(settings)
     yield from _unnamed_model(settings)
     scored = scored or results.SCORES_ITSELF or SCORE_COMMAND in settings
-    if not scored and code is not None and code[0].value.value == "command":
+    if not scored and get_text(settings, "benchmark.code") == "command":
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or set the benchmark\'s `code`'
         yield command.make_problem("the accuracy run of this benchmark has no scorer", fix)
     if "harness.logs" not in settings and "{run_dir}" not in texts:
         fix = "pass {run_dir} as an argument or in env, or set harness.logs to its own folder"
         yield command.make_problem("the command has no placeholder for its log folder", fix)
-    conf = settings.get("harness.user_conf")
     if not results.READS_CONF:
         return  # its configuration is part of its results, and is checked there
-    if (conf is None or conf[0].value.value == "written") and "{user_conf}" not in texts:
+    if get_text(settings, "harness.user_conf", "written") == "written" and "{user_conf}" not in texts:
         fix = "pass {user_conf}, or set 'user_conf: harvested' if the command generates its own"
         yield command.make_problem("the command has no placeholder for its user.conf", fix)

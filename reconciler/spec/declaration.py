@@ -36,7 +36,16 @@ from reconciler.spec.checks import add_backend, add_facts, add_types, check_benc
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
 from reconciler.spec.groups import Group
-from reconciler.spec.layers import Block, LayeredSetting, break_cycles, combine, flatten, order_layers, resolve_blocks
+from reconciler.spec.layers import (
+    Block,
+    LayeredSetting,
+    break_cycles,
+    combine,
+    flatten,
+    get_text,
+    order_layers,
+    resolve_blocks,
+)
 from reconciler.spec.locations import Variables, explain_unset
 from reconciler.spec.models import BenchmarkGroup, Document, System
 from reconciler.spec.names import find_nearest, give_advice
@@ -136,12 +145,8 @@ class Preset(Struct, frozen=True):
         group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
         path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
         block = flatten(group, self.settings, path)
-        own = {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+        own = {name: layers[0].imply(layers[0].value.value, origin) for name, layers in block.items()}
         return {**own, f"preset.{self.name}": (LayeredSetting(Value(self.source, origin), path),)}
-
-
-def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
-    return replace(setting, value=Value(setting.value.value, origin))
 
 
 @cache
@@ -445,8 +450,7 @@ class Declaring:
         return DeclaredSystem(name, settings, description, origin, unknown)
 
     def _check_count(self, block: Block) -> None:
-        model = block.get("hardware.accelerator")
-        accelerator = str(model[0].value.value) if model else "none"
+        accelerator = get_text(block, "hardware.accelerator", "none")
         if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
             count = block["hardware.count"][0]
             if count.value.value == 0:
@@ -507,25 +511,23 @@ class Declaring:
             if not count:
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
-            origin, path = layers[0].value.origin, layers[0].path
-            shown = LayeredSetting(Value(written, origin), path)
-            block[name] = (LayeredSetting(Value(total, origin), path), shown, *layers[1:])
+            block[name] = (*layers[0].imply(total), *layers[0].imply(written), *layers[1:])
 
     def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
         block = self._adapt(name, self.layer(benchmark, where))
         implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
-        written = block.pop("code", None)
-        facts = find_benchmark_facts(str(written[0].value.value) if written else name)
+        code, written = get_text(block, "code", name), block.pop("code", None)
+        facts = find_benchmark_facts(code)
         if facts is not None and not (written is None and COMMAND in block):
             add_facts(name, block, facts)
             self._add_places(block, where, find_benchmark_files(facts.code, name))
         block.setdefault("benchmark.official", (implied,))
         if self._program:  # the program's cells define how they are measured, unless their runs are imported
-            block |= {"benchmark.code": written} if written and written[0].value.value == _ELSEWHERE else {}
+            block |= {"benchmark.code": written} if written and code == _ELSEWHERE else {}
         elif written is None:
             self._imply_code(name, where, block, implied, facts)
-        elif str(written[0].value.value).endswith(".py"):
+        elif code.endswith(".py"):
             block["benchmark.path"] = written
             self._check_file(written[0], (*where, "code"))
         else:
@@ -536,18 +538,16 @@ class Declaring:
         """Return the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block
-        setting, official = block[ADAPTER][0], block.get("benchmark.official")
-        adapter = self._adapters.get(str(setting.value.value))
-        benchmark = str(official[0].value.value) if official else name
+        chosen, benchmark = get_text(block, ADAPTER), get_text(block, "benchmark.official", name)
+        adapter = self._adapters.get(chosen)
         if adapter is None:
-            chosen = str(setting.value.value)
             wrong = f"{chosen} is not an adapter", give_advice(chosen, [*self._adapters], what="adapter")
         elif benchmark not in adapter.known.benchmarks:
             wrong = describe_missing(adapter, benchmark)
         else:
             return combine([adapter.make_block(benchmark), block])
         if self._complete:
-            self.problems.append(setting.make_problem(*wrong))
+            self.problems.append(block[ADAPTER][0].make_problem(*wrong))
         return block
 
     def _add_places(self, block: Block, where: tuple[str, ...], files: BenchmarkFiles | None) -> None:
@@ -562,13 +562,12 @@ class Declaring:
         self, name: str, where: tuple[str, ...], block: Block, implied: LayeredSetting, facts: BenchmarkFacts | None
     ) -> None:
         if COMMAND in block and (facts is not None or name not in BENCHMARKS):
-            code = LayeredSetting(Value("command", block[COMMAND][0].value.origin), block[COMMAND][0].path)
-            block["benchmark.code"] = (code,)
+            block["benchmark.code"] = block[COMMAND][0].imply("command")
         elif facts is not None and not facts.support.runs:
             fix = f"declare a harness.command; `reconcile benchmarks show {name}` explains scoring"
             self.complain(where, f"{name} does not run here by itself: {facts.support.because}", fix)
         elif facts is not None:
-            block["benchmark.code"] = (LayeredSetting(Value(facts.code, implied.value.origin), implied.path),)
+            block["benchmark.code"] = implied.imply(facts.code)
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
         elif self._node(*where, "code") is None and self.sound:
@@ -641,8 +640,7 @@ class Declaring:
         block = combine([self.find_shared(cell.system, cell.benchmark), *above, own])
         self._refuse_adapter(own, cell.benchmark)
         if COMMAND in block and "engine.backend" not in block:
-            setting = block[COMMAND][0]
-            block["engine.backend"] = (LayeredSetting(Value("command", setting.value.origin), setting.path),)
+            block["engine.backend"] = block[COMMAND][0].imply("command")
         system = self.systems.get(cell.system)
         if system and "engine.backend" not in block and "infer_from" not in block:
             add_backend(block, system.settings)

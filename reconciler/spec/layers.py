@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.errors import Problem
-from reconciler.resource.inputs import Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import SCENARIOS
 from reconciler.spec.groups import Group, name_field
 from reconciler.spec.nodes import MapNode, Node
@@ -33,9 +33,18 @@ class LayeredSetting(Struct, frozen=True):
     def make_problem(self, message: str, fix: str) -> Problem:
         return self.value.origin.make_problem(self.path, message, fix)
 
+    def imply(self, value: object, origin: Origin | None = None) -> tuple[LayeredSetting]:
+        """Return the layers of a value that this setting implies. ``origin``: by default its own."""
+        return (LayeredSetting(Value(value, origin or self.value.origin), self.path),)
+
 
 # Flat name → its settings, highest layer first.
 Block = dict[str, tuple[LayeredSetting, ...]]
+
+
+def get_text(block: Block, name: str, default: str = "") -> str:
+    """Return the value of the highest layer."""
+    return str(block[name][0].value.value) if name in block else default
 
 
 def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, leave_out: Collection[str] = ()) -> Block:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from harness.catalog import BACKENDS, Option
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import SCENARIOS
+from reconciler.resource.quantities import join_listing
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.models import Document
 from reconciler.spec.names import find_nearest, give_advice
@@ -40,6 +41,8 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
             lines.append(f"  {name}  <{_show_type(node)}>{needed}")
             said = " ".join(str(node.get("description", "")).split())
             lines += textwrap.wrap(said, width, initial_indent="      ", subsequent_indent="      ")
+    if found.also:
+        lines += ["", f"It may also be written below {join_listing(found.also)}."]
     if found.others:
         lines += ["", "OTHER FIELDS with this name:", *(f"  {place}" for place in found.others)]
     return "\n".join(lines)
@@ -48,7 +51,13 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
 def render_schema_part(found: SchemaNode) -> dict[str, Any]:
     """Return the node for the JSON report: the facts of the field, and of each field below it."""
     fields = {name: {**_field_part(node), "required": name in found.required} for name, node in found.fields.items()}
-    return {"path": found.path, **_field_part(found.node), "fields": fields, "others": list(found.others)}
+    return {
+        "path": found.path,
+        **_field_part(found.node),
+        "fields": fields,
+        "also": list(found.also),
+        "others": list(found.others),
+    }
 
 
 def _field_part(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,17 +110,20 @@ def _show_type(node: Mapping[str, Any]) -> str:
 # Find nodes of the schema by dotted paths, as in ``kubectl explain``.
 
 Node = Mapping[str, Any]
+_SECTION = 2  # names in the path of a section: spec.benchmarks
 
 
 class SchemaNode(Struct, frozen=True):
     """``fields``: a group's nodes by name; ``item``: for a group with names of the user's own, a placeholder for them.
-    ``others``: other places where a field with the requested name has another meaning."""
+    ``also``: other sections where the field has the same meaning; ``others``: places where a field with the requested
+    name has another meaning."""
 
     path: str
     node: Node
     fields: Mapping[str, Node]
     required: tuple[str, ...] = ()
     item: str = ""
+    also: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
 
@@ -149,7 +161,17 @@ def find_schema_node(path: str) -> SchemaNode:
         fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
         item = "NAME"
     others = tuple(place for place, _ in places[1:])
-    return SchemaNode(walked, node, fields, tuple(group.get("required", ())), item, others)
+    also = _list_sections(walked.split("."), root, definitions) if found else ()
+    return SchemaNode(walked, node, fields, tuple(group.get("required", ())), item, also, others)
+
+
+def _list_sections(path: Sequence[str], root: Node, definitions: Mapping[str, Node]) -> tuple[str, ...]:
+    """List the other sections, such as spec.benchmarks, that have this field or a group around it."""
+    listed = list(_list_fields(root, definitions))
+    around = {place[-1]: _describe(node) for place, node in listed if list(place) == list(path[: len(place)])}
+    same = (place for place, node in listed if around.get(place[-1]) == _describe(node) and len(place) > _SECTION)
+    sections = dict.fromkeys(".".join(place[:_SECTION]) for place in same)
+    return tuple(section for section in sections if section != ".".join(path[:_SECTION]))
 
 
 def complete_path(beginning: str) -> list[str]:

@@ -111,6 +111,8 @@ _EQUALS = re.compile(r" *([A-Za-z_][\w.-]*) *= *([^=\s].*)")
 _SEMICOLON = re.compile(r";(?= *[A-Za-z_][\w.-]*$)")
 _ITEM = re.compile(r" *- ([\w.-]+):?(?: .*)?")
 _BARE = re.compile(r" *(?P<name>[A-Za-z_][\w.-]*)(?:(?P<joint> +|:)(?P<value>[^\s#].*?))?(?P<comment> +#.*)? *")
+_BARE_GROUP = re.compile(r" *(?:- +)?(?P<name>[A-Za-z_][\w.-]*) +(?P<open>[{[])")
+_BARE_GROUP_WITHIN = re.compile(r"(?P<name>[A-Za-z_][\w.-]*) +(?P<open>[{[])$")
 _ITEM_SETTING = re.compile(r" *- +[\w.-]+:(?: .*)?")
 _AFTER_QUOTE = re.compile(r"""[:,\[{-] *(?P<quote>["']).*(?P=quote) *$""")
 _AFTER_QUOTE_FIX = "close the quotes after the complete text, and quote text that contains ' with \""
@@ -162,7 +164,7 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, odd + 1, "", *explain_space(lines[mark.line][odd]))
     if "mapping values are not allowed" in words and (slip := _find_deeper(text, mark.line)):
         return Problem(file, line, slip[0], "", *slip[1:])
-    if bare := _find_bare_name(lines, mark.line, words):
+    if bare := _find_bare_name(lines, mark.line, words) or _find_bare_group(lines, mark, words):
         return Problem(file, bare[0], bare[1], "", *bare[2:])
     if "'-' indicator" in words and error.context_mark and _is_only_item(lines, error.context_mark, mark.line):
         begun = error.context_mark
@@ -170,6 +172,8 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, begun.line + 1, begun.column + 1, "", message, "remove the '-'")
     if "could not find expected ':'" in words and error.context_mark is not None:
         line, column = error.context_mark.line + 1, error.context_mark.column + 1
+        if (found := _BARE.fullmatch(lines[line - 1])) is not None:
+            return Problem(file, line, column, "", *_describe_bare(found))
     if mark.line < len(lines) and _AFTER_QUOTE.search(lines[mark.line][: mark.column]):
         return Problem(file, line, column, "", "text after the closing quote", _AFTER_QUOTE_FIX)
     for part, message, fix in _WORDS:
@@ -274,10 +278,29 @@ def _find_bare_name(lines: list[str], line: int, words: str) -> tuple[int, int, 
         return None
     if "mapping values are not allowed" not in words and not ("did not find expected" in words and found["comment"]):
         return None
+    return line, found.start("name") + 1, *_describe_bare(found)
+
+
+def _describe_bare(found: re.Match[str]) -> tuple[str, str]:
+    """Return (message, fix) of a name without ': '."""
     value = f" {found['value']}" if found["value"] else ""
     fix = f"write '{found['name']}:{value}'"
     missing = f"space after '{found['name']}:'" if found["joint"] == ":" else f"':' after {found['name']}"
-    return line, found.start("name") + 1, f"missing {missing}", fix
+    return f"missing {missing}", fix
+
+
+def _find_bare_group(lines: list[str], mark: Any, words: str) -> tuple[int, int, str, str] | None:
+    """Return (line, column, message, fix) of a name before a '{' or '[', without ': ': at the beginning of a line, or
+    within another group."""
+    written = lines[mark.line] if mark.line < len(lines) else ""
+    found = _BARE_GROUP.match(written) if "mapping values are not allowed" in words else None
+    if found is None and "expected ',' or" in words and written[mark.column : mark.column + 1] in ("{", "["):
+        found = _BARE_GROUP_WITHIN.search(written, 0, mark.column + 1)
+    if found is None:
+        return None
+    closed = {"{": "{…}", "[": "[…]"}[found["open"]]
+    name = found["name"]
+    return mark.line + 1, found.start("name") + 1, f"missing ':' after {name}", f"write '{name}: {closed}'"
 
 
 def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:

@@ -252,6 +252,8 @@ def show_example(name: str) -> str:
 def _inside(where: Location, value: Any) -> str:
     group = _group_at(where)
     names = group.list_names() if group is not None else []
+    if isinstance(value, str) and value.partition(" ")[0] in names and " " in value:
+        return f"write '{value.replace(' ', ': ', 1)}', with a ':'"
     if isinstance(value, str) and "path" in names:
         return f"write '{where[-1]}: {{path: {value}}}'"
     if (
@@ -289,6 +291,12 @@ def _unknown(where: Location) -> tuple[str, str]:
     if "{" in name:
         written = name.partition("{")[0].strip()
         return f"missing ':' after {written}", f"write '{written}: {{…}}'"
+    several = [part.strip() for part in name.split(",")]
+    if len(several) > 1 and all(part in valid for part in several):
+        return f"{name}: names are not joined by ','", f"write {' and '.join(f'{part}: …' for part in several)}"
+    written, space, rest = name.partition(" ")
+    if space and written in valid:
+        return f"missing ':' after {written}", f"write '{written}: {rest.strip()}'"
     start, colon, value = name.partition(":")
     if colon and value and start.strip() in valid:
         return f"missing space after '{start}:'", f"write '{start}: {value.strip()}'"

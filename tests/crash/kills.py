@@ -31,6 +31,7 @@ from reconciler.storage.leftovers import sweep
 from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
 from tests.passes.crashing import wait_for_end_of
 from tests.passes.repository import Repository
+from tests.shared import copy_folder
 
 TARGETS = ("process", "child", "group")
 LONGEST = 120.0  # seconds that an undisturbed command may take
@@ -143,7 +144,7 @@ def strike(pid: int, target: str, draw: random.Random) -> str:
 
 
 def copy(starts: Path, command: Written, folder: Path) -> Path:
-    shutil.copytree(starts / command.start, folder, symlinks=True)
+    copy_folder(starts / command.start, folder)
     place(folder)
     return folder
 

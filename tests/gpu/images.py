@@ -27,7 +27,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from harness.benchmarks.stable_diffusion_xl.rehearsal import SHAPES
+from harness.benchmarks.stable_diffusion_xl.rehearsal import ENCODERS, SHAPES, describe_encoder
 from harness.contract import TELEMETRY, Benchmark
 from tests.benchmarks.children import bare, build, run
 from tests.gpu import image_captions
@@ -71,18 +71,15 @@ class ImageCase:
         return build(self.folder, "Dataset", self.benchmark, settings=self.describe_dataset())
 
     def describe_dataset(self) -> Figures:
-        return {"count": 8 * self.options.batch, "side": self.shape.side}
+        return {"count": 8 * self.options.batch, "side": self.shape["vae"]["sample_size"]}
 
     def describe_model(self) -> dict[str, dict[str, Any]]:
         """Write the pipeline's configuration files."""
-        encoders = self.shape.describe_encoders(VOCABULARY)
         return {
             "model_index.json": {"_class_name": "StableDiffusionXLPipeline"},
-            "unet/config.json": self.shape.network,
-            "vae/config.json": self.shape.decoder,
-            "text_encoder/config.json": encoders[0],
-            "text_encoder_2/config.json": encoders[1],
-            "scheduler/scheduler_config.json": {"_class_name": "EulerDiscreteScheduler", **self.shape.scheduler},
+            **{f"{part}/config.json": self.shape[part] for part in ("unet", "vae")},
+            **{f"{part}/config.json": describe_encoder(self.shape, part, VOCABULARY) for part in ENCODERS},
+            "scheduler/scheduler_config.json": {"_class_name": "EulerDiscreteScheduler", **self.shape["scheduler"]},
         }
 
     @cached_property

@@ -28,6 +28,7 @@ from tests.gpu.images import ImageCase, measure_offline
 from tests.gpu.parts import Figures, add_options, measure_parts
 
 WORDS = 256_300  # tokens of UMT5, without its last ones
+FEWEST = 300  # tokens of a small encoder
 
 
 class VideoCase(ImageCase):
@@ -42,17 +43,18 @@ class VideoCase(ImageCase):
             self.shape = replace(self.shape, frames=options.frames)
 
     def describe_dataset(self) -> Figures:
-        words = min(WORDS, self.shape.vocabulary or 300)
+        words = min(WORDS, self.shape.describe_encoder(FEWEST)["vocab_size"])
         return {"count": 8 * self.options.batch, "words": words, "latents": list(self.shape.latents)}
 
     def describe_model(self) -> dict[str, dict[str, Any]]:
+        parts = self.shape.parts
         return {
             "model_index.json": {"_class_name": "WanPipeline"},
-            "transformer/config.json": self.shape.network,
-            "transformer_2/config.json": self.shape.network,
-            "vae/config.json": self.shape.decoder,
-            "text_encoder/config.json": {**self.shape.encoder, "vocab_size": self.shape.vocabulary or 300},
-            "scheduler/scheduler_config.json": {"_class_name": "UniPCMultistepScheduler", **self.shape.scheduler},
+            "transformer/config.json": parts["transformer"],
+            "transformer_2/config.json": parts["transformer"],
+            "vae/config.json": parts["vae"],
+            "text_encoder/config.json": self.shape.describe_encoder(FEWEST),
+            "scheduler/scheduler_config.json": {"_class_name": "UniPCMultistepScheduler", **parts["scheduler"]},
         }
 
     def single(self) -> float:

@@ -20,7 +20,7 @@ from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.record.codec import decode
 from reconciler.resource.records import REDUNDANT_LOGS, Ended, Record
 from reconciler.storage.files import RepositoryPaths, hash_bytes, hash_file
-from tests.shared import make_once
+from tests.shared import copy_folder, make_once
 
 HERE = Path(__file__).parent
 SPEC = "specs/spec.yaml"
@@ -41,8 +41,7 @@ class Repository:
         return run_pass(self.paths, Options(**options), report=lambda _: None)
 
     def copy(self, root: Path) -> Repository:
-        shutil.copytree(self.root, root, symlinks=True)
-        return Repository(root)
+        return Repository(copy_folder(self.root, root))
 
     # -- what a person or an accident does ----------------------------------------------------------------------
 

@@ -55,35 +55,35 @@ CASES = {"own benchmark": make_repository, "model": _with_model, "command": with
 class Archive:
     """Unpacked in ``tree``, with the settings that its LoadGen logged. What it was made from is gone."""
 
-    case: str
     tree: Path
+    model: Path
     published: list[str]
 
 
-@pytest.fixture(params=CASES)
-def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    case = request.param
-    monkeypatch.setenv("OURS", str(tmp_path / "outside"))
-    monkeypatch.setenv("NET", str(tmp_path / "net.onnx"))
-    monkeypatch.setenv("HIDDEN", HIDDEN)
-    made = CASES[case](tmp_path / "repository")
-    assert unfinished(made.reconcile()) == []
-    packed = tmp_path / "tree.tar.gz"
+@pytest.fixture(scope="module", params=CASES)
+def archive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """Not to be changed."""
+    case, folder = request.param, tmp_path_factory.mktemp("archive")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OURS", str(folder / "outside"))
+        patch.setenv("NET", str(folder / "net.onnx"))
+        patch.setenv("HIDDEN", HIDDEN)
+        made = CASES[case](folder / "repository")
+        assert unfinished(made.reconcile()) == []
+    packed = folder / "tree.tar.gz"
     pack(packed, [(name, (made.paths.tree / name).read_bytes()) for name in made.tree()], lambda _: packed)
     published = read_effective(made.log_of(RUN, DETAIL))
-    (tmp_path / "repository").rename(tmp_path / "gone")
+    (folder / "repository").rename(folder / "gone")
     if case == "variables":
-        (tmp_path / "outside").rename(tmp_path / "gone-too")
-    monkeypatch.delenv("OURS")
-    monkeypatch.delenv("NET")
-    unpack(packed, tmp_path / "unpacked", None)
-    return Archive(case, tmp_path / "unpacked", published)
+        (folder / "outside").rename(folder / "gone-too")
+    unpack(packed, folder / "unpacked", None)
+    return Archive(folder / "unpacked", folder / "net.onnx", published)
 
 
 def test_an_archive_alone_is_enough_to_repeat_a_cell(archive: Archive, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    values = {"HARNESS_CODE": empty / "brought", "HIDDEN": "other", "MODEL_PATH": tmp_path / "net.onnx"}
+    values = {"HARNESS_CODE": empty / "brought", "HIDDEN": "other", "MODEL_PATH": archive.model}
 
     guide = next(archive.tree.rglob("REPRODUCE.md"))
     repeated = _follow(guide, empty, values)
@@ -97,6 +97,7 @@ def test_an_archive_alone_is_enough_to_repeat_a_cell(archive: Archive, tmp_path:
 
 
 def test_an_adopted_archive_is_reproduced(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIDDEN", HIDDEN)
     adopted = Repository(tmp_path / "adopted")
     adopted.root.mkdir()
     adopted.git("init", "--quiet")
@@ -104,7 +105,7 @@ def test_an_adopted_archive_is_reproduced(archive: Archive, tmp_path: Path, monk
     assert (said.code, said.report["left_out"]) == (0, {}), said
     assert (said.report["reproduced"]["differing"], said.report["reproduced"]["missing"]) == ([], [])
     assert not adopted.look().plan.steps
-    monkeypatch.setenv("MODEL_PATH", str(tmp_path / "net.onnx"))
+    monkeypatch.setenv("MODEL_PATH", str(archive.model))
     assert not adopted.look().plan.steps
     assert adopted.reconcile().after.plan.in_sync
     adopted.commit()

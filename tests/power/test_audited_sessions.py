@@ -112,7 +112,7 @@ def test_a_session_that_was_edited_with_its_record_is_contradicted(tmp_path: Pat
     repository.reconcile()
     repository.write(".gitignore", ".reconcile/\n")
     for name, (change, wanted) in {"nothing": (lambda _: None, set()), **LIES}.items():
-        copy = Repository(shutil.copytree(repository.root, tmp_path / "copy", symlinks=True))
+        copy = repository.copy(tmp_path / "copy")
         forged(copy, RUN, partial(rewrite, copy, change))
         copy.commit()  # the only one: a later one would show that a run was removed
         found = contradicted(copy)

@@ -41,9 +41,7 @@ def enter(value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, scale_o
     return round_fp8(functional.linear(value.float(), weight.float(), bias.float()).relu(), scale_out)
 
 
-@enter.register_fake
-def _(value: torch.Tensor, weight: torch.Tensor, _bias: torch.Tensor, _scale_out: torch.Tensor) -> torch.Tensor:
-    return value.new_empty(value.shape[0], weight.shape[0], dtype=FP8)
+enter.register_fake(lambda value, weight, *_: value.new_empty(value.shape[0], weight.shape[0], dtype=FP8))
 
 
 @torch.library.custom_op("fused::linear", mutates_args=())
@@ -63,17 +61,7 @@ def linear(
     return round_fp8(found.relu() if relu else found, scale_out)
 
 
-@linear.register_fake
-def _(
-    value: torch.Tensor,
-    weight: torch.Tensor,
-    _bias: torch.Tensor | None,
-    _scale: torch.Tensor,
-    _weight_scale: torch.Tensor,
-    _scale_out: torch.Tensor,
-    _relu: bool,
-) -> torch.Tensor:
-    return value.new_empty(value.shape[0], weight.shape[0])
+linear.register_fake(lambda value, weight, *_: value.new_empty(value.shape[0], weight.shape[0]))
 
 
 @torch.library.custom_op("fused::pool", mutates_args=())
@@ -102,16 +90,9 @@ def pool(
     return torch.cat([part.view(torch.uint8) for part in parts], dim=1).view(FP8)
 
 
-@pool.register_fake
-def _(
-    first: torch.Tensor,
-    _tables: torch.Tensor,
-    _table_scales: torch.Tensor,
-    layout: torch.Tensor,
-    _sparse: torch.Tensor,
-    _scale_out: torch.Tensor,
-) -> torch.Tensor:
-    return first.new_empty(first.shape[0], (1 + layout.shape[0]) * first.shape[1])
+pool.register_fake(
+    lambda first, _tables, _scales, layout, *_: first.new_empty(first.shape[0], (1 + layout.shape[0]) * first.shape[1])
+)
 
 
 @torch.library.custom_op("fused::cross", mutates_args=())
@@ -136,20 +117,7 @@ def cross(
     return round_fp8(first.float() * scale_first * product + value.float() * scale_value, scale_out)
 
 
-@cross.register_fake
-def _(
-    _inner: torch.Tensor,
-    _weight: torch.Tensor,
-    _bias: torch.Tensor,
-    first: torch.Tensor,
-    _value: torch.Tensor,
-    _scale: torch.Tensor,
-    _weight_scale: torch.Tensor,
-    _scale_first: torch.Tensor,
-    _scale_value: torch.Tensor,
-    _scale_out: torch.Tensor,
-) -> torch.Tensor:
-    return torch.empty_like(first)
+cross.register_fake(lambda _inner, _weight, _bias, first, *_: torch.empty_like(first))
 
 
 @torch.library.custom_op("fused::decide", mutates_args=())
@@ -170,14 +138,4 @@ def decide(
     return functional.linear(found, last.float()[None], last_bias.float()).sigmoid()
 
 
-@decide.register_fake
-def _(
-    value: torch.Tensor,
-    _weight: torch.Tensor,
-    _bias: torch.Tensor,
-    _scale: torch.Tensor,
-    _weight_scale: torch.Tensor,
-    _last: torch.Tensor,
-    _last_bias: torch.Tensor,
-) -> torch.Tensor:
-    return value.new_empty(value.shape[0], 1, dtype=torch.float32)
+decide.register_fake(lambda value, *_: value.new_empty(value.shape[0], 1, dtype=torch.float32))

@@ -49,9 +49,7 @@ def attend(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int) ->
     return attend_by_sample(qkv, bounds, longest, heads)
 
 
-@attend.register_fake
-def _(qkv: torch.Tensor, _bounds: torch.Tensor, _longest: int, _heads: int) -> torch.Tensor:
-    return qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3)
+attend.register_fake(lambda qkv, *_: qkv.new_empty(qkv.shape[0], qkv.shape[1] // 3))
 
 
 def round_fp8(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
@@ -63,9 +61,7 @@ def quantize(value: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return round_fp8(value, scale)
 
 
-@quantize.register_fake
-def _(value: torch.Tensor, _scale: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(value, dtype=FP8)
+quantize.register_fake(lambda value, _scale: torch.empty_like(value, dtype=FP8))
 
 
 @torch.library.custom_op("packed::linear_fp8", mutates_args=())
@@ -80,11 +76,7 @@ def linear_fp8(
     return functional.linear(value.float() * scale, weight.float() * weight_scale, bias.float()).to(bias.dtype)
 
 
-@linear_fp8.register_fake
-def _(
-    value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, _scale: torch.Tensor, _weight_scale: torch.Tensor
-) -> torch.Tensor:
-    return bias.new_empty(value.shape[0], weight.shape[0])
+linear_fp8.register_fake(lambda value, weight, bias, *_: bias.new_empty(value.shape[0], weight.shape[0]))
 
 
 def attend_fp8(qkv: torch.Tensor, bounds: torch.Tensor, longest: int, heads: int, scale: torch.Tensor) -> torch.Tensor:

@@ -240,14 +240,10 @@ def copy_engine(file: Path, folder: Path) -> None:
     """Copy the engine's file, and separate files of weights, into a folder of the repository. Raises HarnessError if
     there is no room."""
     files_there = sorted(path for path in file.parent.iterdir() if path.is_file() and path.name != "engine.json")
-    files = [path for path in files_there if not _is_other_engine(path, file)]
+    files = [path for path in files_there if path.suffix != ".blob" or file.suffix == ".blob"]
     size, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
     if size > free:
         problem = f"the engine needs {size:,} bytes, but {folder} has only {free:,} free"
         raise HarnessError(problem, "resources", "free space on that file system (`reconcile gc`) and run again")
     for path in files:
         shutil.copyfile(path, folder / path.name)
-
-
-def _is_other_engine(path: Path, file: Path) -> bool:
-    return path.suffix == ".blob" and file.suffix != ".blob"

@@ -398,7 +398,9 @@ def list_digested(program: ServerProgram) -> Iterator[Path]:
 def make_environment(program: ServerProgram, environment: dict[str, str]) -> dict[str, str]:
     """Make the environment of the server, whose Python backend must find the same project and libraries as this
     process."""
-    packages = dict.fromkeys((str(Path(harness.__file__).parents[1]), *_list_packages()))
+    packages = dict.fromkeys(
+        (str(Path(harness.__file__).parents[1]), *(path for path in sys.path if path and Path(path).is_dir()))
+    )
     libraries = [sysconfig.get_config_var("LIBDIR") or "", environment.get("LD_LIBRARY_PATH", "")]
     if program.wheel:
         libraries.insert(0, str(program.root / _WHEEL_LIBRARIES))
@@ -408,10 +410,6 @@ def make_environment(program: ServerProgram, environment: dict[str, str]) -> dic
         "PYTHONPATH": ":".join(packages),
         "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
     }
-
-
-def _list_packages() -> list[str]:
-    return [path for path in sys.path if path and Path(path).is_dir()]
 
 
 def make_backends(program: ServerProgram, folder: Path) -> Path | None:

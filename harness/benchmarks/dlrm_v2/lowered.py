@@ -28,7 +28,8 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_table,
     name_top,
 )
-from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
+from harness.benchmarks.dlrm_v2.program import DlrmDcn, export_network
+from harness.benchmarks.saved_tensors import as_attribute
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.quantization.calibrating import document

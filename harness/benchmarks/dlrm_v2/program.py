@@ -21,25 +21,22 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_table,
     name_top,
 )
+from harness.benchmarks.saved_tensors import NamedWeights
 from harness.contract import Counter
 
 MODEL = "model.pt2"
 _LARGEST = 1 << 20  # pairs per batch
 
-
-def _ignore(_name: str, _value: torch.Tensor) -> None:
-    pass
+Note = Callable[[str, torch.Tensor], None]
 
 
-class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+class DlrmDcn(NamedWeights):
     def __init__(self, weights: dict[str, torch.Tensor], shape: Shape) -> None:
-        super().__init__()
+        super().__init__(weights)
         self._shape = shape
-        for name, tensor in weights.items():
-            self.register_parameter(as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
 
     def forward(
-        self, dense: torch.Tensor, sparse: torch.Tensor, note: Callable[[str, torch.Tensor], None] = _ignore
+        self, dense: torch.Tensor, sparse: torch.Tensor, note: Note = lambda *_: None
     ) -> dict[str, torch.Tensor]:
         """Compute the probabilities. ``note``: called with each layer's output and its name."""
         x = dense
@@ -48,16 +45,16 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
             note(f"bottom{layer}", x)
         values = sparse.split(list(self._shape.values), dim=1)
         sums = [
-            functional.embedding_bag(found.contiguous(), self._weight(name_table(number)), mode="sum")
+            functional.embedding_bag(found.contiguous(), self.weight(name_table(number)), mode="sum")
             for number, found in enumerate(values)
         ]
         first = x = torch.cat([x, *sums], dim=1)
         note("joined", x)
         for layer in range(self._shape.crosses):
-            inner = functional.linear(x, self._weight(name_cross("V_kernels", layer)))
+            inner = functional.linear(x, self.weight(name_cross("V_kernels", layer)))
             note(f"inner{layer}", inner)
-            outer = functional.linear(inner, self._weight(name_cross("W_kernels", layer)))
-            x = first * (outer + self._weight(name_cross("bias", layer))) + x
+            outer = functional.linear(inner, self.weight(name_cross("W_kernels", layer)))
+            x = first * (outer + self.weight(name_cross("bias", layer))) + x
             note(f"crossed{layer}", x)
         if not self._shape.crosses:
             x = self._interact(dense=x[:, : self._shape.width], stacked=x.unflatten(1, (-1, self._shape.width)))
@@ -72,14 +69,7 @@ class DlrmDcn(torch.nn.Module):  # type: ignore[misc]  # torch is not type-check
         return torch.cat([dense, (stacked @ stacked.mT)[:, rows, columns]], dim=1)
 
     def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        return functional.linear(x, self._weight(f"{name}.weight"), self._weight(f"{name}.bias"))
-
-    def _weight(self, name: str) -> torch.Tensor:
-        return getattr(self, as_attribute(name))
-
-
-def as_attribute(name: str) -> str:
-    return name.replace(".", "_")
+        return functional.linear(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))
 
 
 def write_program(checkpoint: Weights, shape: Shape, output: Path, counter: Counter) -> None:

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from harness.benchmarks.dlrm_v3 import layers
 from harness.benchmarks.dlrm_v3.layers import HstuShape, name_layer
+from harness.benchmarks.saved_tensors import NamedWeights
 
 MODEL = "model.pt2"
 OUTPUT = "probability"
@@ -25,14 +26,12 @@ _CATEGORIES = "item_categories"  # name of the table's attribute
 Tensors = Mapping[str, torch.Tensor]
 
 
-class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
+class Hstu(NamedWeights):
     """``weights``: those of ``list_weights``, by name; ``categories``: their table."""
 
     def __init__(self, weights: Tensors, categories: torch.Tensor, shape: HstuShape) -> None:
-        super().__init__()
+        super().__init__({**weights, _CATEGORIES: categories})
         self._shape = shape
-        for name, tensor in {**weights, _CATEGORIES: categories}.items():
-            self.register_parameter(_as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
         self.register_buffer("bits", torch.tensor(layers.ACTIONS, dtype=torch.int32))
         # The hour and the weekday of every request are the first: cosine 1, sine 0, twice.
         self.register_buffer("hour_and_day", torch.tensor([1.0, 0.0, 1.0, 0.0]))
@@ -49,15 +48,15 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     ) -> dict[str, torch.Tensor]:
         """Map ``history`` [requests, longest, embedding], of which the first ``length`` are valid, ``user`` [requests,
         embedding] and ``candidates`` [requests, count, embedding] to the likelihood of each like, [requests, count]."""
-        kind = self._weight(layers.USER_WEIGHT).dtype
+        kind = self.weight(layers.USER_WEIGHT).dtype
         history, user, candidates = history.to(kind), user.to(kind), candidates.to(kind)
         of_history, of_candidates = self._look_up(history_categories), self._look_up(candidate_categories)
         known = self._prepare(history, of_history, self._explode(actions))
-        asked = self._prepare(candidates, of_candidates, self._weight(layers.TARGET_ACTIONS))
+        asked = self._prepare(candidates, of_candidates, self.weight(layers.TARGET_ACTIONS))
         count = candidates.shape[1]
         # A request that is too short omits its user, whose position remains.
         user = user * (length + count >= layers.LEAST_REQUEST).unsqueeze(1).to(kind)
-        first = user @ self._weight(layers.USER_WEIGHT)[0] + self._weight(layers.USER_BIAS)
+        first = user @ self.weight(layers.USER_WEIGHT)[0] + self.weight(layers.USER_BIAS)
         known = torch.cat([first.unsqueeze(1), known], dim=1)
         known, asked = self._place(known, asked, length)
         inside = torch.arange(known.shape[1], device=length.device).unsqueeze(0) <= length.unsqueeze(1)
@@ -69,11 +68,11 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
         return {OUTPUT: joined.squeeze(-1).sigmoid()}
 
     def _look_up(self, categories: torch.Tensor) -> torch.Tensor:
-        return functional.embedding(categories, self._weight(_CATEGORIES))
+        return functional.embedding(categories, self.weight(_CATEGORIES))
 
     def _explode(self, actions: torch.Tensor) -> torch.Tensor:
         """Concatenate the rows of those actions whose bits are set."""
-        table = self._weight(layers.ACTION_TABLE)
+        table = self.weight(layers.ACTION_TABLE)
         found = (actions.unsqueeze(-1) & self.bits) > 0
         return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)
 
@@ -85,7 +84,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
         self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Add each item's position: counted back from the candidates, 0 for the user."""
-        table, time = self._weight(layers.POSITIONS), self._weight(layers.TIMES)[0]
+        table, time = self.weight(layers.POSITIONS), self.weight(layers.TIMES)[0]
         column = torch.arange(known.shape[1], device=length.device).unsqueeze(0)
         back = (length.unsqueeze(1) + 2 - column).clamp(1, table.shape[0] - 1)
         back = torch.where(column == 0, torch.zeros_like(back), back)
@@ -124,7 +123,7 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return gates, values, queries and keys."""
         normed = self._norm(rows, name_layer(layer, "input_norm_{}"), _INNER_NORMED)
-        joint = normed @ self._weight(name_layer(layer, "uvqk_weight")) + self._weight(name_layer(layer, "uvqk_beta"))
+        joint = normed @ self.weight(name_layer(layer, "uvqk_weight")) + self.weight(name_layer(layer, "uvqk_beta"))
         gates, values, queries, keys = joint.split([linear, linear, attention, attention], dim=-1)
         return functional.silu(gates), values, queries, keys
 
@@ -135,31 +134,24 @@ class Hstu(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked 
     def _output(self, layer: int, rows: torch.Tensor, gate: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
         found = found.transpose(1, 2).flatten(2)
         gated = gate * self._norm(found, name_layer(layer, "output_norm_{}"), _INNER_NORMED)
-        return rows + torch.cat([gate, found, gated], dim=-1) @ self._weight(name_layer(layer, "output_weight"))
+        return rows + torch.cat([gate, found, gated], dim=-1) @ self.weight(name_layer(layer, "output_weight"))
 
     def _finish(self, asked: torch.Tensor) -> torch.Tensor:
         name = f"{layers.POSTPROCESSOR}._time_feature_combiner"
         times = self.hour_and_day.to(asked.dtype)
         timed = torch.cat([asked, times.expand(*asked.shape[:-1], -1)], dim=-1)
-        combined = functional.linear(timed, self._weight(f"{name}.weight"), self._weight(f"{name}.bias"))
+        combined = functional.linear(timed, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))
         return self._norm(combined, layers.POSTPROCESSOR + "._layer_norm.{}", _NORMED)
 
     def _mlp(self, name: str, rows: torch.Tensor, *, normed: bool = True) -> torch.Tensor:
-        inner = functional.linear(rows, self._weight(f"{name}.0.weight"), self._weight(f"{name}.0.bias"))
+        inner = functional.linear(rows, self.weight(f"{name}.0.weight"), self.weight(f"{name}.0.bias"))
         inner = inner * self._norm(inner, name + ".1.{}", _NORMED).sigmoid()
-        outer = functional.linear(inner, self._weight(f"{name}.2.weight"), self._weight(f"{name}.2.bias"))
+        outer = functional.linear(inner, self.weight(f"{name}.2.weight"), self.weight(f"{name}.2.bias"))
         return self._norm(outer, name + ".3.{}", _NORMED) if normed else outer
 
     def _norm(self, rows: torch.Tensor, name: str, least: float) -> torch.Tensor:
-        weight, bias = (self._weight(name.format(what)) for what in ("weight", "bias"))
+        weight, bias = (self.weight(name.format(what)) for what in ("weight", "bias"))
         return functional.layer_norm(rows, (rows.shape[-1],), weight, bias, least)
-
-    def _weight(self, name: str) -> torch.Tensor:
-        return getattr(self, _as_attribute(name))
-
-
-def _as_attribute(name: str) -> str:
-    return name.replace(".", "_")
 
 
 def write_program(weights: Tensors, categories: torch.Tensor, shape: HstuShape, output: Path) -> None:

@@ -61,7 +61,10 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     stream = GeneratedStream(rng, made.extent, count)
     weights = draw_weights(rng, made.shape)
     rows = {ITEMS: made.extent.items, CATEGORIES: made.extent.categories, USERS: len(stream.users)}
-    network = _Foreseeing(weights, draw_tables(rng, made.shape, rows), made)
+    tables = {
+        name: rng.normal(0, 1, (rows_of, made.shape.embedding)).astype(np.float16) for name, rows_of in rows.items()
+    }
+    network = _Foreseeing(weights, tables, made)
     came = stream.train()
     network.calibrate([(user, stream.draw_items(user)) for user in stream.users])
     asking = stream.infer(network.foresee, lambda: counter.bump(1))
@@ -133,10 +136,6 @@ def _find_deviation(name: str, size: tuple[int, ...]) -> float:
         return 1.0
     inwards = size[0] if name.endswith(("uvqk_weight", "output_weight")) else size[1]
     return float((1.5 / inwards) ** 0.5)
-
-
-def draw_tables(rng: np.random.Generator, shape: HstuShape, rows: Mapping[str, int]) -> dict[str, NDArray[np.float16]]:
-    return {name: rng.normal(0, 1, (count, shape.embedding)).astype(np.float16) for name, count in rows.items()}
 
 
 def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:

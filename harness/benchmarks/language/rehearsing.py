@@ -113,9 +113,15 @@ def write_prompts_and_network(
     if size == "full":
         shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096, rotated=64)
     write_decoder(shape, model, rng, end=END)
+    # So that transformers reads it, too.
+    facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    facts["eos_token"] = tokenizer.id_to_token(END)
     for folder in (data, model):
-        _write_tokenizer(tokenizer, folder)
-    _write_sentence_tables(passages, data / "nltk_data" / SENTENCES)
+        tokenizer.save(str(folder / TOKENIZER))
+        (folder / TOKENIZER_FACTS).write_text(json.dumps(facts), encoding="utf-8")
+    (data / "nltk_data" / SENTENCES).mkdir(parents=True)
+    for table, text in learn_sentences(passages).items():
+        (data / "nltk_data" / SENTENCES / table).write_text(text, encoding="utf-8")
     lengths = draw_lengths(rng, count, made.mean, made.longest)
     source = TextSource(passages, tokenizer, rng)
     decoder = OwnAnswers(model)
@@ -150,20 +156,6 @@ class TextSource:
         start = int(self._rng.integers(0, len(self._stream) - length))
         tokens = self._stream[start : start + length]
         return self._tokenizer.decode(tokens), tokens
-
-
-def _write_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write it so that transformers reads it, too."""
-    tokenizer.save(str(folder / TOKENIZER))
-    facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    facts["eos_token"] = tokenizer.id_to_token(END)
-    (folder / TOKENIZER_FACTS).write_text(json.dumps(facts), encoding="utf-8")
-
-
-def _write_sentence_tables(passages: Sequence[str], folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for name, text in learn_sentences(passages).items():
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:

@@ -121,7 +121,3 @@ def group_points(points: NDArray[np.float32]) -> Pillars:
     grouped[pillars[kept], ranks[kept]] = points[kept]
     found = np.stack(np.divmod(cells[starts], CELLS), axis=1).astype(np.int64)
     return Pillars(grouped, found, np.minimum(totals, MOST_POINTS).astype(np.int32))
-
-
-def count_pillars(points: NDArray[np.float32]) -> int:
-    return len(group_points(points).counts)

@@ -27,7 +27,7 @@ from harness.benchmarks.pointpainting.points import (
     PAINTED,
     SIZE,
 )
-from harness.benchmarks.saved_tensors import load_saved
+from harness.benchmarks.saved_tensors import as_attribute, load_state
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
@@ -52,10 +52,10 @@ class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-chec
         self._epsilon = epsilon
         for name, tensor in weights.items():
             if tensor.is_floating_point():
-                self.register_buffer(_as_attribute(name), tensor.float())
+                self.register_buffer(as_attribute(name), tensor.float())
 
     def weight(self, name: str) -> torch.Tensor:
-        return getattr(self, _as_attribute(name))
+        return getattr(self, as_attribute(name))
 
     def normalise(self, x: torch.Tensor, name: str) -> torch.Tensor:
         """Normalise the batch, and set negative values to zero."""
@@ -99,7 +99,7 @@ class DeepLab(_Network):
         inner = self.convolve(x, f"{name}.conv1", f"{name}.bn1")
         inner = self.convolve(inner, f"{name}.conv2", f"{name}.bn2", stride=stride, padding=dilation, dilation=dilation)
         inner = self._plain(inner, f"{name}.conv3", f"{name}.bn3")
-        if hasattr(self, _as_attribute(f"{name}.downsample.0.weight")):
+        if hasattr(self, as_attribute(f"{name}.downsample.0.weight")):
             x = self._plain(x, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride)
         return (inner + x).relu()
 
@@ -179,10 +179,6 @@ class PointPillars(_Network):
         return torch.cat([middle, bottom, sizes, anchors[:, 6:] + moved[:, 6:], likely[best], looks], dim=1)[None]
 
 
-def _as_attribute(name: str) -> str:
-    return name.replace(".", "_")
-
-
 def _first_middle(axis: int) -> float:
     """Return the middle of the first column along an axis, in m."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
@@ -201,14 +197,14 @@ def list_anchors() -> np.ndarray:
 
 
 def write_segmentation_program(source: Path, folder: Path, height: int, width: int) -> None:
-    network = DeepLab(_read_weights(source, "model_state")).eval()
+    network = DeepLab(load_state(source, "DeepLabV3+", _FIX, name="model_state")).eval()
     batch = torch.export.Dim("batch", min=1, max=_MOST_PICTURES)
     given = (torch.zeros(2, height, width, 3, dtype=torch.uint8),)
     _write(source, network, given, ({0: batch},), folder)
 
 
 def write_detection_program(source: Path, folder: Path) -> None:
-    network = PointPillars(_read_weights(source, "model_state_dict")).eval()
+    network = PointPillars(load_state(source, "PointPillars", _FIX, name="model_state_dict")).eval()
     given = (
         torch.zeros(1, MOST_PILLARS, MOST_POINTS, PAINTED),
         torch.zeros(1, MOST_PILLARS, 4, dtype=torch.int64),
@@ -224,11 +220,3 @@ def _write(source: Path, network: Any, given: Any, free: Any, folder: Path) -> N
     except AttributeError as error:
         raise HarnessError(f"{source} lacks weights of the published network: {error}", "input", _FIX) from error
     torch.export.save(program, folder / MODEL)
-
-
-def _read_weights(path: Path, name: str) -> Weights:
-    document = load_saved(path, _FIX)
-    state = document.get(name) if isinstance(document, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(item, torch.Tensor) for item in state.values()):
-        raise HarnessError(f"{path} has no {name}", "input", _FIX)
-    return state

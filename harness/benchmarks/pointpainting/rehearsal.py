@@ -62,7 +62,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         sessions = _open_parts(networks, parts, counter)
         counter.stage("building", count)
         for scene, info in zip(scenes, infos, strict=True):
-            _annotate(info, answer(sessions, scene)[0])
+            rows, _ = answer(sessions, scene)
+            info["annos"] = _list_objects(rows[rows[:, 0] > 0].astype(np.float64))
             counter.bump(1)
     _write_lists(data, infos)
 
@@ -130,10 +131,6 @@ def _make_matrix(name: str) -> NDArray[np.float64]:
         made[:3, :3] = [[np.sin(yaw), -np.cos(yaw), 0], [0, 0, -1], [np.cos(yaw), np.sin(yaw), 0]]
         made[:3, 3] = -made[:3, :3] @ _PLACE
     return made
-
-
-def _annotate(info: dict[str, Any], rows: NDArray[np.float32]) -> None:
-    info["annos"] = _list_objects(rows[rows[:, 0] > 0].astype(np.float64))
 
 
 def _list_objects(rows: NDArray[np.float64]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.benchmarks.images import read_picture_size
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, FRONT, LOOKING, SIDE, Frame, read_frames
-from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, count_pillars, crop_points
+from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, crop_points, group_points
 from harness.benchmarks.sources import (
     FileRule,
     check_files,
@@ -70,7 +70,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
                 pictures.append(pictures[-1] + len(picture))
             measured.write(cloud.tobytes())
             points.append(points[-1] + len(cloud))
-            room = max(room, count_pillars(cloud)) if is_rehearsal(source) else MOST_PILLARS
+            room = max(room, len(group_points(cloud).counts)) if is_rehearsal(source) else MOST_PILLARS
             counter.bump(1)
     _write_index(output / INDEX, frames, pictures, points, room)
 

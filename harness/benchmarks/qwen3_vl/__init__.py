@@ -71,7 +71,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     shards = find_shards(source / FOLDER if (source / FOLDER).is_dir() else source)
     rows = {split: sum(count_rows(path) for path in paths) for split, paths in shards.items()}
     if rows not in [edition.rows for edition in EDITIONS] and not (is_rehearsal(source) or settings.get("unpublished")):
-        raise HarnessError(f"{source} has {_show(rows)}; the published set has {_show_editions()}", "input", FIX)
+        known = "; ".join(f"{_show(edition.rows)} ({edition.title})" for edition in EDITIONS)
+        raise HarnessError(f"{source} has {_show(rows)}; the published set has {known}", "input", FIX)
     count = choose_count(settings, sum(rows.values()))
     counter.stage("building", count)
     references: dict[str, list[Any]] = {name: [] for name in COLUMNS}
@@ -79,7 +80,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     place = 0
     with (output / _MESSAGES).open("wb") as stream, ThreadPoolExecutor(count_threads({})) as pool:
         ask = partial(_ask, wording)
-        for batch in _read_batches([path for paths in shards.values() for path in paths], count):
+        found = islice((row for paths in shards.values() for path in paths for row in _read_rows(path)), count)
+        while batch := list(islice(found, _BATCH)):
             for asked in pool.map(ask, batch):
                 place += stream.write(asked)
                 ends.append(place)
@@ -106,17 +108,16 @@ def find_shards(folder: Path) -> Mapping[str, list[Path]]:
         if len(counts) > 1:
             said = " and ".join(f"{split}-…-of-{count:05d}" for count in sorted(counts))
             raise HarnessError(f"{folder} has {said}: shards of two editions", "input", f"keep one of them; {FIX}")
-    names = {split: list(_name_shards(split, counts)) for split, counts in many.items() if counts}
+    names = {
+        split: [f"{split}-{number:05d}-of-{count:05d}.parquet" for number in range(count)]
+        for split, counts in many.items()
+        for count in counts
+    }
     if SPLITS[0] not in names:
         raise HarnessError(f"{folder} has no {SPLITS[0]}-00000-of-….parquet", "missing", FIX)
     rules = [FileRule(name, "Parquet file", _MAGIC, _MAGIC) for known in names.values() for name in known]
     check_files(folder, rules, fix=FIX, only="*.parquet")
     return {split: [folder / name for name in known] for split, known in names.items()}
-
-
-def _name_shards(split: str, counts: set[int]) -> Iterator[str]:
-    (count,) = counts
-    return (f"{split}-{number:05d}-of-{count:05d}.parquet" for number in range(count))
 
 
 def count_rows(path: Path) -> int:
@@ -139,12 +140,6 @@ class _Row:
     path: Path
     number: int
     values: Mapping[str, Any]
-
-
-def _read_batches(paths: Sequence[Path], count: int) -> Iterator[list[_Row]]:
-    rows = islice((row for path in paths for row in _read_rows(path)), count)
-    while batch := list(islice(rows, _BATCH)):
-        yield batch
 
 
 def _read_rows(path: Path) -> Iterator[_Row]:
@@ -185,10 +180,6 @@ def _ask(wording: Any, row: _Row) -> bytes:
 
 def _show(rows: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} rows of {split}" for split, count in rows.items())
-
-
-def _show_editions() -> str:
-    return "; ".join(f"{_show(edition.rows)} ({edition.title})" for edition in EDITIONS)
 
 
 # The bytes of an answer, and the scores of answers, as in the reference's evaluation.py.

@@ -75,15 +75,6 @@ async def _write(response: web.StreamResponse, event: dict[str, Any]) -> None:
     await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
 
-def main(model: str, port: str) -> None:
-    network = CatalogueNetwork(Path(model))
-    web.run_app(StubServer(network).make_application(), host="127.0.0.1", port=int(port), print=None, access_log=None)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-
-
 # A small network that replaces the model in rehearsals. It reads a picture by its patches and texts by their letters,
 # and chooses the best of the listed categories, words of the title and conditions.
 #
@@ -149,3 +140,12 @@ class CatalogueNetwork:
         kinds = [zlib.crc32(data[place : place + 3]) % _LETTERS for place in range(len(data) - 2)]
         found: Values = self._weights["letters"][kinds].sum(0) / np.sqrt(len(kinds))
         return found
+
+
+def main(model: str, port: str) -> None:
+    network = CatalogueNetwork(Path(model))
+    web.run_app(StubServer(network).make_application(), host="127.0.0.1", port=int(port), print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

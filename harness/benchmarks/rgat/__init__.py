@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.benchmarks import TensorBenchmark, copy_model
-from harness.benchmarks.rgat.blocks import OUTPUTS, load_collate, load_samples, postprocess
+from harness.benchmarks.rgat.blocks import OUTPUTS, Blocks, load_samples, postprocess
 from harness.benchmarks.rgat.igbh import build_dataset
 from harness.contract import Counter
 
@@ -36,7 +36,7 @@ class Rgat(TensorBenchmark):
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)
     load_samples = staticmethod(load_samples)
-    load_collate = staticmethod(load_collate)
+    load_collate = staticmethod(Blocks)
     postprocess = staticmethod(postprocess)
 
 

@@ -135,10 +135,6 @@ class Blocks:
         return {name_input(name): array for name, array in {**features, **block.places}.items()}
 
 
-def load_collate(dataset: Path) -> Blocks:
-    return Blocks(dataset)
-
-
 def load_samples(dataset: Path) -> Arrays:
     return {"nodes": np.load(dataset / "nodes.npy")}
 

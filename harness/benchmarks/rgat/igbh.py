@@ -198,7 +198,8 @@ def write_adjacency(
     np.cumsum(indptr, out=indptr)
     np.save(output / names[0], indptr)
     free = indptr[:-1]  # position of each node's next source
-    indices = _create(output / names[1], int(indptr[-1]))
+    # A file without edges cannot be mapped, so it gets one outside all nodes' bounds.
+    indices = npy.open_memmap(output / names[1], "w+", np.dtype(np.int32), (max(int(indptr[-1]), 1),))
     for sources, targets in read():
         order = np.argsort(targets, kind="stable")
         ordered = targets[order]
@@ -207,11 +208,6 @@ def write_adjacency(
         free[found] += counts
         counter.bump(len(targets))
     indices.flush()
-
-
-def _create(path: Path, count: int) -> np.memmap[tuple[int], np.dtype[np.int32]]:
-    """Create the file. One without edges cannot be mapped, so it gets one edge outside all nodes' bounds."""
-    return npy.open_memmap(path, "w+", np.dtype(np.int32), (max(count, 1),))
 
 
 # A small graph of generated papers, in the files of the full set.

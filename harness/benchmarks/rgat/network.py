@@ -26,7 +26,7 @@ from harness.benchmarks.rgat.blocks import (
     list_kinds,
     name_inner,
 )
-from harness.benchmarks.saved_tensors import load_saved
+from harness.benchmarks.saved_tensors import load_state
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -185,10 +185,7 @@ def list_shapes(heads: int, width: int, classes: int) -> dict[str, tuple[int, ..
 def read_checkpoint(path: Path) -> Weights:
     """Read weights as float32. Raises HarnessError naming the file, and the first weight that is missing or
     misshapen."""
-    saved = load_saved(path, _FIX)
-    state = saved.get(STATE) if isinstance(saved, dict) else None
-    if not isinstance(state, dict):
-        raise HarnessError(f"{path} has no {STATE}", "input", _FIX)
+    state = load_state(path, "R-GAT", _FIX, name=STATE)
     first = name_weight(0, RELATIONS[0].name, "attn_l")
     prefix = next((prefix for prefix in PREFIXES if prefix + first in state), None)
     if prefix is None or state[prefix + first].ndim != 3:

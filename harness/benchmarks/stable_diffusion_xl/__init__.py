@@ -23,7 +23,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.mapped_arrays import load_npy
 from harness.benchmarks.pipeline_samples import PipelineBenchmark, find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
-from harness.benchmarks.stable_diffusion_xl.clip_tokens import CaptionTokenizer, read_tokenizer
+from harness.benchmarks.stable_diffusion_xl.clip_tokens import read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -61,7 +61,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     against: dict[str, Any] = {}
     for name, part in TOKENIZERS.items():
         tokenizer = read_tokenizer(find_tokenizer(folder, part), _FIX)
-        np.save(output / f"{name}.npy", encode_all(tokenizer, captions, counter))
+        np.save(output / f"{name}.npy", tokenizer.encode(captions))
+        counter.bump(len(captions) // len(TOKENIZERS))
         against[name] = tokenizer.encode([AGAINST])
     save_shared(output, latents, against)
     if generated:
@@ -113,12 +114,6 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
     if digest != LATENTS_SHA256:
         problem = f"{folder} differs from the reference's latents: their sha256 is {digest[:12]}…"
         raise HarnessError(problem, "input", _FIX)
-
-
-def encode_all(tokenizer: CaptionTokenizer, captions: Sequence[str], counter: Counter) -> NDArray[np.int64]:
-    found = tokenizer.encode(captions)
-    counter.bump(len(captions) // len(TOKENIZERS))
-    return found
 
 
 # Scores of images: by the official script, and for a rehearsal by simple substitutes.
@@ -206,7 +201,6 @@ def compute_covariance(features: Features) -> Features:
 SIDE = 1024  # pixels that the accuracy script reads
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _FORMAT = (8, 2, 0, 0, 0)  # bits per colour; red, green and blue; no special modes
-_UNFILTERED = 0
 
 
 def read_picture(data: bytes) -> NDArray[np.uint8]:
@@ -222,16 +216,13 @@ def encode_png(data: bytes) -> bytes:
     """Encode an answer as a PNG file."""
     picture = read_picture(data)
     height, width, _ = picture.shape
-    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each row after its filter's number
-    rows[:, 0] = _UNFILTERED
+    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each row after its filter's number, 0 for none
     rows[:, 1:] = picture.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, *_FORMAT)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
-    return _SIGNATURE + b"".join(_make_chunk(kind, body) for kind, body in parts)
-
-
-def _make_chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+    return _SIGNATURE + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in parts
+    )
 
 
 PIPELINE = {"steps": 20, "guidance": 8.0}

@@ -55,7 +55,8 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
     except UnicodeDecodeError as error:
         raise HarnessError(f"{folder / 'merges.txt'} is damaged: {error}", "input", fix) from error
     try:
-        merges = [_read_merge(line) for line in lines if line.strip() and not line.startswith("#version")]
+        pairs = (line.split() for line in lines if line.strip() and not line.startswith("#version"))
+        merges = [(first, second) for first, second in pairs]
         begin, end = vocabulary[BEGIN], vocabulary[END]
         padding = vocabulary[_read_padding(folder, fix)]
         model = BPE(vocabulary, merges, unk_token=END, end_of_word_suffix=_WORD_END)
@@ -75,11 +76,6 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
     )
     words.add_special_tokens([BEGIN, END])
     return CaptionTokenizer(words, begin, end, padding)
-
-
-def _read_merge(line: str) -> tuple[str, str]:
-    first, second = line.split()
-    return first, second
 
 
 def _read_padding(folder: Path, fix: str) -> str:

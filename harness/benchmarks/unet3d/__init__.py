@@ -7,15 +7,13 @@ import gzip
 import json
 import math
 import os
-import struct
-import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +40,6 @@ from harness.run.qsl import Arrays, Ragged
 
 _GZIP = b"\x1f\x8b"
 LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
-
-
-class _Header(NamedTuple):
-    """``begins``: offset of the values, in bytes."""
-
-    sides: tuple[int, ...]
-    bits: int
-    begins: float
 
 
 @contextmanager
@@ -79,35 +69,31 @@ def check_volumes(source: Path, folders: Iterable[str], paths: Sequence[str], fi
 
 def read_sides(path: Path) -> tuple[int, ...]:
     """Return the sides from the header; nothing if it cannot be read."""
-    header = _read_header(path)
-    return header.sides if header else ()
+    values = _find_values(path)
+    return values.shape if values else ()
 
 
 def is_whole(path: Path) -> bool:
     """Return True if the last bytes, the uncompressed size, agree with the volume's header."""
-    header = _read_header(path)
-    if header is None:
+    values = _find_values(path)
+    if values is None:
         return False
     with path.open("rb") as stream:
         stream.seek(-4, os.SEEK_END)
-        packed = struct.unpack("<I", stream.read(4))[0]
-    size = math.prod(header.sides) * header.bits // 8
-    if not 0 <= header.begins <= LARGEST or min((*header.sides, header.bits)) <= 0 or size > LARGEST:
-        return False
-    return bool(packed == (int(header.begins) + size) % 2**32)
+        packed = int.from_bytes(stream.read(4), "little")
+    size: int = math.prod(values.shape) * values.dtype.itemsize
+    return 0 < size <= LARGEST and packed == (values.offset + size) % 2**32
 
 
-def _read_header(path: Path) -> _Header | None:
+def _find_values(path: Path) -> Any:
+    """Return the library's proxy of the values; None if the header cannot be read."""
+    import nibabel  # slow to load, and a run reads prepared volumes
+
     try:
         with gzip.open(path) as stream:
-            header = stream.read(112)
-        order = "<" if header[:4] == b"\x5c\x01\x00\x00" else ">"
-        dimensions = struct.unpack(f"{order}8h", header[40:56])
-        (bits,) = struct.unpack(f"{order}h", header[72:74])
-        (begins,) = struct.unpack(f"{order}f", header[108:112])
-    except (OSError, EOFError, struct.error, zlib.error):
+            return nibabel.Nifti1Image.from_stream(stream).dataobj
+    except Exception:  # the library raises nothing more specific
         return None
-    return _Header(dimensions[1 : 1 + dimensions[0]], bits, begins)
 
 
 # A window of 128 x 128 x 128 that slides over a volume by half its side, and the combination of its answers.

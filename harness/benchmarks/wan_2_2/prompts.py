@@ -191,16 +191,13 @@ _WORD, _LETTER = -5.0, -12.0  # log-likelihood of a piece: words before letters
 
 def write_prompts(path: Path, count: int, seed: int) -> list[str]:
     """Write prompts in the reference's format: one per line, each once, up to the available number."""
-    known = ["".join(parts) for parts in itertools.product(_phrases(), _STYLES)]
+    phrases = [" ".join(parts) for parts in itertools.product(_SUBJECTS, _DOINGS, _PLACES)]
+    known = ["".join(parts) for parts in itertools.product(phrases, _STYLES)]
     order = np.random.default_rng(seed).permutation(len(known))
     prompts = [known[order[number % len(known)]] for number in range(count)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*prompts, ""]), encoding="utf-8")
     return prompts
-
-
-def _phrases() -> list[str]:
-    return [" ".join(parts) for parts in itertools.product(_SUBJECTS, _DOINGS, _PLACES)]
 
 
 def write_tokenizer(folder: Path, texts: Sequence[str]) -> int:

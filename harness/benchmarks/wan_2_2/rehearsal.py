@@ -8,7 +8,7 @@ library's own output for each prompt in fp32.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,10 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     prompts = write_prompts(data / PROMPTS[0], count, seed)
     tokens = write_tokenizer(data / TOKENIZER, [*prompts, AGAINST])
     torch.manual_seed(seed)
-    shape = replace(SHAPES[size], vocabulary=max(SHAPES[size].vocabulary, tokens))
+    shape = SHAPES[size]
     latent = torch.randn(shape.latents).to(torch.bfloat16)  # the type of the reference's own file
     torch.save(latent, data / LATENT[0])
-    pipe = draw_pipeline(shape, data / TOKENIZER / FILE)
+    pipe = draw_pipeline(shape, data / TOKENIZER / FILE, tokens)
     pipe.save_pretrained(models / MODEL)
     references = data / REFERENCES
     references.mkdir()
@@ -56,19 +56,21 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         counter.bump(1)
 
 
-def draw_pipeline(shape: VideoShape, tokenizer: Path) -> Any:
+def draw_pipeline(shape: VideoShape, tokenizer: Path, vocabulary: int) -> Any:
     """Draw a pipeline of the library, with its own tokenizer."""
-    decoder = diffusers.AutoencoderKLWan.from_config(shape.decoder)
+    decoder = diffusers.AutoencoderKLWan.from_config(shape.parts["vae"])
     with torch.no_grad():
         decoder.decoder.conv_out.weight.mul_(_CONTRAST)
-    networks = [draw_network(shape) for _ in range(2)]
+    networks = [draw_network(shape.parts["transformer"]) for _ in range(2)]
     pipe = diffusers.WanPipeline(
         tokenizer=transformers.PreTrainedTokenizerFast(
             tokenizer_file=str(tokenizer), pad_token=PADDING, eos_token=END, unk_token=UNKNOWN
         ),
-        text_encoder=transformers.UMT5EncoderModel(transformers.UMT5Config(**shape.encoder)).eval(),
+        text_encoder=transformers.UMT5EncoderModel(
+            transformers.UMT5Config(**shape.describe_encoder(vocabulary))
+        ).eval(),
         vae=decoder.eval(),
-        scheduler=diffusers.UniPCMultistepScheduler.from_config(shape.scheduler),
+        scheduler=diffusers.UniPCMultistepScheduler.from_config(shape.parts["scheduler"]),
         transformer=networks[0],
         transformer_2=networks[1],
         boundary_ratio=PIPELINE["boundary"],
@@ -77,8 +79,8 @@ def draw_pipeline(shape: VideoShape, tokenizer: Path) -> Any:
     return pipe
 
 
-def draw_network(shape: VideoShape) -> Any:
-    network = diffusers.WanTransformer3DModel.from_config(shape.network).eval()
+def draw_network(config: Mapping[str, Any]) -> Any:
+    network = diffusers.WanTransformer3DModel.from_config(config).eval()
     with torch.no_grad():
         for block in network.blocks:
             block.attn2.to_v.weight.mul_(_ATTENTION)
@@ -104,119 +106,88 @@ def film_prompt(pipe: Any, prompt: str, latent: torch.Tensor, shape: VideoShape,
     return video
 
 
-# Configurations of the pipeline's networks, in the terms of diffusers and transformers: the published ones, and small
-# ones with the same parts. The published ones are from the library's script that converts Wan's checkpoints.
+# Configurations of the pipeline's parts by their folders, in the terms of diffusers and transformers: the published
+# ones, from the library's script that converts Wan's checkpoints, and small ones with the same parts.
 
-_CHANNELS = 16  # of latents
-_BY_SPACE, _BY_TIME = 8, 4  # size of a video relative to its latents
-_PATCH = (1, 2, 2)
+Configs = Mapping[str, Mapping[str, Any]]
+_FULL: Configs = {
+    "text_encoder": {
+        "vocab_size": 256_384,
+        "d_model": 4096,
+        "num_layers": 24,
+        "num_heads": 64,
+        "d_kv": 64,
+        "d_ff": 10_240,
+        "feed_forward_proj": "gated-gelu",
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+    },
+    "transformer": {
+        "patch_size": (1, 2, 2),
+        "num_attention_heads": 40,
+        "attention_head_dim": 128,
+        "in_channels": 16,
+        "out_channels": 16,
+        "text_dim": 4096,
+        "freq_dim": 256,
+        "ffn_dim": 13_824,
+        "num_layers": 40,
+        "cross_attn_norm": True,
+        "qk_norm": "rms_norm_across_heads",
+        "eps": 1e-6,
+        "rope_max_seq_len": 1024,
+    },
+    "vae": {
+        "base_dim": 96,
+        "z_dim": 16,
+        "dim_mult": [1, 2, 4, 4],
+        "num_res_blocks": 2,
+        "attn_scales": [],
+        "temperal_downsample": [False, True, True],
+    },
+    "scheduler": {
+        "num_train_timesteps": 1000,
+        "prediction_type": "flow_prediction",
+        "use_flow_sigmas": True,
+        "flow_shift": 3.0,
+    },
+}
+_SMALL: Configs = {
+    # The vocabulary is that of the prompts.
+    "text_encoder": {"vocab_size": 0, "d_model": 32, "num_layers": 1, "num_heads": 2, "d_kv": 16, "d_ff": 32},
+    "transformer": {
+        "num_attention_heads": 2,
+        "attention_head_dim": 12,
+        "text_dim": 32,
+        "freq_dim": 32,
+        "ffn_dim": 32,
+        "num_layers": 2,
+    },
+    "vae": {"base_dim": 4, "num_res_blocks": 1},
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class VideoShape:
-    """``frames``, ``height``, ``width``: of a video. ``text``: width, layers, heads, width of a head and inner width of
-    the text encoder. ``heads``, ``head``, ``inner``, ``layers``, ``time``: of either network; ``time`` is the length of
-    a step's encoding. ``decoded``: maximum channels of the decoder; ``decoded_layers``: at each size."""
+    """``frames``, ``height``, ``width``: of a video."""
 
     frames: int
     height: int
     width: int
-    vocabulary: int
-    text: tuple[int, int, int, int, int]
-    heads: int
-    head: int
-    inner: int
-    layers: int
-    time: int
-    decoded: int
-    decoded_layers: int
+    parts: Configs
 
     @property
     def latents(self) -> tuple[int, ...]:
-        frames = (self.frames - 1) // _BY_TIME + 1
-        return (1, _CHANNELS, frames, self.height // _BY_SPACE, self.width // _BY_SPACE)
+        """The video is larger by 8 in space, and by 4 in time."""
+        return (1, 16, (self.frames - 1) // 4 + 1, self.height // 8, self.width // 8)
 
-    @property
-    def encoder(self) -> dict[str, Any]:
-        width, layers, heads, head, inner = self.text
-        return {
-            "vocab_size": self.vocabulary,
-            "d_model": width,
-            "num_layers": layers,
-            "num_heads": heads,
-            "d_kv": head,
-            "d_ff": inner,
-            "feed_forward_proj": "gated-gelu",
-            "pad_token_id": 0,
-            "eos_token_id": 1,
-        }
-
-    @property
-    def network(self) -> dict[str, Any]:
-        return {
-            "patch_size": _PATCH,
-            "num_attention_heads": self.heads,
-            "attention_head_dim": self.head,
-            "in_channels": _CHANNELS,
-            "out_channels": _CHANNELS,
-            "text_dim": self.text[0],
-            "freq_dim": self.time,
-            "ffn_dim": self.inner,
-            "num_layers": self.layers,
-            "cross_attn_norm": True,
-            "qk_norm": "rms_norm_across_heads",
-            "eps": 1e-6,
-            "rope_max_seq_len": 1024,
-        }
-
-    @property
-    def decoder(self) -> dict[str, Any]:
-        return {
-            "base_dim": self.decoded,
-            "z_dim": _CHANNELS,
-            "dim_mult": [1, 2, 4, 4],
-            "num_res_blocks": self.decoded_layers,
-            "attn_scales": [],
-            "temperal_downsample": [False, True, True],
-        }
-
-    @property
-    def scheduler(self) -> dict[str, Any]:
-        return {
-            "num_train_timesteps": 1000,
-            "prediction_type": "flow_prediction",
-            "use_flow_sigmas": True,
-            "flow_shift": 3.0,
-        }
+    def describe_encoder(self, vocabulary: int) -> dict[str, Any]:
+        """Describe the text encoder, for at least ``vocabulary`` tokens."""
+        config = self.parts["text_encoder"]
+        return {**config, "vocab_size": max(config["vocab_size"], vocabulary)}
 
 
-SHAPES: Mapping[str, VideoShape] = {
-    "small": VideoShape(
-        frames=5,
-        height=32,
-        width=48,
-        vocabulary=0,
-        text=(32, 1, 2, 16, 32),
-        heads=2,
-        head=12,
-        inner=32,
-        layers=2,
-        time=32,
-        decoded=4,
-        decoded_layers=1,
-    ),
-    "full": VideoShape(
-        frames=81,
-        height=720,
-        width=1280,
-        vocabulary=256_384,
-        text=(4096, 24, 64, 64, 10_240),
-        heads=40,
-        head=128,
-        inner=13_824,
-        layers=40,
-        time=256,
-        decoded=96,
-        decoded_layers=2,
-    ),
+SHAPES = {
+    "small": VideoShape(5, 32, 48, {part: {**config, **_SMALL.get(part, {})} for part, config in _FULL.items()}),
+    "full": VideoShape(81, 720, 1280, _FULL),
 }

@@ -14,7 +14,7 @@ from reconciler.endpoints.rules.point import AGENTIC_PATTERN
 from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
 from reconciler.errors import LogError
 from reconciler.importing.log_folder import refuse_special
-from reconciler.importing.run_import import Import, ImportContext, Made, make_record
+from reconciler.importing.run_import import Import, ImportContext
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
@@ -29,15 +29,9 @@ _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 class PointRun(results_folder.FolderRun, frozen=True):
     """The performance or accuracy run of a point."""
 
-    version: str = ""
-
     @property
     def format(self) -> ResultFormat:
         return points
-
-    @property
-    def made(self) -> Made:
-        return Made("endpoints.version", self.version)
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         asked, files = detail.values(), {name: path.read_bytes() for name, path in self.files.items()}
@@ -51,16 +45,6 @@ class PointRun(results_folder.FolderRun, frozen=True):
         timed, rehearsal = self.mode == PERFORMANCE, REHEARSAL in detail.marks
         values = points.measure_point(files, asked, rehearsal=rehearsal) if timed else {}
         return self.record_run(resource, detail, context, values)
-
-    def make_score(
-        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
-    ) -> Import:
-        scores = {ACCURACY_RESULTS: self.files[ACCURACY_RESULTS].read_bytes()}
-        try:
-            values = points.recheck_score({}, scores, detail.ruling).values
-        except ValueError as error:
-            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run with the client") from error
-        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
 
 
 def is_reader_of(folder: Path) -> bool:
@@ -99,10 +83,9 @@ def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
     found: list[PointRun] = []
     if RESULT_SUMMARY in there:
         summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())
-        version = " ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name))
         if parse_number(summary.get("n_samples_issued")) and not (scored and asked == 1):
             played = config.get_nested("settings", "load_pattern", "type") == AGENTIC_PATTERN
-            found.append(_run(path, PERFORMANCE, there, version, scored=played))
+            found.append(_run(path, PERFORMANCE, there, results_folder.read_version(summary), scored=played))
     return [*found, _run(path, ACCURACY, there)] if scored else found
 
 

@@ -13,13 +13,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.endpoints.results import harness_format as endpoints_results
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
-from reconciler.endpoints.results.harness_format import (
-    AUDIT,
-    find_other_results,
-    measure_results,
-    parse_left,
-    score_results,
-)
+from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_left
 from reconciler.endpoints.results.measurements import SEEDS, Results, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
@@ -34,6 +28,7 @@ from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.storage.documents import ResultDocument
 from reconciler.storage.files import hash_file
 from reconciler.tree.reading.cell import CellFiles
 
@@ -42,15 +37,21 @@ _PARTS = {ACCURACY: ACCURACY_RESULTS, PERFORMANCE: RESULT_SUMMARY}
 
 
 class FolderRun(Struct, frozen=True):
-    """A run made elsewhere, as a folder of files. ``files``: those of its record, by artifact name."""
+    """A run made elsewhere, as a folder of files. ``files``: those of its record, by artifact name; ``version``: of the
+    client."""
 
     folder: Path
     mode: str
     files: Mapping[str, Path]
+    version: str = ""
+
+    @property
+    def format(self) -> ResultFormat:
+        raise NotImplementedError
 
     @property
     def made(self) -> Made:
-        raise NotImplementedError
+        return Made("endpoints.version", self.version)
 
     @property
     def has_score(self) -> bool:
@@ -69,6 +70,16 @@ class FolderRun(Struct, frozen=True):
         record = make_record(resource, detail, self.made, {}, context, values=values, source=source)
         return Import(replace(record, artifacts=tuple(map(describe_artifact, kept))), kept)
 
+    def make_score(
+        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
+    ) -> Import:
+        files = {name: path.read_bytes() for name, path in self.files.items()}
+        try:
+            values = self.format.recheck_score({}, files, detail.ruling).values
+        except ValueError as error:
+            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run again") from error
+        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
+
     def refuse_other_run(self, resource: Resource, differing: Collection[str], fix: str) -> None:
         """Raise LogError if the run differs from the declared one."""
         if differing:
@@ -77,7 +88,7 @@ class FolderRun(Struct, frozen=True):
             raise LogError(f"{self.folder} {what}:\n{listed}", fix=fix)
 
 
-class EndpointsRun(FolderRun, frozen=True):
+class EndpointsRun(FolderRun, frozen=True, kw_only=True):
     """A run of the harness. ``left``: the contents of its files."""
 
     left: Results
@@ -85,12 +96,6 @@ class EndpointsRun(FolderRun, frozen=True):
     @property
     def format(self) -> ResultFormat:
         return endpoints_results
-
-    @property
-    def made(self) -> Made:
-        summary = self.left.summary
-        said = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
-        return Made("endpoints.version", " ".join(str(item) for item in said if item))
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         wanted = detail.values()
@@ -101,15 +106,6 @@ class EndpointsRun(FolderRun, frozen=True):
         least = detail.settings.get_number(keys.MIN_DURATION)
         values = measure_results(self.left, detail.ruling, least) if self.mode == PERFORMANCE else {}
         return self.record_run(resource, detail, context, values)
-
-    def make_score(
-        self, resource: Resource, detail: Detail, upstream: Mapping[str, str], context: ImportContext
-    ) -> Import:
-        try:
-            values = score_results(self.left, detail.ruling)
-        except ValueError as error:
-            raise LogError(f"{self.folder}: {error}", fix="score the accuracy run with the harness") from error
-        return Import(make_record(resource, detail, self.made, upstream, context, values=values, source=resource.key))
 
 
 def is_reader_of(folder: Path) -> bool:
@@ -160,10 +156,16 @@ def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
         raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
     summary, scores = left.summary, left.scores
     if mode == PERFORMANCE:
-        return (
-            EndpointsRun(path, mode, files, left) if summary and parse_number(summary.get("n_samples_issued")) else None
-        )
-    return EndpointsRun(path, mode, files, left) if scores and list(read_accuracy_scores(scores)) else None
+        there = bool(summary and parse_number(summary.get("n_samples_issued")))
+    else:
+        there = bool(scores and list(read_accuracy_scores(scores)))
+    return EndpointsRun(path, mode, files, read_version(summary), left=left) if there else None
+
+
+def read_version(summary: ResultDocument | None) -> str:
+    """Read the version of the client that left a summary."""
+    stated = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
+    return " ".join(str(part) for part in stated if part)
 
 
 def _kept(below: Path) -> bool:

@@ -67,14 +67,16 @@ def parse_left(files: Mapping[str, bytes]) -> Results:
     """Parse ``files``, artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
-    read = {name: _document(name, data) for name, data in files.items() if name.endswith((".json", CONFIG))}
-    audits = parse_audits({name: document for name, document in read.items() if name.startswith(f"{AUDIT}/")})
-    return Results(read[CONFIG], read.get(RESULT_SUMMARY), read.get(ACCURACY_RESULTS), audits)
+    names = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
+    config, summary, scores = (_document(name, files[name]) if name in files else None for name in names)
+    assert config is not None
+    return Results(config, summary, scores, parse_audits(files))
 
 
-def parse_audits(documents: Mapping[str, ResultDocument]) -> Audits:
-    """Parse ``documents``, the files of the folder of tests by path below the run's."""
-    named = {PurePosixPath(name): document for name, document in documents.items()}
+def parse_audits(files: Mapping[str, bytes]) -> Audits:
+    """Parse the tests among ``files``, artifacts by name. Raises ValueError like ``parse_left``."""
+    audits = ((name, data) for name, data in files.items() if name.startswith(f"{AUDIT}/") and name.endswith(".json"))
+    named = {PurePosixPath(name): _document(name, data) for name, data in audits}
     stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
     phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
     return Audits(stated, phases)
@@ -207,8 +209,8 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
     """Read the summary and the tests. Raises ValueError that names a file that cannot be read."""
-    read = {name: _document(name, read_regular(path)) for name, path in kept.files.items() if name.endswith(".json")}
-    return read[RESULT_SUMMARY], parse_audits({n: d for n, d in read.items() if n.startswith(f"{AUDIT}/")})
+    files = {name: read_regular(path) for name, path in kept.files.items() if name.endswith(".json")}
+    return _document(RESULT_SUMMARY, files[RESULT_SUMMARY]), parse_audits(files)
 
 
 def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding]:

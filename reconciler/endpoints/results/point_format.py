@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count, show_plain
-from reconciler.endpoints.results.audits import CACHING, Audits
+from reconciler.endpoints.results.audits import CACHING
 from reconciler.endpoints.results.client import find_config_differences, find_place_differences, list_client_settings
 from reconciler.endpoints.results.harness_format import (
     AUDIT,
@@ -206,16 +206,12 @@ def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> Rec
     }
 
 
-def _audits(files: Mapping[str, bytes]) -> Audits:
-    return parse_audits({name: parse_json_object(data) for name, data in files.items() if name.startswith(f"{AUDIT}/")})
-
-
 def _find_all_shortcomings(
     files: Mapping[str, bytes], point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
     """Find the shortcomings of the point itself, and of the test that the client ran after it."""
     yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
-    stated = _audits(files).stated.get(CACHING)
+    stated = parse_audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
         text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
         yield PointFinding("audit", PointSeverity.INVALID, text)
@@ -330,7 +326,7 @@ def recheck_run(
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
     summary = parse_json_object(files[RESULT_SUMMARY]) if timed else None
-    own_wrong = () if summary is None else find_wrong_results(summary, _audits(files), drained=False)
+    own_wrong = () if summary is None else find_wrong_results(summary, parse_audits(files), drained=False)
     return Recheck(
         own,
         differing=(*find_other_point(files, inputs, foreign=foreign), *(item.text for item in own_wrong)),

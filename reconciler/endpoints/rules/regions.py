@@ -47,9 +47,8 @@ class Region(Struct, frozen=True):
 
 class Regions(Struct, frozen=True):
     """The regions of a curve, ascending; the last one is the margin above the maximum. ``ultra_low``: the band of the
-    lowest concurrencies, which overlaps the low region unless ``c_min`` was declared."""
+    lowest concurrencies, which overlaps the low region unless a minimum was declared."""
 
-    c_min: int
     c_max: int
     ultra_low: Region
     regions: tuple[Region, ...]
@@ -88,7 +87,6 @@ def compute_regions(c_max: int, c_min: int, rules: CurveRules, *, declared: bool
     # In integers: in floating point, 1.1 times the maximum can exceed the next integer.
     margin = -(-c_max * int(rules.values.margin * 100) // 100)
     return Regions(
-        c_min=c_min,
         c_max=c_max,
         ultra_low=Region(ULTRA_LOW, 1, c_min if declared else limit),
         regions=(
@@ -170,11 +168,8 @@ def choose_accuracy_points(
     lowest band; other regions get the point nearest to their middle.
     """
     found = sorted(set(concurrencies))
-    options: dict[int, tuple[str, ...]] = {}
-    for concurrency in found:
-        options[concurrency] = regions.list_bands(concurrency, rules)
     preferred = sorted(found, key=lambda c: (c != elected, c != found[0], _distance(c, regions), c))
-    return match_bands([(concurrency, options[concurrency]) for concurrency in preferred])
+    return match_bands([(concurrency, regions.list_bands(concurrency, rules)) for concurrency in preferred])
 
 
 def _distance(concurrency: int, regions: Regions) -> float:

@@ -15,7 +15,7 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.settings import AGENTIC, CLIENT_CODE, DISCLOSING, RESULTS, group_node_types
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.spec.declared import DeclaredCell
-from reconciler.spec.layers import Block
+from reconciler.spec.layers import Block, get_text
 
 # Settings that a point may set itself; all others belong to the curve's one stack, or to its client.
 _OF_A_POINT = (
@@ -95,9 +95,10 @@ def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[Setting
         yield "endpoint.url", "the endpoint's stack is not declared", fix
     if rehearsal:
         return
-    duration, least = settings.get(keys.MIN_DURATION), settings["point.least_duration"][0].value.value
-    if duration is not None and int(duration[0].value.value) < int(least):
-        message = f"min_duration is {int(duration[0].value.value) // 1000} s; the rules require {int(least) // 1000} s"
+    least = int(get_text(settings, "point.least_duration"))
+    duration = int(get_text(settings, keys.MIN_DURATION, str(least)))
+    if duration < least:
+        message = f"min_duration is {duration // 1000} s; the rules require {least // 1000} s"
         yield keys.MIN_DURATION, message, "remove min_duration, or set `rehearsal: true` (never packaged)"
 
 
@@ -110,20 +111,21 @@ def _find_agentic_problems(settings: Block) -> Iterator[SettingProblem]:
         given = next((own for own in settings if own == name or (name.endswith(".") and own.startswith(name))), "")
         if given and settings[given][0].value.value:
             yield given, f"an agentic benchmark has no {given}: {why}", "remove it"
-    count, size = (settings.get(name) for name in (keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT))
-    if size is None:
+    size = int(get_text(settings, keys.PERFORMANCE_SAMPLE_COUNT, "0"))
+    count = int(get_text(settings, keys.MIN_QUERY_COUNT, "0"))
+    if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         fix = "write 'performance_sample_count: 613', the number of conversations"
         yield keys.PERFORMANCE_SAMPLE_COUNT, "the number of conversations of the dataset is not declared", fix
-    elif count is not None and int(count[0].value.value) % int(size[0].value.value):
-        message = f"{count[0].value.value} conversations are not complete passes over {size[0].value.value}"
-        yield keys.MIN_QUERY_COUNT, message, f"write a multiple of {size[0].value.value}"
+    elif count % size:
+        message = f"{count} conversations are not complete passes over {size}"
+        yield keys.MIN_QUERY_COUNT, message, f"write a multiple of {size}"
 
 
 def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator[SettingProblem]:
     """Find problems of a point's nodes. ``system``: the settings of the point's system."""
     types = group_node_types(system)
     for name in sorted(name for name in settings if name.startswith("nodes_used.")):
-        node, used = name.partition(".")[2], int(settings[name][0].value.value)
+        node, used = name.partition(".")[2], int(get_text(settings, name))
         provisioned = types.get(node, {}).get("number_of_nodes")
         if node not in types:
             known = ", ".join(sorted(types)) or "none are declared"

@@ -24,10 +24,10 @@ from reconciler.endpoints.rules.regions import (
 from reconciler.endpoints.spec.models import AUTO, OFFLINE
 from reconciler.errors import ReconcilerError
 from reconciler.loadgen import keys
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import name_point
 from reconciler.resource.settings import ACCURACY_FROM, AGENTIC, CLIENT_CODE, COMMAND, DEDICATED_OFFLINE, MAXIMUM
-from reconciler.spec.layers import Block, LayeredSetting
+from reconciler.spec.layers import Block, LayeredSetting, get_text
 
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
@@ -171,7 +171,7 @@ def _find_accuracy_problems(placed: PlacedCurve) -> Iterator[SettingProblem]:
 
 def is_elsewhere(settings: Block) -> bool:
     """Return True if the runs of a point are made elsewhere, and imported."""
-    return _text(settings, "benchmark.code") == ELSEWHERE
+    return get_text(settings, "benchmark.code") == ELSEWHERE
 
 
 def complete_point(
@@ -201,7 +201,7 @@ def complete_point(
             "engine.backend": "command",
             "benchmark.code": "command",
         }
-    seeds = rules.find_seed_set(_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
+    seeds = rules.find_seed_set(get_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,
         keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
@@ -220,26 +220,22 @@ def complete_point(
     if concurrency not in placed.accuracy:
         by_rules[ACCURACY_FROM] = name_point(placed.find_source(concurrency))
     result = dict(settings)
-    result |= {name: (LayeredSetting(Value(value, where.value.origin), where.path),) for name, value in implied.items()}
-    result |= {name: (LayeredSetting(Value(value, ruled), where.path),) for name, value in by_rules.items()}
+    result |= {name: where.imply(value) for name, value in implied.items()}
+    result |= {name: where.imply(value, ruled) for name, value in by_rules.items()}
     if rehearsal and keys.MIN_DURATION in result:
         result["point.least_duration"] = result[keys.MIN_DURATION]
     if keys.MIN_DURATION not in result:
-        margin = LayeredSetting(Value(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled), where.path)
-        result[keys.MIN_DURATION] = (margin,)
+        result[keys.MIN_DURATION] = where.imply(seconds * _MILLISECONDS * _MARGIN_PERCENT // 100, ruled)
     if "client.model_name" in result:
         result["harness.model_name"] = result.pop("client.model_name")
     if CLIENT_CODE in result and "client.python" not in result:
-        code = result[CLIENT_CODE][0]
-        result["client.python"] = (
-            LayeredSetting(Value(f"{code.value.value}/{_PYTHON}", code.value.origin), code.path),
-        )
+        result["client.python"] = result[CLIENT_CODE][0].imply(f"{get_text(result, CLIENT_CODE)}/{_PYTHON}")
     return result
 
 
 def find_benchmark(settings: Block, rules: CurveRules) -> RuledBenchmark | None:
     """Return the benchmark as which it is entered; None if the rules do not know it."""
-    return rules.benchmarks.get(_text(settings, "benchmark.official") or "")
+    return rules.benchmarks.get(get_text(settings, "benchmark.official"))
 
 
 def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *, rehearsal: bool) -> dict[str, object]:
@@ -255,10 +251,6 @@ def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *,
         bounds = ("point.least_turn_tokens", "point.most_turn_tokens")
         found |= {name: str(tokens) for name, tokens in zip(bounds, benchmark.output_tokens, strict=True)}
     return found
-
-
-def _text(settings: Block, name: str) -> str | None:
-    return str(settings[name][0].value.value) if name in settings else None
 
 
 def _words(settings: Block, name: str) -> tuple[str, ...]:

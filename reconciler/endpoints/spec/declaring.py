@@ -29,7 +29,7 @@ from reconciler.resource.kinds import Cell, name_point
 from reconciler.resource.settings import AGENTIC, COMMAND, MAXIMUM, group_node_types
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, is_filled
-from reconciler.spec.layers import Block, LayeredSetting, combine
+from reconciler.spec.layers import Block, LayeredSetting, combine, get_text
 from reconciler.spec.validation import find_position
 
 # Early checks of a submission of curves: disclosures of its points, the description of its systems, and seeds that
@@ -164,14 +164,14 @@ def _curve(
     rehearsal = bool(declaring.spec.rehearsal)
     shared, own = declaring.layer(curve, where), declaring.find_shared(named[1], named[2])
     whole = combine([own, shared])
-    size, benchmark = whole.get(SIZE), find_benchmark(whole, rules)
+    benchmark = find_benchmark(whole, rules)
     try:
         placed = place_curve(
             tuple(curve.points),
             curve.max_supported_concurrency,
             rules,
             curve.accuracy_points or (),
-            size=int(size[0].value.value) if size else 0,
+            size=int(get_text(whole, SIZE, "0")),
             count=curve.point_count or 0,
             c_min=curve.min_concurrency,
             agentic=benchmark is not None and benchmark.agentic,

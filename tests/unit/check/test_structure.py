@@ -1,15 +1,22 @@
-"""What may stand in the root of a tree and in a submitter's folder: small trees, whose runs no one looks at here."""
+"""What may be in the root of a tree and in a submitter's folder; the walk over it holds one cell at a time."""
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
 
-from reconciler.check.engine import check_tree
+from reconciler.check.engine import LevelRules, TreeWalk, check_tree
+from reconciler.storage.collector import pause_collector
 from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import TreeFinding
+from reconciler.tree.reading.survey import survey_tree
+from reconciler.tree.reading.view import CellView
+from reconciler.verify.engine import verify_cell
+from tests.unit.check.conftest import logs
 from tests.unit.check.made import write
+from tests.unit.verify.conftest import consistent
 
 ACME = "closed/Acme"
 RESULTS = f"{ACME}/results/sys1/resnet/Offline"
@@ -188,3 +195,27 @@ def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: 
     write(deep.parent / "x y", "examined")
     assert find_wrong(tree, "submitter.depth") == []
     assert find_wrong(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
+
+
+__all__ = ["consistent", "logs"]
+
+
+class Trace:
+    """What is hung on to a view, and lives as long as that."""
+
+
+def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Path) -> None:
+    views: list[weakref.ref[Trace]] = []
+    read: list[weakref.ref[Trace]] = []
+
+    def remember(view: CellView) -> None:
+        assert view.performance is not None
+        for kept, traces in ((view, views), (view.performance, read)):
+            trace = vars(kept)["trace"] = Trace()
+            traces.append(weakref.ref(trace))
+
+    (survey,) = survey_tree(consistent)
+    with pause_collector():
+        TreeWalk(LevelRules(verify_cell), remember).find([survey])
+        assert len(views) == survey.total > 1
+        assert [ref() for ref in (*views[:-1], *read)] == [None] * (len(views) - 1 + len(read))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.storage.files import hash_bytes
 from tests.acceptance.conftest import console as console_here
-from tests.shared import make_once
+from tests.shared import copy_folder, make_once
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -87,7 +85,7 @@ def _record(folder: Path) -> Path:
 def recorded(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, in sync and with its records committed."""
     root = tmp_path / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     monkeypatch.chdir(root)
     return root
 
@@ -102,21 +100,36 @@ def declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-Reconcile = Callable[..., tuple[int, str, str]]
+class Reconcile:
+    """The command line in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """Return exit code, standard output and standard error."""
+        self._capsys.readouterr()
+        code = main(words)
+        captured = self._capsys.readouterr()
+        return code, captured.out, captured.err
+
+    def succeed(self, *words: str) -> str:
+        """Return standard output of a command that ends with 0."""
+        code, out, err = self(*words)
+        assert code == 0, out + err
+        return out
+
+    def refuse(self, *words: str) -> str:
+        """Return standard error of a command that ends with 1."""
+        code, out, err = self(*words)
+        assert code == 1, out + err
+        return err
 
 
 @pytest.fixture
 def reconcile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Reconcile:
-    """Run the command line in this process; gives exit code, standard output and standard error."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return Reconcile(capsys)
 
 
 def edit(root: Path, before: str, after: str) -> None:

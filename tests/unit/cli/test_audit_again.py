@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +34,7 @@ from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.acceptance.conftest import console
+from tests.shared import copy_folder
 
 from .conftest import CELL, Reconcile, commit, edit, git
 
@@ -270,7 +270,7 @@ REPEATED = (SERVED, "performance: repeated")
 def served_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
     root = tmp_path_factory.mktemp("served") / "repository"
-    shutil.copytree(recorded_once, root)
+    copy_folder(recorded_once, root)
     edit(root, "category: edge", "category: datacenter")
     edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER)
     commit(root, "Serve")
@@ -283,7 +283,7 @@ def served_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -
 def served(served_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs of it may differ by 90 %: how busy the machine of the tests is must decide nothing."""
     root = tmp_path / "repository"
-    shutil.copytree(served_once, root)
+    copy_folder(served_once, root)
     monkeypatch.chdir(root)
     monkeypatch.setattr(rerun, "find_slack", lambda *_: Slack(usual=90))
     return root
@@ -531,9 +531,7 @@ def test_rerun_of_an_older_commit_measures_what_it_asked(served: Path, tmp_path:
 
 
 def test_rerun_of_nothing_published_names_what_there_is(served: Path, reconcile: Reconcile) -> None:
-    code, _, error = reconcile("audit", "--rerun", "scenario=Offline")
-    assert code == 1
-    assert f"published at this commit: {SERVED}" in error
+    assert f"published at this commit: {SERVED}" in reconcile.refuse("audit", "--rerun", "scenario=Offline")
 
 
 def test_rerun_waits_for_no_other_pass(served: Path, reconcile: Reconcile) -> None:

@@ -135,8 +135,7 @@ def test_system_written_in_one_line() -> None:
 def test_command_shows_then_writes_then_has_nothing_to_say(declared: Path, reconcile: Reconcile) -> None:
     spec = declared / "specs/one.yaml"
     before = spec.read_text()
-    code, out, _ = reconcile("detect")
-    assert code == 0
+    out = reconcile.succeed("detect")
     assert "+        host_memory_capacity:" in out
     assert "use --write" in out
     assert spec.read_text() == before
@@ -155,8 +154,7 @@ def test_report_as_json(declared: Path, reconcile: Reconcile) -> None:
 
 def test_no_spec_shows_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, _ = reconcile("detect", "--system", "box")
-    assert code == 0
+    out = reconcile.succeed("detect", "--system", "box")
     assert out.startswith("box:\n  hardware:\n")
     assert reconcile("detect", "--write")[0] == 1
 

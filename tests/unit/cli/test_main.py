@@ -52,8 +52,7 @@ def test_help_lists_every_command_and_imports_nothing_heavy(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command(name: str, reconcile: Reconcile) -> None:
-    code, out, _ = reconcile(name, "--help")
-    assert code == 0
+    out = reconcile.succeed(name, "--help")
     assert f"Usage: reconcile {name}" in out
     assert "--no-color" in out
 
@@ -88,17 +87,14 @@ def test_usage_errors_exit_1(arguments: tuple[str, ...], says: str, reconcile: R
 
 @pytest.mark.parametrize("arguments", [(), ("plan",), ("validate",), ("gc",)])
 def test_outside_a_repository(arguments: tuple[str, ...], reconcile: Reconcile) -> None:
-    code, _, err = reconcile(*arguments)
-    assert code == 1
+    err = reconcile.refuse(*arguments)
     assert "no repository here" in err
     assert "fix: `reconcile init`" in err
 
 
 def test_a_missing_spec_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "specs").mkdir()
-    code, _, err = reconcile("nothing.yaml")
-    assert code == 1
-    assert "nothing.yaml" in err
+    assert "nothing.yaml" in reconcile.refuse("nothing.yaml")
 
 
 def test_a_bug_exits_3_with_a_report(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,8 +188,7 @@ def test_a_report_that_fails_itself_still_ends_with_words_and_the_same_code(
 def test_a_vanished_file_is_no_bug(tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "specs").mkdir()
     monkeypatch.setattr("reconciler.cli.shared.plan_options.compute_plan", lambda *_: Path("gone").stat())
-    code, _, err = reconcile("plan")
-    assert code == 1
+    err = reconcile.refuse("plan")
     assert "cannot use gone: No such file or directory (ENOENT)" in err
     assert "fix: another process removed it" in err
     assert not list(tmp_path.rglob("bug-*"))
@@ -257,8 +252,7 @@ def test_a_closed_output_takes_nothing_and_changes_no_exit_code(closed: str, tmp
 
 
 def test_help_without_a_topic_lists_every_document(reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("help")
-    assert code == 0
+    out = reconcile.succeed("help")
     assert [topic for topic in read_topics() if f"[{topic}]" not in out] == []
 
 
@@ -315,8 +309,7 @@ def test_help_of_a_command_is_what_the_command_says(reconcile: Reconcile) -> Non
 
 
 def test_help_of_something_unknown_names_what_is_near(reconcile: Reconcile) -> None:
-    code, _, err = reconcile("help", "tutoral")
-    assert (code, "did you mean `reconcile help tutorial`?" in err) == (1, True)
+    assert "did you mean `reconcile help tutorial`?" in reconcile.refuse("help", "tutoral")
     assert "lists the topics" in reconcile("help", "qqq")[2]
 
 

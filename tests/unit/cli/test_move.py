@@ -21,46 +21,40 @@ def test_nothing_is_measured_again(recorded: Path, reconcile: Reconcile) -> None
     official(recorded)
     assert reconcile()[0] == 0
     before = (recorded / SPEC).read_text()
-    code, out, err = reconcile("move", "offline", "--to", "closed", "--dry-run")
-    assert code == 0, out + err
+    out = reconcile.succeed("move", "offline", "--to", "closed", "--dry-run")
     assert "Would move open/box/resnet/Offline to closed" in out
     assert "- one.yaml: open:" in out
     assert "+ one.yaml: closed:" in out
     assert (recorded / SPEC).read_text() == before
-    code, out, _ = reconcile("move", "offline", "--to", "closed", "--json")
+    out = reconcile("move", "offline", "--to", "closed", "--json")[1]
     report = json.loads(out)
     assert not [step for step in report["steps"] if step.startswith(("Run:", "Dataset:", "Model:", "Score:"))]
     assert {row["where"] for row in report["findings"]} >= {"closed/box/resnet/SingleStream"}
     assert (
         "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}" in (recorded / SPEC).read_text()
     )
-    code, out, _ = reconcile("move", "closed/box/resnet/Offline", "--to", "open")
-    assert code == 0
+    reconcile.succeed("move", "closed/box/resnet/Offline", "--to", "open")
     assert reconcile("plan")[0] == 0
 
 
 def test_what_the_round_forbids(recorded: Path, reconcile: Reconcile) -> None:
     before = (recorded / SPEC).read_text()
-    code, _, err = reconcile("move", CELL, "--to", "closed")
-    assert (code, "rename digits in the spec to resnet" in err) == (1, True)
+    assert "rename digits in the spec to resnet" in reconcile.refuse("move", CELL, "--to", "closed")
     assert (recorded / SPEC).read_text() == before
     official(recorded)
     edit(recorded, "Offline: {", "Server: {")
     edit(recorded, "category: edge", "category: datacenter")
     before = (recorded / SPEC).read_text()
-    code, _, err = reconcile("move", "server", "--to", "closed")
-    assert (code, "does not allow Server for resnet" in err) == (1, True)
+    assert "does not allow Server for resnet" in reconcile.refuse("move", "server", "--to", "closed")
     assert (recorded / SPEC).read_text() == before
 
 
 def test_what_is_there_already(recorded: Path, reconcile: Reconcile) -> None:
-    code, _, err = reconcile("move", CELL, "--to", "open")
-    assert (code, "is in the open division already" in err) == (1, True)
+    assert "is in the open division already" in reconcile.refuse("move", CELL, "--to", "open")
     official(recorded)
     text = (recorded / SPEC).read_text()
     (recorded / SPEC).write_text(text + "    network: {box: {resnet: {Offline: {}}}}\n")
-    code, _, err = reconcile("move", "open/box/resnet/Offline", "--to", "network")
-    assert (code, "is declared already" in err) == (1, True)
+    assert "is declared already" in reconcile.refuse("move", "open/box/resnet/Offline", "--to", "network")
 
 
 def test_a_source_of_inferred_cells_stays(recorded: Path, reconcile: Reconcile) -> None:

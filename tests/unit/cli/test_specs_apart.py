@@ -38,19 +38,15 @@ def test_plan_without_names_leaves_it_out(reconcile: Reconcile) -> None:
 
 @pytest.mark.usefixtures("both")
 def test_validate_says_what_it_left_out(reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("validate")
-    assert code == 0
+    out = reconcile.succeed("validate")
     assert "Valid: specs/one.yaml (" in out
     assert f"Skipped, because they apply only when given by name: {APART}" in out
     assert "Left out" not in reconcile("validate", APART)[1]
 
 
 def test_what_git_knows_is_judged_by_the_same_files(both: Path, reconcile: Reconcile) -> None:
-    code, out, err = reconcile("pr", "--base", "HEAD~1")
-    assert code == 0, out + err
-    assert "2000" not in out
-    code, out, err = reconcile("audit")
-    assert code == 0, out + err
+    assert "2000" not in reconcile.succeed("pr", "--base", "HEAD~1")
+    reconcile.succeed("audit")
     (both / APART).unlink()
     git(both, "commit", "--quiet", "--all", "--message", "Take it away")
     assert reconcile("pr", "--base", "HEAD~1")[0] == 0

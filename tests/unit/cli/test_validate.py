@@ -28,8 +28,7 @@ def test_a_variable_that_is_not_set_hides_nothing_and_stops_nothing(
         assert ("NETS is not set" in out) is (command != "status"), command
     assert "specs/one.yaml:19:" in reconcile("validate")[1]
     edit(recorded, "target_qps: 1000", "target_qsp: 1000")
-    code, _, err = reconcile("validate")
-    assert (code, "write target_qps" in err) == (1, True)
+    assert "write target_qps" in reconcile.refuse("validate")
 
 
 def test_an_unset_variable_blocks(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,8 +46,7 @@ def test_rules_of_the_round_are_checked_next_to_a_misspelt_key(declared: Path, r
     edit(declared, "category: edge", "category: datacenter")
     edit(declared, "    open:", "    closed:\n      box:\n        digits: {SingleStream: {}}\n    open:")
     edit(declared, "target_qps: 1000", "target_qsp: 1000")
-    code, _, err = reconcile("validate")
-    assert code == 1
+    err = reconcile.refuse("validate")
     assert "specs/one.yaml:27:21: spec.divisions.open.box.digits.Offline.target_qsp" in err
     assert "specs/one.yaml:23:18: spec.divisions.closed.box.digits.SingleStream: round v6.1 does not allow" in err
     assert "2 problems" in err
@@ -74,8 +72,7 @@ def test_standard_input(declared: Path, reconcile: Reconcile, monkeypatch: pytes
     code, out, _ = reconcile("validate", "-", "--json")
     assert (code, json.loads(out)["files"]) == (0, ["<stdin>"])
     give(SPEC.replace("target_qps", "target_qsp"))
-    code, _, err = reconcile("validate", "-")
-    assert (code, "<stdin>:24:21:" in err) == (1, True)
+    assert "<stdin>:24:21:" in reconcile.refuse("validate", "-")
     give(SPEC)
     assert "set here and in specs/one.yaml" in reconcile("validate", "specs", "-")[2]
 

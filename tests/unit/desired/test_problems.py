@@ -1,14 +1,19 @@
-"""What a spec is given that the round or this program cannot take, or that a submission would lack: each with its place
-and what to do."""
+"""What the round or this program cannot take of a spec, what a cell may not declare, and what a submission lacks."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from reconciler.desired.checks import find_problems
+from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.desired.compile import find_gaps
+from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.errors import Problem, SpecError
+from reconciler.resource.inputs import Origin, Pin, PinKind, Value
+from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
+from reconciler.spec.declared import Declared, DeclaredSystem, Reading
+from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 
 ROUND = "v6.1"
@@ -285,3 +290,287 @@ def test_a_problem_of_a_spec_has_its_place(name: str) -> None:
     found = [p for p in find(text) if p not in known]
     assert [f"{p.line}:{p.column} {p.path}" for p in found] == EXPECTED.get(name, [])
     assert all(p.message and p.fix for p in found)
+
+
+def entering(division: str, category: str, official: str, *scenarios: str) -> Declared:
+    first = declare(benchmark__official=official)
+    cells = tuple(replace(first.cells[0], cell=Cell(division, "box", "mine", scenario)) for scenario in scenarios)
+    system = DeclaredSystem(
+        "box", {"system.category": Value(category, HERE), "system.status": Value("available", HERE)}, {}
+    )
+    return replace(first, cells=cells, systems={"box": system})
+
+
+# Of the rules' section "Benchmarks": the scenarios that a submission to the closed division must have.
+@pytest.mark.parametrize(
+    ("category", "official", "entered", "missing"),
+    [
+        ("edge", "resnet", ["Offline"], ["SingleStream", "MultiStream"]),
+        ("edge", "resnet", ["SingleStream", "MultiStream", "Offline"], []),
+        ("datacenter", "resnet", ["Offline"], ["Server"]),
+        ("datacenter", "resnet", ["Server"], ["Offline"]),
+        ("edge", "bert-99", ["SingleStream"], ["Offline"]),
+        ("edge", "3d-unet-99.9", ["Offline"], ["SingleStream"]),
+        ("datacenter", "3d-unet-99.9", ["Offline"], []),
+    ],
+)
+def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
+    category: str, official: str, entered: list[str], missing: list[str]
+) -> None:
+    found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
+    assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
+
+
+def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
+    assert find_missing_cells(entering("closed", "edge", "of-my-own", "Offline"), RULES) == ()
+
+
+def test_each_system_and_benchmark_has_scenarios_of_its_own() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    bert = entering("closed", "edge", "bert-99", "Offline").cells[0]
+    other = replace(bert, cell=Cell("closed", "box", "other", "Offline"))
+    away = replace(one.cells[0], cell=Cell("closed", "rack", "mine", "MultiStream"))
+    both = replace(one, cells=(*one.cells, other, away), systems={**one.systems, "rack": one.systems["box"]})
+    assert sorted(find_missing_cells(both, load_ruleset("v5.0"))) == [
+        "closed/box/mine/MultiStream",
+        "closed/box/other/SingleStream",
+        "closed/rack/mine/Offline",
+        "closed/rack/mine/SingleStream",
+    ]
+
+
+def test_entries_of_one_benchmark_that_share_its_folder_are_complete_together() -> None:
+    one = entering("closed", "edge", "resnet", "Offline", "SingleStream")
+    other = replace(one.cells[0], cell=Cell("closed", "box", "other", "MultiStream"))
+    assert find_missing_cells(replace(one, cells=(*one.cells, other)), load_ruleset("v5.0")) == ()
+    absent = replace(one, cells=(one.cells[0], other))
+    assert find_missing_cells(absent, load_ruleset("v5.0")) == ("closed/box/mine/SingleStream",)
+
+
+def needed(**changes: object) -> tuple[str, ...]:
+    return list_needed_pins(declare(**changes), RULES)
+
+
+def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
+    assert needed() == ()
+    assert len(needed(engine__version=None)) == 1
+    assert needed(engine__version=None, engine__backend="null") == ()
+    assert len(needed(model__path="/lab/net.onnx", dataset__path="/lab/images")) == 2
+    digests = {"model__sha256": "0" * 64, "dataset__sha256": "1" * 64}
+    assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
+
+
+@pytest.mark.parametrize("part", ["harness.service", "harness.build"])
+def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
+    command = {"engine__backend": None, "harness__command": ["run"]}
+    own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
+    assert needed(**command, **own) == ()  # no one runs them
+    cell = "open/box/digits/Server"
+    named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
+    pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
+    assert set(needed(**command, **own, **{f"{part}.command": ["serve"]})) == pins
+    whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
+    pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
+    assert set(needed(**command, **whole)) == pins
+
+
+def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them() -> None:
+    declared = replace(declare(), unset={"DATA": Origin("specs/a.yaml", 7), "MODELS": Origin("specs/b.yaml", 9)})
+    assert list_notes(declare(), RULES) == ()
+    assert list_notes(declared, RULES) == tuple(
+        f"{place}: the environment variable {name} is not set; paths below it count as missing "
+        f"(export {name}=/path/to/it)"
+        for place, name in (("specs/a.yaml:7", "DATA"), ("specs/b.yaml:9", "MODELS"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "setting", "value", "message"),
+    [
+        ("Offline", "min_duration", 599_999, "min_duration is 599.999 s; round v6.1 requires at least 600 s"),
+        ("Offline", "performance_sample_count", 1023, "is 1023 samples; round v6.1 requires at least 1024 samples"),
+        ("Server", "target_latency", 16_000_000, "is 16 ms; round v6.1 requires at most 15 ms"),
+    ],
+)
+def test_what_no_checker_accepts_is_refused(scenario: str, setting: str, value: int, message: str) -> None:
+    declared = declare(scenario, **{setting: value})
+    with pytest.raises(SpecError) as caught:
+        check(declared, RULES)
+    assert message in str(caught.value)
+    check(replace(declared, rehearsal=Value(True)), RULES)
+    check(declare(scenario), RULES)
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "setting", "refused", "taken"),
+    [
+        ("v6.1", "Offline", "min_query_count", 24_575, 24_576),
+        ("v5.1", "Offline", "min_query_count", 100, 24_576),
+        ("v1.0", "SingleStream", "min_query_count", 1023, 1024),
+        ("v1.0", "Server", "min_query_count", 270_335, 270_336),
+        ("v6.1", "Server", "max_duration", 599_999, 0),
+        ("v6.1", "Server", "accuracy_sample_count", 49_999, 50_000),
+        ("v6.1", "Server", "accuracy_sample_count", 50_001, 0),
+    ],
+)
+def test_closed_results_need_what_the_checkers_of_their_round_read(
+    round_name: str, scenario: str, setting: str, refused: int, taken: int
+) -> None:
+    def closed(value: int) -> Declared:
+        declared = declare(scenario, **{setting: value})
+        (cell,) = declared.cells
+        box = declared.systems[cell.cell.system]
+        both = replace(box, settings={**box.settings, "system.category": Value("datacenter,edge")})
+        cell = replace(cell, cell=replace(cell.cell, division="closed"))
+        return replace(declared, cells=(cell,), systems={box.name: both})
+
+    rules = load_ruleset(round_name)
+    (found,) = [each for each in find_problems(closed(refused), rules) if each.message.startswith(setting)]
+    assert (found.file, found.line) == (HERE.file, HERE.line)
+    assert setting in found.fix
+    assert find_problems(replace(closed(refused), rehearsal=Value(True)), rules) == []
+    assert not [each for each in find_problems(closed(taken), rules) if setting in each.message]
+
+
+@pytest.mark.parametrize(("round_name", "refused"), [("v6.1", True), ("v5.1", False)])
+def test_open_results_need_every_sample_where_the_rounds_checker_counts_them(round_name: str, refused: bool) -> None:
+    found = find_problems(declare("Offline", accuracy_sample_count=1024), load_ruleset(round_name))
+    assert ["accuracy_sample_count" in each.message for each in found] == [True] * refused
+
+
+@pytest.mark.parametrize(
+    ("round_name", "scenario", "most", "more", "refused"),
+    [
+        ("v6.1", "Server", 99, {}, True),
+        ("v6.1", "Interactive", 99, {}, True),
+        ("v6.1", "SingleStream", 99, {}, True),
+        ("v6.1", "MultiStream", 661, {}, True),
+        ("v6.1", "MultiStream", 662, {}, False),
+        ("v6.1", "Server", 0, {}, False),
+        ("v6.1", "Server", 50, {"min_query_count": 50}, False),
+        ("v6.1", "Server", 99, {"engine__backend": "external"}, False),
+        ("v6.1", "Offline", 1, {}, False),
+        ("v1.0", "Server", 270_335, {}, True),
+        ("v1.0", "Server", 270_336, {}, False),
+    ],
+)
+@pytest.mark.parametrize("rehearsal", [False, True])
+def test_most_queries_are_no_fewer_than_the_rounds_fewest(
+    round_name: str, scenario: str, most: int, more: dict[str, object], refused: bool, rehearsal: bool
+) -> None:
+    declared = declare(scenario, max_query_count=most, **more)
+    found = find_problems(replace(declared, rehearsal=Value(rehearsal)), load_ruleset(round_name))
+    wrong = [each for each in found if each.message.startswith("max_query_count")]
+    assert [(each.file, each.line) for each in wrong] == [(HERE.file, HERE.line)] * refused
+
+
+@pytest.mark.parametrize(
+    ("division", "scenario", "more", "refused"),
+    [
+        ("closed", "Server", {}, True),
+        ("closed", "Interactive", {}, True),
+        ("closed", "Offline", {}, False),
+        ("open", "Server", {}, False),
+        ("closed", "Server", {"benchmark__official": "resnet"}, False),
+        ("closed", "Server", {"engine__backend": "external"}, False),
+        ("closed", "Server", {"target_latency": None}, False),
+    ],
+)
+def test_a_latency_of_answers_is_refused_where_that_of_tokens_counts(
+    division: str, scenario: str, more: dict[str, object], refused: bool
+) -> None:
+    changes = {"target_latency": 10**7, "benchmark__official": "llama3.1-8b", **more}
+    declared = declare(scenario, **changes)
+    (cell,) = declared.cells
+    placed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division=division)),))
+    assert any("no effect" in each.message for each in find_problems(placed, RULES)) is refused
+
+
+def test_runs_made_elsewhere_have_issued_their_queries() -> None:
+    declared = declare("Offline", min_query_count=100, engine__backend="external")
+    (cell,) = declared.cells
+    closed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division="closed")),))
+    assert [each for each in find_problems(closed, RULES) if "min_query_count" in each.message] == []
+
+
+def test_weights_are_discarded_in_the_open_division_alone() -> None:
+    declared = declare("Offline", model__settings__sparsity="2:4")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match="the closed division does not allow weights to be discarded"):
+        check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_a_benchmark_whose_name_has_another_one_now_is_for_the_open_division() -> None:
+    declared = declare("Offline", benchmark__official="3d-unet-99", benchmark__code="unet3d_brats")
+    check(declared, RULES)
+    (cell,) = declared.cells
+    closed = replace(cell, cell=replace(cell.cell, division="closed"))
+    with pytest.raises(SpecError, match=r"in round v6\.1 3d-unet-99 is another benchmark"):
+        check(replace(declared, cells=(closed,)), RULES)
+
+
+def test_store_through_which_attempts_travel_is_a_declared_one() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.slurm.store": Value("lab")}
+    apart = replace(declared, systems={cell.cell.system: replace(system, settings=queued)})
+    with pytest.raises(SpecError, match="no store 'lab' is declared"):
+        check(apart, RULES)
+    check(replace(apart, settings={"stores": Value({"lab": {"url": "s3://acme/objects", "options": {}}})}), RULES)
+
+
+def test_the_steps_of_a_system_are_jobs_of_one_queue() -> None:
+    declared = declare("Offline")
+    (cell,) = declared.cells
+    system = declared.systems[cell.cell.system]
+    queued = {**system.settings, "executor.slurm": Value(True), "executor.ray": Value(True)}
+    with pytest.raises(SpecError, match=r"a system uses one queue, not .* and .*"):
+        check(replace(declared, systems={cell.cell.system: replace(system, settings=queued)}), RULES)
+    one = {name: value for name, value in queued.items() if name != "executor.ray"}
+    check(replace(declared, systems={cell.cell.system: replace(system, settings=one)}), RULES)
+
+
+def test_results_of_the_endpoints_harness_are_for_the_rounds_that_take_them() -> None:
+    declared = declare("Offline", harness__command=["run"], harness__results="endpoints", harness__model_name="net")
+    earlier = load_ruleset("v5.1")
+    for ruleset, known in ((earlier, "no benchmark in round v5.1"), (RULES, ", ".join(RULES.endpoints.benchmarks))):
+        with pytest.raises(SpecError, match="does not accept results of the endpoints harness") as caught:
+            check(declared, ruleset)
+        assert f"remove `results: endpoints`; it supports {known}" in [each.fix for each in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "silent"),
+    [
+        ("spec.systems.box", True),
+        ("spec.systems.box.category", True),
+        ("spec.systems.box2", False),
+        ("spec.systems", False),
+        ("spec.benchmarks.digits.engine", True),
+        ("spec.benchmarks.digits", True),
+        ("spec.benchmarks.digits2", False),
+        ("spec.defaults", True),
+        ("spec.divisions.open.box.digits.Offline", True),
+        ("spec.divisions.open.crate.digits", False),
+        ("spec.stores", False),
+    ],
+)
+def test_nothing_is_said_of_a_cell_that_hangs_on_what_was_refused(wrong: str, silent: bool) -> None:
+    declared = declare("Offline", min_duration=599_999)
+    assert len(find_problems(declared, RULES)) == 1
+    assert (find_problems(declared, RULES, [wrong]) == []) is silent
+
+
+@pytest.mark.parametrize(
+    ("declared", "path"),
+    [(None, "spec.round"), (None, "spec.systems"), (declare("Offline"), "spec.round")],
+    ids=["nothing", "nothing of a round", "another round"],
+)
+def test_a_spec_of_no_round_reports_what_the_reading_found(declared: Declared | None, path: str) -> None:
+    found = Problem("a.yaml", 5, 10, path, "there is no round v9", "choose one")
+    with pytest.raises(SpecError) as caught:
+        check_reading(Reading(declared, (found,)), lambda _: pytest.fail("no rules are asked for"))
+    assert list(caught.value.problems) == [found]

@@ -95,20 +95,12 @@ def test_a_part_without_anything_that_proves_the_rest_is_not_gone_on_with(tmp_pa
     assert (tmp_path / "data/file.bin").read_bytes() == DATA
 
 
-def test_a_damaged_part_is_found_by_the_digest_and_read_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [b"x" * 5000, DATA + b"more"], ids=["damaged", "longer than the file"])
+def test_a_wrong_part_is_found_and_read_anew(tmp_path: Path, part: bytes) -> None:
     with serve(Behaviour({"/f": DATA})) as address:
         item = plan(tmp_path, f"{address}/f", digest=make_digest(DATA))
         item.folder.mkdir()
-        item.part.write_bytes(b"x" * 5000)
-        fetch(item)
-    assert item.target.read_bytes() == DATA
-
-
-def test_a_part_that_is_longer_than_the_file_is_dropped(tmp_path: Path) -> None:
-    with serve(Behaviour({"/f": DATA})) as address:
-        item = plan(tmp_path, f"{address}/f", digest=make_digest(DATA))
-        item.folder.mkdir()
-        item.part.write_bytes(DATA + b"more")
+        item.part.write_bytes(part)
         fetch(item)
     assert item.target.read_bytes() == DATA
 

@@ -29,7 +29,6 @@ from harness.benchmarks.rgat.blocks import (
     choose,
     list_inputs,
     list_kinds,
-    load_collate,
     name_inner,
     name_input,
 )
@@ -170,7 +169,7 @@ def test_nodes_come_in_the_order_in_which_they_are_reached(dataset: Path, publis
 
 
 def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igbh.PublishedGraph) -> None:
-    collate = load_collate(dataset)
+    collate = Blocks(dataset)
     again: Blocks = pickle.loads(pickle.dumps(collate))  # as another process gets it
     samples = {"nodes": published.seeds[:5]}
     first, second = collate(samples), again(samples)
@@ -178,7 +177,7 @@ def test_draws_are_the_same_whenever_they_are_made(dataset: Path, published: igb
 
 
 def test_inputs_are_the_networks_with_features_of_nodes(dataset: Path, published: igbh.PublishedGraph) -> None:
-    collate = load_collate(dataset)
+    collate = Blocks(dataset)
     given = collate({"nodes": published.seeds[:3]})
     assert set(given) == {name_input(name) for name in list_inputs()}
     papers = given[name_input("paper")][given[name_input("seeds")]]

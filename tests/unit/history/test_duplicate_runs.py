@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 from tests.passes.repository import Repository
+from tests.shared import copy_folder
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once
 from tests.unit.cli.conftest import git as git_here
 from tests.unit.loadgen.conftest import Run, loadgen_run
@@ -132,7 +132,7 @@ def two_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, tmp_path: Path, mode: str) -> None:
     root = tmp_path / "repository"
-    shutil.copytree(two_results, root)
+    copy_folder(two_results, root)
     assert not find_contradicted(root)
     base, runs = git.resolve(root, "HEAD"), dict[str, Record]()
     for path in sorted((root / "state/records/Run").glob("*.json")):
@@ -154,7 +154,7 @@ def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, t
 def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, tmp_path: Path) -> None:
     """In the order of their names, whichever the spec declares first."""
     root = tmp_path / "repository"
-    shutil.copytree(two_results, root)
+    copy_folder(two_results, root)
     base, was = git.resolve(root, "HEAD"), dict[str, str]()
     for path in (root / "state/records/Score").glob("*.json"):
         record = decode(path.read_bytes(), path.name)

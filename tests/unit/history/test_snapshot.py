@@ -111,6 +111,9 @@ def test_a_commit_without_a_spec_says_so_and_what_to_do(root: Path) -> None:
     (problem,) = caught.value.problems
     assert (problem.file, problem.line, problem.message) == ("elsewhere, driver", 0, "commit HEAD has no spec")
     assert problem.fix == "`reconcile init` writes a starter; or find a commit with specs: git log -- specs"
+    write(root, {"elsewhere/below/new.yaml": declare_part("box")})
+    with pytest.raises(SpecError, match="commit yours: git add elsewhere && git commit"):
+        read_snapshot(root, "HEAD", ("elsewhere",))
     identity = git(root, "rev-parse", "HEAD")
     with pytest.raises(SpecError, match=f"commit {identity[:12]} has no spec"):
         read_snapshot(root, identity, ("elsewhere",))

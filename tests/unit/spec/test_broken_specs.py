@@ -1,13 +1,26 @@
-"""Each kind of broken spec: exact place, plain words, the fix."""
+"""Mistakes in specs, of each kind: exact place, plain words, the fix; and names that people bring from elsewhere."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
-from reconciler.errors import SpecError
-from reconciler.spec.loading import load
+from reconciler.desired.checks import check_reading
+from reconciler.desired.compile import find_gaps
+from reconciler.errors import Problem, SpecError
+from reconciler.loadgen.settings import SETTINGS
+from reconciler.rules.rounds import load_ruleset
+from reconciler.rules.ruled_value import is_field
+from reconciler.spec.checks import find_absent_code
+from reconciler.spec.files import Source, decode
+from reconciler.spec.loading import load, read_texts
+from reconciler.spec.schema import find_schema_node
+from reconciler.spec.validation import explain_foreign
 from tests.unit.spec.writing import HEADER, VALID, problems_in, replaced
 
 # name: (text, line, column, path, part of the message, part of the fix)
@@ -224,3 +237,162 @@ def test_a_secret_is_not_repeated(tmp_path: Path) -> None:
     secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
     for text in (replaced("54", secret), replaced("target_qps", secret), replaced("ACME", f"https://me:{secret}@host")):
         assert secret not in "\n".join(map(str, problems_in(tmp_path, main=text)))
+
+
+SPEC = """\
+apiVersion: mlperf-reconciler/v1
+kind: Submission
+metadata: {name: acme}
+spec:
+  round: v6.1
+  submitter: ACME
+  documents: {calibration: docs/calibration.md}
+  defaults:
+    long:
+      min_duration: 600 s
+  systems:
+    box:
+      category: edge
+      status: available
+      hardware: {accelerator: NVIDIA L4, count: 1}
+      description:
+%s
+        cooling: air
+  benchmarks:
+    resnet:
+      code: resnet50
+      use: [long]
+      model: {path: "${NETS}/resnet50.onnx"}
+      engine: {backend: tensorrt, precision: fp16, batch_size: 16}
+      measurements: {weight_data_types: fp16, weight_transformations: none}
+    llama2-70b-99.9:
+      harness:
+        command: [python, run.py, --user-conf, "{user_conf}", --logs, "{run_dir}"]
+        code: ours
+        score: {command: [python, score.py, "{accuracy_log}"]}
+      measurements: {input_data_types: int32, weight_data_types: fp8, weight_transformations: quantization}
+      model: {starting_weights_filename: llama2.safetensors, retraining: "No"}
+  divisions:
+    closed:
+      box:
+        resnet:
+          SingleStream: {target_latency: 2 ms}
+          MultiStream: {target_latency: 5 ms}
+          Offline: {target_qps: 54}
+    open:
+      box:
+        llama2-70b-99.9:
+          Server: {target_qps: 5}
+"""
+_FIELDS = [field.name for field in load_ruleset("v6.1").system_fields]
+_FOLLOWING = ("division", "submitter", "status", "system_type", "cooling")
+SPEC %= "\n".join(f'        {name}: "1"' for name in _FIELDS if name not in _FOLLOWING)
+
+MISTAKES = YAML(typ="safe").load(Path(__file__).with_name("mistakes.yaml"))
+
+
+def complain(text: str, root: Path) -> list[Problem]:
+    """What `validate` names: problems, else the gaps of a valid spec."""
+    (root / "ours").mkdir(exist_ok=True)
+    source = decode(text.encode(), "main.yaml")
+    sources, problems = ([source], []) if isinstance(source, Source) else ([], [source])
+    reading = read_texts(sources, root, {"NETS": "/mnt/somewhere/nets", "HOME": "/home/somebody"}, problems)
+    try:
+        declared, ruleset = check_reading(reading, load_ruleset)
+    except SpecError as error:
+        return error.problems
+    return [*find_gaps(declared, ruleset), *find_absent_code(declared, root)[0]]
+
+
+def test_without_a_mistake_nothing_is_said(tmp_path: Path) -> None:
+    assert complain(SPEC, tmp_path) == []
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_named_where_it_is_with_its_fix(name: str, tmp_path: Path) -> None:
+    before, after = MISTAKES[name]["before"], MISTAKES[name]["after"]
+    assert SPEC.count(before) == 1, "the replacement must be about one place"
+    marked = SPEC.replace(before, after)
+    found = complain(marked.replace("§", ""), tmp_path)
+    if "§" in after:
+        head = marked[: marked.index("§")]
+        place = head.count("\n") + 1, len(head) - head.rfind("\n")
+        assert [(problem.line, problem.column) for problem in found] == [place]
+    assert len(found) == 1
+    assert found[0].message
+    assert MISTAKES[name].get("name", "") in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("resnt", "resnet"), ("llama3-8b", "llama3.1-8b"), ("resnet-99.9", "resnet"), ("retinanet-99", "retinanet")],
+)
+def test_a_benchmark_without_code_gets_the_nearest_name_of_a_round(written: str, meant: str, tmp_path: Path) -> None:
+    spec = SPEC.replace("      code: resnet50\n", "").replace("resnet:", f"{written}:")
+    found = complain(spec, tmp_path)
+    assert len(found) == 1
+    assert f"write {meant}," in found[0].fix
+
+
+def test_what_a_command_calibrated_has_to_be_written_down(tmp_path: Path) -> None:
+    """Of our own harness's runs the records say it."""
+    spec = SPEC.replace("  documents: {calibration: docs/calibration.md}\n", "")
+    assert complain(spec, tmp_path) == []
+    harness = spec[spec.index("      harness:\n") : spec.index("      measurements: {input")]
+    commanded = spec.replace("      code: resnet50\n", harness, 1)
+    (found,) = (problem for problem in complain(commanded, tmp_path) if problem.path == "spec.documents")
+    assert "no calibration document" in found.message
+    assert "documents: {calibration" in found.fix
+
+
+# Fields of a stub, and of the configuration, in the guides of NVIDIA's submissions v2.1 and v5.1.
+STUB = """
+input_dtype tensor_path active_sms bert_opt_seqlen buffer_manager_thread_count cache_file coalesced_tensor
+deque_timeout_usec graph_specs graphs_max_seqlen instance_group_count max_queue_delay_usec model_path
+offline_expected_qps preferred_batch_size request_timeout_usec run_infer_on_copy_streams soft_drop use_jemalloc
+use_spin_wait workspace_size use_graphs numa_config gpu_batch_size use_small_tile_gemm_plugin
+gemm_plugin_fairshare_cache_size gpu_offline_expected_qps server_target_qps
+"""
+
+
+@pytest.mark.parametrize("where", ["cell", "engine", "option"])
+def test_each_field_of_the_guides_stubs_is_answered(tmp_path: Path, where: str) -> None:
+    cell, engine = ("target_qps: 54", "engine: {backend: onnxruntime, batch_size: 1}")
+    fields = ", ".join(f"{name}: 1" for name in STUB.split())
+    text = {
+        "cell": replaced(cell, fields),
+        "engine": replaced(engine, f"engine: {{backend: onnxruntime, batch_size: 1, {fields}}}"),
+        "option": replaced(engine, f"engine: {{backend: onnxruntime, batch_size: 1, options: {{{fields}}}}}"),
+    }[where]
+    problems = problems_in(tmp_path, main=text)
+    assert sorted(problem.path.rpartition(".")[2] for problem in problems) == sorted(STUB.split())
+    for fix in (problem.fix for problem in problems if not problem.fix.startswith("remove it: ")):
+        written = re.search(r"'([a-z_]+: .*?)'(?!\w)", fix)
+        if written is None:
+            assert find_schema_node(f"spec.benchmarks.{fix.removeprefix('write ')}").path, fix
+            continue
+        for path in list_paths(YAML(typ="safe").load(written[1].replace("…", "1"))):
+            assert find_schema_node(f"spec.benchmarks.NAME.{path}").path.endswith(path), fix
+
+
+def test_the_fewest_samples_of_offline_are_its_fewest_queries(tmp_path: Path) -> None:
+    """LoadGen takes them from min_query_count there; the guides name what it logs."""
+    (problem,) = problems_in(tmp_path, main=replaced("target_qps: 54", "min_sample_count: 24576"))
+    assert "'min_query_count: …'" in problem.fix
+
+
+def list_paths(value: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, below in value.items():
+        if isinstance(below, Mapping):
+            yield from list_paths(below, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+def test_settings_that_a_round_fixes_are_answered() -> None:
+    for setting in SETTINGS:
+        if setting.ruled:
+            assert explain_foreign(setting.name) is not None
+            assert is_field(setting.name)
+        if setting.conf_name:
+            assert setting.name in (explain_foreign(setting.conf_name) or ("", ""))[1]

@@ -123,26 +123,41 @@ GIVEN = '{command: [run, "{run_dir}", "{user_conf}", "{service_url}"], score: {c
 
 
 @pytest.mark.parametrize(
-    ("service", "message"),
+    ("part", "declared", "message"),
     [
-        ("{code: server}", "service has no command"),
-        ("{command: [serve]}", "the service has no readiness check"),
+        ("service", "{code: server}", "service has no command"),
+        ("service", "{command: [serve]}", "the service has no readiness check"),
         (
+            "service",
             '{command: [serve, "{port}", "{mode}"]}',
             "{mode} is not a placeholder of a service, which several runs share",
         ),
-        ('{command: [serve, "{port}"], env: {A: "{user_conf}"}}', "{user_conf} is not a placeholder of a service"),
-        ('{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}', "a service can have only one readiness check"),
         (
+            "service",
+            '{command: [serve, "{port}"], env: {A: "{user_conf}"}}',
+            "{user_conf} is not a placeholder of a service",
+        ),
+        (
+            "service",
+            '{command: [serve, "{port}"], ready: {tcp: "a:1", log: up}}',
+            "a service can have only one readiness check",
+        ),
+        (
+            "service",
             '{command: [serve, "{port}"], stop: {signal: SIGSTOP}}',
             "'SIGSTOP' is not a valid signal to stop a service with",
         ),
-        ('{command: [serve, "{port}"], ready: {timeout: 5}}', "'5' has no unit"),
-        ('{comand: [serve, "{port}"]}', "comand is not a setting of"),
+        ("service", '{command: [serve, "{port}"], ready: {timeout: 5}}', "'5' has no unit"),
+        ("service", '{comand: [serve, "{port}"]}', "comand is not a setting of"),
+        ("build", "{code: builder}", "build has no command"),
+        ("build", "{command: [build]}", "the build's output is not declared"),
+        ("build", '{command: [build, "{run_dir}", "{engine}"]}', "{engine} is not a placeholder of a build"),
+        ("build", '{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is not a placeholder of a build"),
     ],
 )
-def test_a_service_that_cannot_be_started_is_refused(service: str, message: str) -> None:
-    assert message in "\n".join(refused(f"{GIVEN}service: {service}}}"))
+def test_a_service_or_build_that_cannot_be_meant_is_refused(part: str, declared: str, message: str) -> None:
+    given = GIVEN if part == "service" else GIVEN.replace("{service_url}", "{engine}")
+    assert message in "\n".join(refused(f"{given}{part}: {declared}}}"))
 
 
 def test_a_command_must_learn_where_its_service_listens() -> None:
@@ -152,16 +167,3 @@ def test_a_command_must_learn_where_its_service_listens() -> None:
     assert "{service_url} is not a placeholder" in refused(without)[0]
     scored = GIVEN.replace("[s]", '[s, "{service_url}"]') + 'service: {command: [s, "{port}"]}}'
     assert "{service_url} is not a placeholder" in refused(scored)[0]  # a score is made when no server runs
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        ("{code: builder}", "build has no command"),
-        ("{command: [build]}", "the build's output is not declared"),
-        ('{command: [build, "{run_dir}", "{engine}"]}', "{engine} is not a placeholder of a build"),
-        ('{command: [build, "{run_dir}"], outputs: ["{modell}"]}', "{modell} is not a placeholder of a build"),
-    ],
-)
-def test_a_build_that_cannot_be_meant_is_refused(build: str, message: str) -> None:
-    assert message in "\n".join(refused(f"{GIVEN.replace('{service_url}', '{engine}')}build: {build}}}"))

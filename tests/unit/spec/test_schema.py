@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from harness.contract import BACKENDS
-from reconciler.spec.schema import build_submission_schema, render_schema
+from reconciler.spec.schema import build_submission_schema, find_schema_node, render_schema
 from reconciler.spec.starter import render_starter_spec
 from reconciler.storage.packaged_files import SCHEMA
 from tests.unit.spec.writing import VALID, replaced
@@ -72,3 +72,10 @@ def test_scenarios_backends_and_options_are_listed() -> None:
     assert list(definitions["Scenarios"]["properties"])[:4] == ["SingleStream", "MultiStream", "Server", "Offline"]
     assert definitions["Engine"]["properties"]["backend"]["enum"] == list(BACKENDS)
     assert "all" in definitions["Engine"]["properties"]["options"]["properties"]["graph_optimization"]["enum"]
+
+
+def test_a_field_found_by_its_name_lists_the_other_sections_that_have_it() -> None:
+    everywhere = {"spec.systems", "spec.benchmarks", "spec.divisions"}
+    assert set(find_schema_node("target_qps").also) == everywhere
+    assert set(find_schema_node("batch_size").also) == everywhere, "of its group"
+    assert find_schema_node("cooling").also == find_schema_node("spec.defaults.target_qps").also == ()

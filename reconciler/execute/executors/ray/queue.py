@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
@@ -133,7 +133,7 @@ class RayQueue(Struct):
         address = self._find_address(handle)
         answer = self.answers.setdefault(address, LastAnswer(partial(_list_jobs, address)))
         job = answer.find(handle.name, since)
-        return None if job is None else _place(job, handle)
+        return None if job is None else structs.replace(job, nodes=read_placement(handle.folder / "placed").nodes)
 
     def cancel(self, handle: Handle) -> None:
         from reconciler.execute.executors.ray.dashboard import stop_job
@@ -194,16 +194,7 @@ def _list_jobs(address: str) -> dict[str, RayJob]:
 
 
 def _read(job: Mapping[str, object]) -> RayJob:
-    details = {name: str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")}
-    return RayJob(
-        details["submission_id"],
-        details["status"],
-        details["error_type"],
-        details["message"],
-        bool(job.get("driver_node_id")),
+    id_, status, error, message = (
+        str(job.get(name) or "") for name in ("submission_id", "status", "error_type", "message")
     )
-
-
-def _place(job: RayJob, handle: Handle) -> RayJob:
-    nodes = read_placement(handle.folder / "placed").nodes
-    return RayJob(job.id, job.status, job.error, job.message, job.placed, nodes)
+    return RayJob(id_, status, error, message, bool(job.get("driver_node_id")))

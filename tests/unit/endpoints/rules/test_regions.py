@@ -87,8 +87,8 @@ def test_a_declared_minimum_needs_its_point() -> None:
 
 
 def test_the_lowest_point_bounds_the_regions_up_to_32() -> None:
-    assert derive_regions([50, 60, 900], 1024, _RULES).c_min == 32
-    assert derive_regions([9, 60, 900], 1024, _RULES).c_min == 9
+    assert derive_regions([50, 60, 900], 1024, _RULES).get(LOW).first == 1 + 32
+    assert derive_regions([9, 60, 900], 1024, _RULES).get(LOW).first == 1 + 9
 
 
 def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> None:
@@ -172,7 +172,7 @@ def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None
         "high_concurrency": "45-256",
         "margin": "257-282",
     }
-    assert (found.c_min, found.c_max, str(found.get("ultra_low_concurrency"))) == (4, 256, "1-32")
+    assert (found.get(LOW).first, found.c_max, str(found.get("ultra_low_concurrency"))) == (5, 256, "1-32")
     assert [found.get(band) for band in ends] == list(found.regions)
     bands = {at: found.list_bands(at, _RULES) for at in (0, 1, 4, 5, 10, 11, 32, 33, 44, 45, 256, 257, 282, 283)}
     low, medium, high = ("low_concurrency",), ("med_concurrency",), ("high_concurrency",)

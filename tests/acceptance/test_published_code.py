@@ -6,13 +6,12 @@ Nothing of it is kept here. It runs where ``PUBLISHED`` names a folder with thes
     git clone https://github.com/mlcommons/inference_results_v5.1
     git clone https://github.com/mlcommons/inference_results_v6.0
     git clone https://github.com/NVIDIA/mitten
-    git clone --branch v5.1 https://github.com/mlcommons/inference
-    git clone --branch v5.1.1 https://github.com/mlcommons/inference inference-v5.1.1
+    git clone https://github.com/mlcommons/inference && git -C inference checkout 47b91b97
     git clone https://github.com/mlcommons/inference inference-v6.0 && git -C inference-v6.0 checkout 175ea7ba
     pip install --no-deps --target loadgen-v5.1 mlcommons-loadgen==5.1.2
 
-and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1. The checker of v5.1 is that of v5.1.1: the one
-of v5.1 reads logs of llama3.1-8b that no LoadGen writes.
+and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1. The v5.1 code pins 47b91b97, whose checker judges
+its tree.
 """
 
 from __future__ import annotations
@@ -140,7 +139,7 @@ VERSIONS = {
         "build/inference",
         "v5.1",
         {**LLAMA, "stable-diffusion-xl": "stable-diffusion-xl"},
-        "inference-v5.1.1",
+        "inference",
     ),
     "v6.0": Version("inference-v6.0", "3rdparty/mlc-inference", "v6.1", LLAMA),
 }

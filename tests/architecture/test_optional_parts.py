@@ -142,10 +142,10 @@ def without(part: Part, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         shutil.copytree(ROOT / name, folder / name)  # with its byte code
     for package in part.packages:
         place = folder / package.replace(".", "/")
-        if place.is_dir():
-            shutil.rmtree(place)
-        else:
+        if place.with_suffix(".py").is_file():  # next to a folder of byte code, where it was a package before
             place.with_suffix(".py").unlink()
+        else:
+            shutil.rmtree(place)
     for file, table in part.tables:
         (folder / file).write_text(delete_entry((folder / file).read_text(), table, part.entry))
     yield folder

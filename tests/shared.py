@@ -51,6 +51,7 @@ def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
 def copy_folder(source: Path, target: Path) -> Path:
     """Copy a folder with its links and times, in half of the time that shutil takes."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
     return target
 

@@ -27,7 +27,15 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 # Starting values for systems that others submitted before: published values with their sources.
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
-_COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
+# Where a name states the number of accelerators, the surest place first; \0 replaces the accelerator in it. A suffix,
+# such as _TRT or _MaxQ, may follow.
+_COUNTS = (
+    r"(?<![a-z0-9])(\d{1,3})x[_-]?\0",
+    r"\0.*?x(\d{1,3})(?![a-z0-9])",
+    r"x(\d{1,3})(?![a-z0-9])",
+    r"(?<![a-z0-9])(\d{1,3})x",
+    r"[-_](\d{1,3})\b",
+)
 _CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
 # Family → the start of its accelerator's name in the driver, "" for a CPU, and the usual number per node; the first
 # match is used.
@@ -79,9 +87,9 @@ def find_family(system: str) -> Family | None:
     if written is None:
         return None
     accelerator, usual = _HARDWARE[name]
-    found = _COUNT.search(f"{system[: written.start()]} {system[written.end() :]}".lower())
-    count = int(next(filter(None, found.groups()))) if found else usual
-    return Family(name, accelerator, count)
+    rest = f"{system[: written.start()]}\0{system[written.end() :]}".lower()
+    found = next(filter(None, (re.search(place, rest) for place in _COUNTS)), None)
+    return Family(name, accelerator, int(found[1]) if found else usual)
 
 
 def _as_people_write(family: str) -> str:

@@ -96,6 +96,17 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("titan-rtx", "TITAN RTX", 1),
         ("XavierNX", "NVIDIA Jetson Xavier NX", 1),
         ("AGX_Xavier", "NVIDIA Jetson AGX Xavier", 1),
+        ("H200-SXM-141GBx1_TRT", "NVIDIA H200", 1),
+        ("B200-SXM-180GBx4_TRT", "NVIDIA B200", 4),
+        ("H200x4_TRT", "NVIDIA H200", 4),
+        ("L40Sx2_TRT_MaxQ", "NVIDIA L40S", 2),
+        ("H200x2_MaxQ", "NVIDIA H200", 2),
+        ("R770_L40S_PCIE_45GBx2_TRT", "NVIDIA L40S", 2),
+        ("R7715-H100-NVL-94GBx3_TRT", "NVIDIA H100", 3),
+        ("GB200-NVL72_GB200-186GB_aarch64x72_TRT", "NVIDIA GB200", 72),
+        ("GB200-NVL72_GB200-186GB_aarch64x4", "NVIDIA GB200", 4),
+        ("SR-680-H200x4_TRT", "NVIDIA H200", 4),
+        ("8xH200_2xEPYC-9655", "NVIDIA H200", 8),
     ],
 )
 def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelerator: str, count: int) -> None:

@@ -45,6 +45,8 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
         notes = " ".join(wanted.adapter.known.notes.split())
         lines.append(f"About {wanted.adapter.name}:")
         lines += [f"  - {sentence}" for sentence in _SENTENCES.split(notes)]
+    if "host_processor_model_name" not in wanted.read.description:
+        lines.append(f"Its host is not described: on it, run `reconcile detect --system {wanted.system} --write`.")
     lines.append(f"To fill in: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
     return lines
 

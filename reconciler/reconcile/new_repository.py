@@ -22,7 +22,13 @@ from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
-from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
+from reconciler.spec.submission_template import (
+    Wanted,
+    find_family,
+    find_stated_count,
+    names_accelerator,
+    render_submission_spec,
+)
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.launch.launcher import Launcher
@@ -225,7 +231,7 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
     system = _check_name("--system", request.system or "this-machine")
     family = find_family(system)
     if family is None:
-        read = propose_this_machine()
+        read = _propose_system(request.system or "")
     elif family.accelerator:
         counted = str(family.count)
         described = {"accelerator_model_name": family.accelerator, "accelerators_per_node": counted}
@@ -246,6 +252,15 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
         adapter=adapter,
         code=str(Path(request.code).resolve()) if request.code else "",
     )
+
+
+def _propose_system(system: str) -> Proposal:
+    """Describe this machine, unless the system's name states accelerators that it does not have."""
+    read, count = propose_this_machine(), find_stated_count(system)
+    if count is None or names_accelerator(system, str(read.hardware.get("accelerator", ""))):
+        return read
+    described = {"accelerator_model_name": NOT_DECLARED, "accelerators_per_node": str(count)}
+    return Proposal({"count": count}, described, ())
 
 
 def _find_adapter(name: str) -> HarnessAdapter:

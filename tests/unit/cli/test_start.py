@@ -19,6 +19,7 @@ from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, fi
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import list_adapters
 from reconciler.spec.loading import load
+from reconciler.spec.proposal import Proposal
 from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
@@ -107,6 +108,10 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("GB200-NVL72_GB200-186GB_aarch64x4", "NVIDIA GB200", 4),
         ("SR-680-H200x4_TRT", "NVIDIA H200", 4),
         ("8xH200_2xEPYC-9655", "NVIDIA H200", 8),
+        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "NVIDIA GB300", 72),
+        ("mi300x8", "AMD Instinct MI300X", 8),
+        ("mi300xx4", "AMD Instinct MI300X", 4),
+        ("8xMI325x_2xEPYC-9655", "AMD Instinct MI325X", 8),
     ],
 )
 def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelerator: str, count: int) -> None:
@@ -115,8 +120,44 @@ def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelera
     assert (found.accelerator, found.count) == (accelerator, count)
 
 
+_HERE = Proposal(
+    {"accelerator": "NVIDIA L4", "count": 1},
+    {"host_processor_model_name": "a CPU of here", "accelerators_per_node": "1", "accelerator_model_name": "NVIDIA L4"},
+    (),
+)
+
+
+@pytest.mark.parametrize(
+    ("system", "count", "is_here"),
+    [
+        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "72", False),
+        ("mi300x8", "8", False),
+        ("GH200-96GB_aarch64x2", "2", False),
+        ("8xSomeChip", "8", False),
+        ("XR5610_L4x1_TRT", "1", True),
+        ("box2", "1", True),
+        ("node-2xEPYC-9655", "1", True),
+        (None, "1", True),
+    ],
+)
+def test_this_machine_is_not_described_under_the_name_of_another_system(
+    system: str | None, count: str, is_here: bool, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.reconcile.new_repository.propose_this_machine", lambda: _HERE)
+    words = ("--harness", "nvidia-v5.1", "--round", "v5.1", "--benchmark", "llama3.1-8b")
+    code, out, err = reconcile("init", str(tmp_path / "acme"), *words, *(("--system", system) if system else ()))
+    assert (code, err) == (0, "")
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert (f'accelerators_per_node: "{count}"' in text, "a CPU of here" in text) == (True, is_here)
+    assert ("host_processor_model_name: not declared   # <- fill in" in text) is not is_here
+    assert (f"`reconcile detect --system {system} --write`" in out) is not is_here
+    assert ("accelerator_model_name: N/A" in text, "count: 0" in text) == (False, False)
+    load([tmp_path / "acme/specs"], tmp_path / "acme", {})
+
+
 def test_a_name_that_only_contains_a_short_one_is_of_this_machine() -> None:
     assert find_family("host4") is None
+    assert find_family("GH200-96GB_aarch64x1_TRT") is None
 
 
 def test_init_leaves_no_blank_where_the_submitter_is_named(tmp_path: Path, reconcile: Reconcile) -> None:

@@ -70,6 +70,44 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT"), ""),
+        (("--round", "v6.0", "--system", "B200-SXM-180GBx8_TRT"), "nvidia-v5.1 is for the code of round v5.1"),
+        (("--round", "v5.1"), "the code has settings of B200-SXM-180GBx8, GB200x4; name one with --system"),
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx4_TRT"), "the closest of its names: B200-SXM-180GBx8"),
+    ],
+)
+def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
+    words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """Given a whole checkout, it takes the folder of the code in it."""
+    folder = tmp_path / "theirs/closed/NVIDIA"
+    for system in ("B200-SXM-180GBx8", "GB200x4"):
+        configuration = folder / f"configs/{system}/Server/llama3_1-8b.py"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text("server_target_qps: 812,\n")
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
+    code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
+    assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
+    assert f"Its code: {folder}.\n" in out
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert (f"code: {folder}" in text, "target_qps 812" in out) == (True, "B200-SXM-180GBx8_TRT" in words)
+
+
+def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / "theirs").mkdir()
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
+    assert f"Warning: {tmp_path / 'theirs'} has no file configs/" in reconcile.succeed(*start, "--round", "v5.1")
+
+
+def test_init_refuses_a_second_system(tmp_path: Path, reconcile: Reconcile) -> None:
+    words = ("--benchmark", "resnet", "--system", "h200x8", "--system", "b200x8")
+    assert "one --system" in reconcile("init", str(tmp_path / "acme"), *words)[2]
+    assert not (tmp_path / "acme").exists()
+
+
 def test_a_cell_of_published_values_scales_with_the_node() -> None:
     two, eight = find_family("h200x2"), find_family("2xH200")
     assert two is not None

@@ -31,6 +31,7 @@ _FILE = Path(__file__).with_name("starting_values.yaml")
 # such as _TRT or _MaxQ, may follow.
 _COUNTS = (
     r"(?<![a-z0-9])(\d{1,3})x[_-]?\0",
+    r"x(\d{1,3})\0",
     r"\0.*?x(\d{1,3})(?![a-z0-9])",
     r"x(\d{1,3})(?![a-z0-9])",
     r"(?<![a-z0-9])(\d{1,3})x",
@@ -97,14 +98,15 @@ def find_family(system: str) -> Family | None:
     return Family(name, accelerator, int(found[1]) if found else usual)
 
 
-_STATED = re.compile(r"\d[a-z]*x(\d{1,3})(?![a-z0-9])|(?<![a-z0-9])(\d{1,3})x(?=[_-]?[a-z])(?![_-]?(?:epyc|xeon))")
+_STATED = re.compile(r"\d[a-z]*x(\d{1,3})(?![a-z0-9])|(?<![a-z0-9])(\d{1,3})x(?=[_-]?[a-z])")
+_PROCESSOR = re.compile(r"(?:\d{1,3}x[_-]?)?(?:xeon|epyc)[a-z0-9]*")
 _MODEL = re.compile(r"(?!\d+GB\b|HBM)[A-Za-z]*\d[A-Za-z0-9]*")
 
 
 def find_stated_count(system: str) -> int | None:
     """Return the number of accelerators that a name states with their model, even an unknown one: 4 for
     GH200-96GB_aarch64x4_TRT. Return None for a name without these, such as box2."""
-    found = _STATED.search(system.lower())
+    found = _STATED.search(_PROCESSOR.sub("", system.lower()))
     return int(found[1] or found[2]) if found else None
 
 

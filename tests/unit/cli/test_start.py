@@ -146,6 +146,7 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("GB200-NVL72_GB200-186GB_aarch64x4", "NVIDIA GB200", 4),
         ("SR-680-H200x4_TRT", "NVIDIA H200", 4),
         ("8xH200_2xEPYC-9655", "NVIDIA H200", 8),
+        ("IBM_Cloud_gx3-48x240x2l40s_vLLM", "NVIDIA L40S", 2),
         ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "NVIDIA GB300", 72),
         ("mi300x8", "AMD Instinct MI300X", 8),
         ("mi300xx4", "AMD Instinct MI300X", 4),
@@ -175,6 +176,7 @@ _HERE = Proposal(
         ("XR5610_L4x1_TRT", "1", True),
         ("box2", "1", True),
         ("node-2xEPYC-9655", "1", True),
+        ("R770_XEON6787Px2", "1", True),
         (None, "1", True),
     ],
 )

@@ -12,7 +12,7 @@ import click
 from reconciler.cli.shared.options import ExistingPath, complete_rounds, takes
 from reconciler.cli.shared.output import say
 from reconciler.errors import IN_SYNC
-from reconciler.reconcile.new_repository import NewRepository, SubmissionRequest, make_repository
+from reconciler.reconcile.new_repository import NewRepository, SubmissionRequest, list_warnings, make_repository
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.resource.quantities import show_count
 from reconciler.spec.scalars import CATEGORIES
@@ -45,6 +45,11 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
         notes = " ".join(wanted.adapter.known.notes.split())
         lines.append(f"About {wanted.adapter.name}:")
         lines += [f"  - {sentence}" for sentence in _SENTENCES.split(notes)]
+    if wanted.code:
+        lines.append(f"Its code: {wanted.code}.")
+    lines += [f"Warning: {text}." for text in list_warnings(wanted)]
+    if "host_processor_model_name" not in wanted.read.description:
+        lines.append(f"Its host is not described: on it, run `reconcile detect --system {wanted.system} --write`.")
     lines.append(f"To fill in: {show_count(blanks, 'line')} marked '{FILL_IN.removeprefix('# ')}'.")
     return lines
 
@@ -70,7 +75,12 @@ _SUBMISSION = (
     click.Option(
         ["--benchmark", "benchmarks"], multiple=True, metavar="NAME", help="A benchmark; repeat, or use commas."
     ),
-    click.Option(["--system"], metavar="NAME", help="The system, such as h200x8; default: this machine."),
+    click.Option(
+        ["--system", "systems"],
+        multiple=True,
+        metavar="NAME",
+        help="The system, such as h200x8; default: this machine.",
+    ),
     click.Option(
         ["--harness"],
         metavar="ADAPTER",
@@ -97,7 +107,7 @@ def command(
     division: str,
     category: str,
     benchmarks: tuple[str, ...],
-    system: str | None,
+    systems: tuple[str, ...],
     harness: str | None,
     code: str | None,
     submitter: str,
@@ -110,14 +120,16 @@ def command(
     """
     if code and not harness:
         raise click.UsageError("--code also needs --harness ADAPTER")
-    if (round_name or system) and not (benchmarks or harness):
+    if len(systems) > 1:
+        raise click.UsageError("init describes one system: give one --system, and add the others to the spec")
+    if (round_name or systems) and not (benchmarks or harness):
         raise click.UsageError("--system and --round also need --benchmark NAME or --harness ADAPTER")
     request = SubmissionRequest(
         round_name=round_name,
         division=division,
         category=category,
         benchmarks=benchmarks,
-        system=system,
+        system=next(iter(systems), None),
         harness=harness or "",
         code=code or "",
     )

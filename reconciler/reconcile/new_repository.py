@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,13 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.adapters import (
+    HarnessAdapter,
+    describe_missing,
+    list_adapters,
+    list_published_systems,
+    spell_system,
+)
 from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
@@ -22,7 +29,13 @@ from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
-from reconciler.spec.submission_template import Wanted, find_family, render_submission_spec
+from reconciler.spec.submission_template import (
+    Wanted,
+    find_family,
+    find_stated_count,
+    names_accelerator,
+    render_submission_spec,
+)
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.launch.launcher import Launcher
@@ -30,6 +43,9 @@ from reconciler.storage.launch.nodes import probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_repository
 from reconciler.storage.packaged_files import SCHEMA, read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
+
+_UNNAMED = "this-machine"  # a system without a name of its own
+_FEW = 4  # systems that a warning lists
 
 _README = Template("""\
 # $name
@@ -222,10 +238,10 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
         if adapter is not None and each.name not in adapter.known.benchmarks:
             message, fix = describe_missing(adapter, each.name)
             raise ReconcilerError(message, fix=fix)
-    system = _check_name("--system", request.system or "this-machine")
+    system = _check_name("--system", request.system or _UNNAMED)
     family = find_family(system)
     if family is None:
-        read = propose_this_machine()
+        read = _propose_system(request.system or "")
     elif family.accelerator:
         counted = str(family.count)
         described = {"accelerator_model_name": family.accelerator, "accelerators_per_node": counted}
@@ -244,8 +260,45 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
         family=family,
         read=Proposal(read.hardware, known, read.unread),
         adapter=adapter,
-        code=str(Path(request.code).resolve()) if request.code else "",
+        code=_find_code(adapter, request.code),
     )
+
+
+def _find_code(adapter: HarnessAdapter | None, code: str) -> str:
+    checkout = Path(code).resolve()
+    return str(adapter.find_code(checkout) if adapter is not None else checkout) if code else ""
+
+
+def list_warnings(wanted: Wanted) -> list[str]:
+    """List what a submission with a published harness probably does not intend."""
+    adapter = wanted.adapter
+    if adapter is None:
+        return []
+    found = []
+    if adapter.round and adapter.round != wanted.ruleset.round:
+        found.append(f"{adapter.name} is for the code of round {adapter.round}, the spec is of {wanted.ruleset.round}")
+    published = adapter.known.published
+    if published is None or "{system}" not in published.files or not wanted.code:
+        return found
+    systems = list_published_systems(adapter, Path(wanted.code))
+    few = ", ".join(systems[:_FEW]) + (", …" if len(systems) > _FEW else "")
+    if not systems:
+        found.append(f"{wanted.code} has no file {published.files}: no rates of its own are taken")
+    elif wanted.system == _UNNAMED:
+        found.append(f"no system is named: the code has settings of {few}; name one with --system, as its notes say")
+    elif not set(spell_system(wanted.system)) & set(systems):
+        near = ", ".join(difflib.get_close_matches(wanted.system, systems, _FEW, 0.3)) or few
+        found.append(f"the code has no settings of {wanted.system}; the closest of its names: {near}")
+    return found
+
+
+def _propose_system(system: str) -> Proposal:
+    """Describe this machine, unless the system's name states accelerators that it does not have."""
+    read, count = propose_this_machine(), find_stated_count(system)
+    if count is None or names_accelerator(system, str(read.hardware.get("accelerator", ""))):
+        return read
+    described = {"accelerator_model_name": NOT_DECLARED, "accelerators_per_node": str(count)}
+    return Proposal({"count": count}, described, ())
 
 
 def _find_adapter(name: str) -> HarnessAdapter:

@@ -51,6 +51,7 @@ class Harnessed(Group):
 
     source: fields.Text = Field(description="Repository, commit and files that this is based on.")
     notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
+    folder: fields.OptionalText = Field(None, description="Path of its code below a whole checkout, for `init --code`.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
     unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
@@ -80,6 +81,17 @@ class HarnessAdapter:
         self.known = document.adapter
         self._tree = tree
         self._shipped = tree.origin.file == f"adapter {self.name}"
+
+    @property
+    def round(self) -> str:
+        """The round whose published code this is about; "" if it is not the code of one round."""
+        found = re.search(r"inference_results_(v\d+\.\d+)", self.known.source)
+        return found[1] if found else ""
+
+    def find_code(self, checkout: Path) -> Path:
+        """Return the folder of the code, which may be below ``checkout``."""
+        below = checkout / self.known.folder if self.known.folder else checkout
+        return below if below.is_dir() else checkout
 
     def make_block(self, benchmark: str) -> Block:
         """Return the settings of a benchmark, which the spec may override. Raises KeyError for an unsupported
@@ -146,7 +158,7 @@ def find_published_rate(
     published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
     if published is None or known is None or scenario not in published.target_qps:
         return None
-    for name in (system, system.rpartition("_")[0]):
+    for name in spell_system(system):
         path = fill_words(published.files, {**known.words, "system": name, "scenario": scenario})
         if name and (code / path).is_file():
             lines = (code / path).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -164,6 +176,23 @@ def find_published_rate(
         batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
     also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
     return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also)
+
+
+def list_published_systems(adapter: HarnessAdapter, code: Path) -> list[str]:
+    """List the systems that the harness's own configuration has settings of."""
+    parts = adapter.known.published.files.split("/") if adapter.known.published is not None else []
+    at = next((number for number, part in enumerate(parts) if "{system}" in part), None)
+    if at is None:
+        return []
+    before, _, after = parts[at].partition("{system}")
+    pattern = re.sub(r"\{\w+\}", "*", "/".join(parts))
+    found = (path.relative_to(code).parts[at] for path in code.glob(pattern) if path.is_file())
+    return sorted({name.removeprefix(before).removesuffix(after) for name in found})
+
+
+def spell_system(system: str) -> tuple[str, str]:
+    """Return the names that a harness's configuration may have for a system: as it is, and without its suffix."""
+    return system, system.rpartition("_")[0]
 
 
 _NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"

@@ -27,12 +27,23 @@ from reconciler.spec.starter import MODELINE, render_description, render_hardwar
 # Starting values for systems that others submitted before: published values with their sources.
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
-_COUNT = re.compile(r"x(\d{1,3})\b|\b(\d{1,3})x|[-_](\d{1,3})\b")
+# Where a name states the number of accelerators, the surest place first; \0 replaces the accelerator in it. A suffix,
+# such as _TRT or _MaxQ, may follow.
+_COUNTS = (
+    r"(?<![a-z0-9])(\d{1,3})x[_-]?\0",
+    r"x(\d{1,3})\0",
+    r"\0.*?x(\d{1,3})(?![a-z0-9])",
+    r"x(\d{1,3})(?![a-z0-9])",
+    r"(?<![a-z0-9])(\d{1,3})x",
+    r"[-_](\d{1,3})\b",
+)
 _CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
 # Family → the start of its accelerator's name in the driver, "" for a CPU, and the usual number per node; the first
 # match is used.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
+    "GB300": ("NVIDIA GB300", 4),
     "GB200": ("NVIDIA GB200", 4),
+    "B300": ("NVIDIA B300", 8),
     "B200": ("NVIDIA B200", 8),
     "H200": ("NVIDIA H200", 8),
     "H100": ("NVIDIA H100", 8),
@@ -49,6 +60,9 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
     "Xavier_NX": ("NVIDIA Jetson Xavier NX", 1),
     "Xavier": ("NVIDIA Jetson AGX Xavier", 1),
     "MI300X": ("AMD Instinct MI300X", 8),
+    "MI325X": ("AMD Instinct MI325X", 8),
+    "MI350X": ("AMD Instinct MI350X", 8),
+    "MI355X": ("AMD Instinct MI355X", 8),
     "Xeon": ("", 2),
 }
 
@@ -79,15 +93,35 @@ def find_family(system: str) -> Family | None:
     if written is None:
         return None
     accelerator, usual = _HARDWARE[name]
-    found = _COUNT.search(f"{system[: written.start()]} {system[written.end() :]}".lower())
-    count = int(next(filter(None, found.groups()))) if found else usual
-    return Family(name, accelerator, count)
+    rest = f"{system[: written.start()]}\0{system[written.end() :]}".lower()
+    found = next(filter(None, (re.search(place, rest) for place in _COUNTS)), None)
+    return Family(name, accelerator, int(found[1]) if found else usual)
+
+
+_STATED = re.compile(r"\d[a-z]*x(\d{1,3})(?![a-z0-9])|(?<![a-z0-9])(\d{1,3})x(?=[_-]?[a-z])")
+_PROCESSOR = re.compile(r"(?:\d{1,3}x[_-]?)?(?:xeon|epyc)[a-z0-9]*")
+_MODEL = re.compile(r"(?!\d+GB\b|HBM)[A-Za-z]*\d[A-Za-z0-9]*")
+
+
+def find_stated_count(system: str) -> int | None:
+    """Return the number of accelerators that a name states with their model, even an unknown one: 4 for
+    GH200-96GB_aarch64x4_TRT. Return None for a name without these, such as box2."""
+    found = _STATED.search(_PROCESSOR.sub("", system.lower()))
+    return int(found[1] or found[2]) if found else None
+
+
+def names_accelerator(system: str, accelerator: str) -> bool:
+    """Return True if a system's name contains the model number of an accelerator, as the driver writes it."""
+    models = (word for word in accelerator.split() if _MODEL.fullmatch(word))
+    return any(re.search(_as_people_write(word.upper()), system, re.I) for word in models)
 
 
 def _as_people_write(family: str) -> str:
-    """Return a pattern for any spelling of a family; a short name, such as T4, must be a word, but may follow 8x."""
-    words = r"[ _-]?".join(re.findall(r"[A-Z]+[a-z]*|\d+", family))
-    return rf"{words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
+    """Return a pattern for any spelling of a family; a short name, such as T4, must be a word, but may follow 8x. The x
+    of mi300x8 is that of its name and of its number. GH200 is no H200."""
+    *parts, last = re.findall(r"[A-Z]+[a-z]*|\d+", family)
+    words = r"[ _-]?".join([*parts, r"(?:X(?!\d)|(?=x\d))" if last == "X" else last])
+    return rf"(?<!G){words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
 
 
 def find_chip(accelerator: str) -> Family | None:
@@ -194,7 +228,9 @@ def _lines(wanted: Wanted) -> Iterator[str]:
     yield f"      category: {render_value(wanted.category)}"
     yield "      status: available   # available, preview, or rdi (research, development, internal)"
     yield "      hardware:   # on a machine that differs, cells are Blocked"
-    yield from (f"        {line}" for line in render_hardware(wanted.read))
+    for line in render_hardware(wanted.read):
+        is_open = line.startswith("# accelerator:") and wanted.read.hardware.get("count")
+        yield f"        {line}{f'   {FILL_IN}' if is_open else ''}"
     yield f"      description:   # the fields of systems/{wanted.system}.json"
     for line in render_description(wanted.read):
         is_open = line.replace('"', "").endswith(f": {NOT_DECLARED}")

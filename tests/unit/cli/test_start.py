@@ -19,6 +19,7 @@ from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, fi
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import list_adapters
 from reconciler.spec.loading import load
+from reconciler.spec.proposal import Proposal
 from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
@@ -69,6 +70,44 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT"), ""),
+        (("--round", "v6.0", "--system", "B200-SXM-180GBx8_TRT"), "nvidia-v5.1 is for the code of round v5.1"),
+        (("--round", "v5.1"), "the code has settings of B200-SXM-180GBx8, GB200x4; name one with --system"),
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx4_TRT"), "the closest of its names: B200-SXM-180GBx8"),
+    ],
+)
+def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
+    words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """Given a whole checkout, it takes the folder of the code in it."""
+    folder = tmp_path / "theirs/closed/NVIDIA"
+    for system in ("B200-SXM-180GBx8", "GB200x4"):
+        configuration = folder / f"configs/{system}/Server/llama3_1-8b.py"
+        configuration.parent.mkdir(parents=True)
+        configuration.write_text("server_target_qps: 812,\n")
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
+    code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
+    assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
+    assert f"Its code: {folder}.\n" in out
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert (f"code: {folder}" in text, "target_qps 812" in out) == (True, "B200-SXM-180GBx8_TRT" in words)
+
+
+def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
+    (tmp_path / "theirs").mkdir()
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
+    assert f"Warning: {tmp_path / 'theirs'} has no file configs/" in reconcile.succeed(*start, "--round", "v5.1")
+
+
+def test_init_refuses_a_second_system(tmp_path: Path, reconcile: Reconcile) -> None:
+    words = ("--benchmark", "resnet", "--system", "h200x8", "--system", "b200x8")
+    assert "one --system" in reconcile("init", str(tmp_path / "acme"), *words)[2]
+    assert not (tmp_path / "acme").exists()
+
+
 def test_a_cell_of_published_values_scales_with_the_node() -> None:
     two, eight = find_family("h200x2"), find_family("2xH200")
     assert two is not None
@@ -96,6 +135,22 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("titan-rtx", "TITAN RTX", 1),
         ("XavierNX", "NVIDIA Jetson Xavier NX", 1),
         ("AGX_Xavier", "NVIDIA Jetson AGX Xavier", 1),
+        ("H200-SXM-141GBx1_TRT", "NVIDIA H200", 1),
+        ("B200-SXM-180GBx4_TRT", "NVIDIA B200", 4),
+        ("H200x4_TRT", "NVIDIA H200", 4),
+        ("L40Sx2_TRT_MaxQ", "NVIDIA L40S", 2),
+        ("H200x2_MaxQ", "NVIDIA H200", 2),
+        ("R770_L40S_PCIE_45GBx2_TRT", "NVIDIA L40S", 2),
+        ("R7715-H100-NVL-94GBx3_TRT", "NVIDIA H100", 3),
+        ("GB200-NVL72_GB200-186GB_aarch64x72_TRT", "NVIDIA GB200", 72),
+        ("GB200-NVL72_GB200-186GB_aarch64x4", "NVIDIA GB200", 4),
+        ("SR-680-H200x4_TRT", "NVIDIA H200", 4),
+        ("8xH200_2xEPYC-9655", "NVIDIA H200", 8),
+        ("IBM_Cloud_gx3-48x240x2l40s_vLLM", "NVIDIA L40S", 2),
+        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "NVIDIA GB300", 72),
+        ("mi300x8", "AMD Instinct MI300X", 8),
+        ("mi300xx4", "AMD Instinct MI300X", 4),
+        ("8xMI325x_2xEPYC-9655", "AMD Instinct MI325X", 8),
     ],
 )
 def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelerator: str, count: int) -> None:
@@ -104,8 +159,45 @@ def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelera
     assert (found.accelerator, found.count) == (accelerator, count)
 
 
+_HERE = Proposal(
+    {"accelerator": "NVIDIA L4", "count": 1},
+    {"host_processor_model_name": "a CPU of here", "accelerators_per_node": "1", "accelerator_model_name": "NVIDIA L4"},
+    (),
+)
+
+
+@pytest.mark.parametrize(
+    ("system", "count", "is_here"),
+    [
+        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "72", False),
+        ("mi300x8", "8", False),
+        ("GH200-96GB_aarch64x2", "2", False),
+        ("8xSomeChip", "8", False),
+        ("XR5610_L4x1_TRT", "1", True),
+        ("box2", "1", True),
+        ("node-2xEPYC-9655", "1", True),
+        ("R770_XEON6787Px2", "1", True),
+        (None, "1", True),
+    ],
+)
+def test_this_machine_is_not_described_under_the_name_of_another_system(
+    system: str | None, count: str, is_here: bool, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reconciler.reconcile.new_repository.propose_this_machine", lambda: _HERE)
+    words = ("--harness", "nvidia-v5.1", "--round", "v5.1", "--benchmark", "llama3.1-8b")
+    code, out, err = reconcile("init", str(tmp_path / "acme"), *words, *(("--system", system) if system else ()))
+    assert (code, err) == (0, "")
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert (f'accelerators_per_node: "{count}"' in text, "a CPU of here" in text) == (True, is_here)
+    assert ("host_processor_model_name: not declared   # <- fill in" in text) is not is_here
+    assert (f"`reconcile detect --system {system} --write`" in out) is not is_here
+    assert ("accelerator_model_name: N/A" in text, "count: 0" in text) == (False, False)
+    load([tmp_path / "acme/specs"], tmp_path / "acme", {})
+
+
 def test_a_name_that_only_contains_a_short_one_is_of_this_machine() -> None:
     assert find_family("host4") is None
+    assert find_family("GH200-96GB_aarch64x1_TRT") is None
 
 
 def test_init_leaves_no_blank_where_the_submitter_is_named(tmp_path: Path, reconcile: Reconcile) -> None:

@@ -103,6 +103,10 @@ def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     if item.said:
         why = f"a failure according to the logs of {test}: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))
+        if item.again.by_type:
+            cause = "the verification read the answers as a type that is too short for them"
+            fix = f"run the verification of {test} again with the answers' own --dtype; if it fails, repeat {test}"
+            return Complaint(place, PASS, why, cause=cause, fix=fix, severity=Severity.WARNING)
         return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; if it fails, repeat {test}")
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
     place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"

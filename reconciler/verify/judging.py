@@ -61,9 +61,10 @@ _SCRIPTS = ("compliance scripts", OURS)
 )
 def find_disagreements(view: CellView) -> Complaints:
     """The verdict is computed again from the published logs with the round's limits. Answers are read as every type
-    that the script offers, and a type that passes counts. If a log is truncated or absent, no verdict is possible. If a
-    result is inferred but its test is of the folder's own scenario, it is a question, because no script compares the
-    two. A verify file without a verdict whose logs pass is a warning: the script did not finish.
+    that the script offers, and a type that passes counts. A pass only by a type that is too short for the answers is a
+    warning if the complete answers differ. If a log is truncated or absent, no verdict is possible. If a result is
+    inferred but its test is of the folder's own scenario, it is a question, because no script compares the two. A
+    verify file without a verdict whose logs pass is a warning: the script did not finish.
     """
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):

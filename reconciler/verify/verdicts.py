@@ -61,10 +61,11 @@ Counts = Mapping[str, tuple[int, int]]  # name → line, value
 )
 def verify_counts(view: CellView) -> Complaints:
     """The script's counts contradict the verdict, each other, or the logs: mismatches with a pass, or no sample
-    answered by both runs; another number of answers than in the accuracy run (including those that fill MultiStream's
-    queries of eight) or in the test's log; sums that do not add up. The counts of all 731 published passes of TEST01 in
-    v4.1 and v5.1 agree with each other and with their logs. If the file also has a failure, the pass may be the
-    fallback's, which the rules allow if answers differ. If a number is stated twice, the file has two comparisons."""
+    answered by both runs; a failure although all of these match; another number of answers than in the accuracy run
+    (including those that fill MultiStream's queries of eight) or in the test's log; sums that do not add up. The counts
+    of all 731 published passes of TEST01 in v4.1 and v5.1 agree with each other and with their logs. If the file also
+    has a failure, the pass may be the fallback's, which the rules allow if answers differ. If a number is stated twice,
+    the file has two comparisons."""
     for test, folder in view.files.tests.items():
         read = view.files.read_text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in list_counts(read)}
@@ -76,6 +77,8 @@ def verify_counts(view: CellView) -> Complaints:
             if PASS in lines:
                 doubt = "the file also has a failure, so the pass may be the fallback's" if failed else ""
                 yield from _add_doubt(_deny_pass(view, read, found), doubt)
+            elif failed and test == _COMPARED:
+                yield from _add_doubt(_deny_fail(read, found, lines), twice)
             yield from _add_doubt(_deny_entries(view, read, found), twice)
             if test == _COMPARED:
                 yield from _add_doubt(_deny_sums(read, found), twice)
@@ -113,6 +116,22 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
             yield Complaint(place, found_none, "at least one", cause=cause, mechanism="empty-test", severity=severity)
         else:
             yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
+
+
+def _deny_fail(read: Read[str], found: Counts, lines: Sequence[str]) -> Complaints:
+    """Check that a failure has a differing answer, or none to a sample of the accuracy run. In low memory mode, the
+    script does not print how many it found."""
+    (line, mismatches), (_, matched) = _first(found, MISMATCHES), _first(found, _MATCHED)
+    if line and not mismatches and matched:
+        at = next(number for number, text in enumerate(lines, start=1) if text.startswith(FAIL))
+        yield Complaint(
+            Place(read.file, at),
+            f"{FAIL} with 0 mismatches in {matched} answers",
+            "a mismatch, or no answer to a sample of the accuracy run",
+            cause=_EDITED,
+            fix=f"run the verification of {_COMPARED} again and publish its complete output",
+            other=Place(read.file, line),
+        )
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:

@@ -496,15 +496,19 @@ def verify_differing(view: CellView) -> Complaints:
     if counted is None or all(view.files.read_whole_answers(each) is not None for each in folders):
         return
     accuracy, test = (_read_beginnings(view, each) for each in folders)
-    differing = sorted(index for index in accuracy.keys() & test.keys() if accuracy[index] != test[index])
+    differing = [index for index, data in test.items() if index in accuracy and accuracy[index] != data]
     if len(differing) > counted[1]:
+        first = differing[0]
+        own, other = (
+            _find_answer(view, each, first, found[first]) for each, found in zip(folders, (accuracy, test), strict=True)
+        )
         yield Complaint(
-            Place(f"{folders[1].shown}/{ACCURACY_LOG}"),
-            f"an answer to sample {differing[0]} that differs from the accuracy run's",
-            f"{counted[1]} differing answers, as counted by the verification",
-            cause="edited answers, or answers of another run than the verified one",
+            other,
+            f"the answer to sample {first} differs between the two logs",
+            f"{counted[1]} differing answers, as counted by the verification ({read.file}:{counted[0]})",
+            cause="edited answers in one of the two logs, or answers of another run than the verified one",
             fix=f"run the verification of {_COMPARED} again on the complete logs and publish its output",
-            other=Place(read.file, counted[0]),
+            other=own,
         )
 
 
@@ -512,6 +516,14 @@ def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     """Read the first bytes of answers, by sample."""
     parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
+
+
+def _find_answer(view: CellView, folder: Folder, sample: int, beginning: bytes) -> Place:
+    """Find the line of the answer to a sample that begins with these bytes."""
+    log = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b""
+    found = ((int(each[1]), each[2].lower(), each.start()) for each in _BEGINNING.finditer(log))
+    at = next((start for index, data, start in found if (index, data) == (sample, beginning)), None)
+    return Place(f"{folder.shown}/{ACCURACY_LOG}", log.count(b"\n", 0, at) + 1 if at is not None else 0)
 
 
 @rule(

@@ -157,7 +157,9 @@ class LogTree(Struct):
             if scenario in ("", cell.scenario) and name_loadgen_scenario(cell.scenario) == run.log.scenario
         ]
         if not found:
-            what = f"{run.log.scenario} of {named[0].benchmark}" if named else "benchmark matching its folders"
+            what = (
+                f"{scenario or run.log.scenario} of {named[0].benchmark}" if named else "benchmark matching its folders"
+            )
             message = f"{log}: the spec declares no {what} for {systems[0].system}"
             raise LogError(message, fix=f"declare the cell, or {_ALONE}")
         return found

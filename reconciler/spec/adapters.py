@@ -21,7 +21,9 @@ from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group
 from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
 from reconciler.spec.locations import Variables
+from reconciler.spec.names import find_nearest
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
+from reconciler.spec.quantities import show_quantity
 from reconciler.spec.settings_models import SettingsGroup
 
 _FOLDER = Path(__file__).parent / "adapters"
@@ -228,6 +230,20 @@ def list_adapters() -> Mapping[str, HarnessAdapter]:
 
 def is_adapter(tree: MapNode) -> bool:
     return getattr(tree.items.get("kind"), "value", None) == KIND
+
+
+def correct_kind(tree: MapNode) -> tuple[MapNode, list[Problem]]:
+    """Return the file with the kind that it means, and the problem, if its kind is misspelled but closer to an
+    adapter's than to a spec's."""
+    node = tree.items.get("kind")
+    value = getattr(node, "value", None)
+    if not isinstance(node, ScalarNode) or not isinstance(value, str) or value == KIND:
+        return tree, []
+    if find_nearest(value, (KIND, "Submission")) != KIND:
+        return tree, []
+    message = f"kind is {show_quantity(value)}, not {KIND}"
+    problem = node.origin.make_problem("kind", message, f"write 'kind: {KIND}'")
+    return MapNode(tree.origin, {**tree.items, "kind": replace(node, value=KIND)}, tree.keys), [problem]
 
 
 def read_adapter(text: str, name: str) -> tuple[HarnessAdapter | None, list[Problem]]:

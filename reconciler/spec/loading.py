@@ -13,7 +13,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin
 from reconciler.resource.programs import find_program_of_division
 from reconciler.spec import models, settings_models
-from reconciler.spec.adapters import HarnessAdapter, convert_adapter, is_adapter
+from reconciler.spec.adapters import HarnessAdapter, convert_adapter, correct_kind, is_adapter
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
@@ -310,6 +310,9 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
             continue
         taken.append(source)
         problems += wrong
+        if tree is not None:
+            tree, wrong = correct_kind(tree)
+            problems += wrong
         if tree is not None and is_adapter(tree):
             adapter, wrong = convert_adapter(tree)
             adapters += [adapter] if adapter else []

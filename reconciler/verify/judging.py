@@ -61,9 +61,10 @@ _SCRIPTS = ("compliance scripts", OURS)
 )
 def find_disagreements(view: CellView) -> Complaints:
     """The verdict is computed again from the published logs with the round's limits. Answers are read as every type
-    that the script offers, and a type that passes counts. If a log is truncated or absent, no verdict is possible. If a
-    result is inferred but its test is of the folder's own scenario, it is a question, because no script compares the
-    two. A verify file without a verdict whose logs pass is a warning: the script did not finish.
+    that the script offers, and a type that passes counts. A pass only by a type that is too short for the answers is a
+    warning if the complete answers differ. If a log is truncated or absent, no verdict is possible. If a result is
+    inferred but its test is of the folder's own scenario, it is a question, because no script compares the two. A
+    verify file without a verdict whose logs pass is a warning: the script did not finish.
     """
     for test, folder in view.files.tests.items():
         for item in judge_files(_published(view, test, folder)):
@@ -103,6 +104,10 @@ def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     if item.said:
         why = f"a failure according to the logs of {test}: {'; '.join(item.reasons)}"
         place = Place(read.file, _line(read, PASS))
+        if item.again.by_type:
+            cause = "the verification read the answers as a type that is too short for them"
+            fix = f"run the verification of {test} again with the answers' own --dtype; if it fails, repeat {test}"
+            return Complaint(place, PASS, why, cause=cause, fix=fix, severity=Severity.WARNING)
         return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; if it fails, repeat {test}")
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
     place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"

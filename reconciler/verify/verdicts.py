@@ -61,10 +61,11 @@ Counts = Mapping[str, tuple[int, int]]  # name → line, value
 )
 def verify_counts(view: CellView) -> Complaints:
     """The script's counts contradict the verdict, each other, or the logs: mismatches with a pass, or no sample
-    answered by both runs; another number of answers than in the accuracy run (including those that fill MultiStream's
-    queries of eight) or in the test's log; sums that do not add up. The counts of all 731 published passes of TEST01 in
-    v4.1 and v5.1 agree with each other and with their logs. If the file also has a failure, the pass may be the
-    fallback's, which the rules allow if answers differ. If a number is stated twice, the file has two comparisons."""
+    answered by both runs; a failure although all of these match; another number of answers than in the accuracy run
+    (including those that fill MultiStream's queries of eight) or in the test's log; sums that do not add up. The counts
+    of all 731 published passes of TEST01 in v4.1 and v5.1 agree with each other and with their logs. If the file also
+    has a failure, the pass may be the fallback's, which the rules allow if answers differ. If a number is stated twice,
+    the file has two comparisons."""
     for test, folder in view.files.tests.items():
         read = view.files.read_text(folder, VERIFY_ACCURACY)
         found = {name: (line, value) for line, name, value in list_counts(read)}
@@ -76,6 +77,8 @@ def verify_counts(view: CellView) -> Complaints:
             if PASS in lines:
                 doubt = "the file also has a failure, so the pass may be the fallback's" if failed else ""
                 yield from _add_doubt(_deny_pass(view, read, found), doubt)
+            elif failed and test == _COMPARED:
+                yield from _add_doubt(_deny_fail(read, found, lines), twice)
             yield from _add_doubt(_deny_entries(view, read, found), twice)
             if test == _COMPARED:
                 yield from _add_doubt(_deny_sums(read, found), twice)
@@ -113,6 +116,22 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
             yield Complaint(place, found_none, "at least one", cause=cause, mechanism="empty-test", severity=severity)
         else:
             yield Complaint(place, found_none, "at least one", cause=_EDITED, mechanism=_CONTRADICTED)
+
+
+def _deny_fail(read: Read[str], found: Counts, lines: Sequence[str]) -> Complaints:
+    """Check that a failure has a differing answer, or none to a sample of the accuracy run. In low memory mode, the
+    script does not print how many it found."""
+    (line, mismatches), (_, matched) = _first(found, MISMATCHES), _first(found, _MATCHED)
+    if line and not mismatches and matched:
+        at = next(number for number, text in enumerate(lines, start=1) if text.startswith(FAIL))
+        yield Complaint(
+            Place(read.file, at),
+            f"{FAIL} with 0 mismatches in {matched} answers",
+            "a mismatch, or no answer to a sample of the accuracy run",
+            cause=_EDITED,
+            fix=f"run the verification of {_COMPARED} again and publish its complete output",
+            other=Place(read.file, line),
+        )
 
 
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
@@ -477,15 +496,19 @@ def verify_differing(view: CellView) -> Complaints:
     if counted is None or all(view.files.read_whole_answers(each) is not None for each in folders):
         return
     accuracy, test = (_read_beginnings(view, each) for each in folders)
-    differing = sorted(index for index in accuracy.keys() & test.keys() if accuracy[index] != test[index])
+    differing = [index for index, data in test.items() if index in accuracy and accuracy[index] != data]
     if len(differing) > counted[1]:
+        first = differing[0]
+        own, other = (
+            _find_answer(view, each, first, found[first]) for each, found in zip(folders, (accuracy, test), strict=True)
+        )
         yield Complaint(
-            Place(f"{folders[1].shown}/{ACCURACY_LOG}"),
-            f"an answer to sample {differing[0]} that differs from the accuracy run's",
-            f"{counted[1]} differing answers, as counted by the verification",
-            cause="edited answers, or answers of another run than the verified one",
+            other,
+            f"the answer to sample {first} differs between the two logs",
+            f"{counted[1]} differing answers, as counted by the verification ({read.file}:{counted[0]})",
+            cause="edited answers in one of the two logs, or answers of another run than the verified one",
             fix=f"run the verification of {_COMPARED} again on the complete logs and publish its output",
-            other=Place(read.file, counted[0]),
+            other=own,
         )
 
 
@@ -493,6 +516,14 @@ def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     """Read the first bytes of answers, by sample."""
     parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
+
+
+def _find_answer(view: CellView, folder: Folder, sample: int, beginning: bytes) -> Place:
+    """Find the line of the answer to a sample that begins with these bytes."""
+    log = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b""
+    found = ((int(each[1]), each[2].lower(), each.start()) for each in _BEGINNING.finditer(log))
+    at = next((start for index, data, start in found if (index, data) == (sample, beginning)), None)
+    return Place(f"{folder.shown}/{ACCURACY_LOG}", log.count(b"\n", 0, at) + 1 if at is not None else 0)
 
 
 @rule(

@@ -191,12 +191,14 @@ def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None
 
 
 def test_a_verdict_by_the_first_byte_is_made_again_from_stored_logs(tmp_path: Path) -> None:
-    """As verdicts of commands were made before: 0 of their answers alike, and passed."""
+    """The type is too short for the answers, so the verdict does not pass, and names it."""
     repository = with_miniature(tmp_path, "TEST01")
     script(repository, "ALTERED = 0", "ALTERED = 256")
     repository.edit("specs/spec.yaml", "compliance: [TEST01]", "compliance: {TEST01: {dtype: byte}}")
     repository.reconcile()
-    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is True
+    first = only(repository, f"Verdict:{CELL}/TEST01").values
+    assert first["passed"] is False
+    assert "type byte compares no more: the answers have 4 bytes; declare dtype: " in "; ".join(first["reasons"])
     repository.edit("specs/spec.yaml", "compliance: {TEST01: {dtype: byte}}", "compliance: [TEST01]")
     made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
     assert f"Verdict:{CELL}/TEST01" in made

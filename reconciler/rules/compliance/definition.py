@@ -23,12 +23,14 @@ PASS, FAIL = "TEST PASS", "TEST FAIL"  # the lines that the submission checkers 
 class Part(Struct, frozen=True):
     """One comparison of a test: why it fails, with figures; and the compared values in the order of its text, as text.
     ``by_speed``: it fails only because the scores of two runs differ too much, so either may be the outlier. ``where``:
-    file and line of the first wrong answer."""
+    file and line of the first wrong answer. ``by_type``: the official script passes the answers,
+    because the type in which it reads them compares only a part of each."""
 
     reasons: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(default_factory=dict)
     by_speed: bool = False
     where: str = ""
+    by_type: bool = False
 
     @property
     def passed(self) -> bool:

@@ -60,14 +60,15 @@ def judge_files(published: Published) -> Iterator[Judged]:
         text = published.text(file)
         if text is None:
             continue
-        first = passing = None
+        first = passing = by_type = None
         for verdict in _verdicts(published, file):
             if file in verdict.files:
                 first = first or verdict
+                by_type = by_type or (verdict if verdict.by_type else None)
                 if is_passed(verdict.files[file], file, rules):
                     passing = verdict
                     break
-        again = passing or first
+        again = passing or by_type or first
         if again is not None:
             said = is_passed(text, file, rules)
             yield Judged(file, said, passing is not None, again, sure=said or find_test(test).sure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from msgspec import Struct
@@ -37,6 +37,7 @@ MOST_CHANGE = "most_score_change"  # the name of the round's limit
 _FIRST_STRICT = 2  # LoadGen's release
 DTYPES = ("byte", "float32", "int32", "int64")
 USUAL = "byte"  # the official script's default
+_LARGE = 1 << 24  # class numbers are smaller; float32 numbers other than 0 are larger if read as integers
 ANY = "any"  # type unknown: compare as each type that the answer's length allows
 
 
@@ -64,6 +65,7 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
         merge_parts(parts),
         by_speed=performance.by_speed and tuple(reasons) == performance.reasons,
         where=accuracy.where,
+        by_type=accuracy.by_type,
         notes=tuple(notes),
         files={
             VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
@@ -77,7 +79,7 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
 
     ``dtype`` ANY: the answers' type is unknown, so they must match under every possible type. Samples found only in the
     audit run are counted but are not failures; at least one sample must be in both runs. Unlike the official script,
-    this never compares answers of the audit run with each other.
+    this never compares answers of the audit run with each other, and fails if the type compares too little of them.
     """
     try:
         known: dict[int, bytes] = {}
@@ -94,6 +96,7 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
 def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
     logged = found = 0
     differing: list[int] = []
+    unread = _Unread(0 if dtype == ANY else measure(dtype))
     where = ""
     for entry in audit:
         logged += 1
@@ -104,13 +107,15 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
         if not _same_first(entry, Entry(entry.index, other), dtype):
             differing.append(entry.index)
             where = where or locate_entry(logged)
+        elif dtype != ANY:
+            unread.add(entry.index, other, entry.data, logged)
     reasons = []
-    if differing:
-        some = ", ".join(str(index) for index in differing[:5])
-        unread = ", compared as any type because none is declared" if dtype == ANY else ""
-        reasons.append(
-            f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}{unread}"
-        )
+    if by_type := not differing and unread.hides_many():
+        differing, where = unread.differing, locate_entry(unread.first)
+        reasons.append(unread.explain(dtype, found))
+    elif differing:
+        undeclared = ", compared as any type because none is declared" if dtype == ANY else ""
+        reasons.append(f"{_count_differing(differing, found)}{undeclared}")
     if not found:
         reasons.append(f"none of the audit run's {logged} logged answers belongs to a sample of the accuracy run")
     figures = {
@@ -121,7 +126,76 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
         "not in the accuracy run": str(logged - found),
         "differing": str(len(differing)),
     }
-    return Part(tuple(reasons), figures, where=where)
+    return Part(tuple(reasons), figures, where=where, by_type=by_type)
+
+
+def _count_differing(differing: Sequence[int], found: int) -> str:
+    some = ", ".join(str(index) for index in differing[:5])
+    return f"{len(differing)} of {found} answers differ from the accuracy run's, as of samples {some}"
+
+
+class _Unread:
+    """Differences between answers after the first element, if its type is too short for them.
+
+    Only answers that all have the length of one number show their type: class numbers of 4 or 8 bytes. Longer ones are
+    lists, images or text, of which the test compares only the beginning. In 8 bytes, the second 4 count only if the
+    first 4 are the same in all answers, because they may also be a class number and its probability, which may vary.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._samples = set[int]()
+        self._lengths = set[int]()
+        self._values = set[bytes]()  # at most two
+        self._beginnings: list[tuple[int, int]] = []  # (sample, entry) of answers whose first 4 bytes differ
+        self._ends: list[tuple[int, int]] = []
+        self._small = True
+
+    def add(self, index: int, one: bytes, other: bytes, number: int) -> None:
+        """Add two answers to a sample with the same first element; ``number``: of the entry in the audit run's log."""
+        self._samples.add(index)
+        self._lengths |= {len(one), len(other)}
+        if self._lengths not in ({4}, {8}):
+            return
+        for data in (one, other):
+            if len(self._values) < 2:
+                self._values.add(data[:4])
+            self._small = self._small and abs(int.from_bytes(data, "little", signed=True)) < _LARGE
+        if one[:4] != other[:4]:
+            self._beginnings.append((index, number))
+        elif one != other:
+            self._ends.append((index, number))
+
+    @property
+    def _found(self) -> list[tuple[int, int]]:
+        if self._lengths not in ({4}, {8}) or self._size >= max(self._lengths):
+            return []
+        return sorted(self._beginnings + (self._ends if len(self._values) == 1 else []), key=lambda item: item[1])
+
+    @property
+    def differing(self) -> list[int]:
+        return [index for index, _ in self._found]
+
+    @property
+    def first(self) -> int:
+        """The first entry that differs."""
+        return self._found[0][1]
+
+    def hides_many(self) -> bool:
+        """Return True if more than 1 % of the samples differ, and more than one: few may vary from run to run."""
+        return len(set(self.differing)) > max(1, len(self._samples) // 100)
+
+    def explain(self, dtype: str, found: int) -> str:
+        (length,) = self._lengths
+        if length == 8 and (self._small or not self._beginnings):
+            fitting = "int64"
+        else:
+            fitting = "int32" if self._small else "float32"
+        compared = "byte" if self._size == 1 else f"{self._size} bytes"
+        return (
+            f"{_count_differing(self.differing, found)}, but not in the first {compared}, and type {dtype} compares no "
+            f"more: the answers have {length} bytes; declare dtype: {fitting}"
+        )
 
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:

@@ -136,6 +136,20 @@ def test_logs_of_two_runs(declared: Path, reconcile: Reconcile, logs: dict[str, 
     refused(reconcile, logs["performance"], "different runs")
 
 
+def test_a_scenario_that_is_not_declared_is_named_as_its_folder(
+    declared: Path, reconcile: Reconcile, logs: dict[str, Path]
+) -> None:
+    """LoadGen logs Interactive runs as Server."""
+    folder = logs["performance"].parent / "box/digits/Interactive/performance/run_1"
+    shutil.copytree(logs["performance"], folder)
+    for path in (folder / DETAIL, folder / "mlperf_log_summary.txt"):
+        text = path.read_text().replace('_scenario", "value": "Offline"', '_scenario", "value": "Server"')
+        path.write_text(text.replace("Scenario : Offline", "Scenario : Server"))
+    code, out, err = reconcile("import", str(folder.parents[2]))
+    assert code != 0
+    assert "the spec declares no Interactive of digits for box" in out + err
+
+
 def test_an_audit(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
     detail = logs["performance"] / DETAIL
     line = {"key": "warning_generic_message", "value": "Found Audit Config file (audit.config)", "metadata": {}}

@@ -23,6 +23,7 @@ from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.compliance.definition import AuditVerdict
 from reconciler.rules.compliance.entries import Entry
+from reconciler.rules.compliance.published import Judged
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.test07 import judge_test07
 from reconciler.rules.compliance.test09 import judge_test09
@@ -207,6 +208,13 @@ def test_an_imported_test_is_judged_by_the_logs_that_came_with_it() -> None:
 def test_an_imported_pass_that_its_logs_deny_is_contradicted() -> None:
     assert import_test("TEST09", lay_out(10))["TEST09 verdict"] is Proof.CONTRADICTED
     assert import_test("TEST09", lay_out(10, "TEST FAIL"))["TEST09 verdict"] is Proof.PROVEN
+
+
+def test_an_imported_pass_by_a_type_that_is_too_short_is_attested(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = AuditVerdict(("3 answers differ",), files={OUTPUT: "TEST FAIL: 3 answers differ\n"}, by_type=True)
+    judged = Judged(OUTPUT, said=True, found=False, again=again, sure=True)
+    monkeypatch.setattr("reconciler.history.audit.judge_files", lambda _: [judged])
+    assert import_test("TEST09", lay_out())["TEST09 verdict"] is Proof.ATTESTED
 
 
 @pytest.mark.parametrize("lost", lay_out())

@@ -309,3 +309,13 @@ def test_the_commented_examples_load_too(tmp_path: Path) -> None:
     declared = load_sources([Source("starter.yaml", text, "")], tmp_path, {"MLPERF_SCRATCH_PATH": "/scratch"})
     assert len(declared.cells) == 6
     assert declared.cells[-1].settings["model.path"].value == "/scratch/models/resnet50_v1.onnx"
+
+
+@pytest.mark.parametrize("kind", ["adapter", "Adaptor", "ADAPTERS"])
+def test_a_misspelled_kind_of_an_adapter_is_one_problem(kind: str, tmp_path: Path) -> None:
+    spec = SPEC.replace("BENCHMARK", "llama3.1-8b").replace("ADAPTER", "ours")
+    own = OWN.replace("kind: Adapter", f"kind: {kind}")
+    (problem,) = problems_in(tmp_path, ours=own, spec=spec)
+    assert problem.file.endswith("ours.yaml")
+    assert (problem.line, problem.column, problem.path) == (2, 7, "kind")
+    assert (problem.message, problem.fix) == (f"kind is '{kind}', not Adapter", "write 'kind: Adapter'")

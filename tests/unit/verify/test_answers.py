@@ -106,25 +106,31 @@ TWO = ends((3, "bd"), (5, "ab02"), (4, ""))
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "test", "counted", "sample", "count"),
+    ("accuracy", "test", "counted", "lines"),
     [
-        (ONE, ONE, "num_perf_log_data_mismatch = 0", None, 0),
-        (ONE, OTHER, "num_perf_log_data_mismatch = 0", 3, 0),
-        (ONE, OTHER, "differing: 0", 3, 0),
-        (ONE, OTHER, "num_perf_log_data_mismatch = 1", None, 0),
-        (ONE, OTHER, "num_acc_log_entries = 0", None, 0),
-        (ONE, TWO, "differing: 2", 3, 2),
-        (ONE, TWO, "differing: 3", None, 0),
-        (answers((3, "aa")), OTHER, "differing: 0", 3, 0),
-        (answers((3, "aa")), answers((3, "ab")), "differing: 0", None, 0),
-        (ONE, ends((6, "00"), (7, "00")), "differing: 0", None, 0),
+        (ONE, ONE, "num_perf_log_data_mismatch = 0", None),
+        (ONE, OTHER, "num_perf_log_data_mismatch = 0", (2, 3)),
+        (ONE, OTHER, "differing: 0", (2, 3)),
+        (ONE, OTHER, "num_perf_log_data_mismatch = 1", None),
+        (ONE, OTHER, "num_acc_log_entries = 0", None),
+        (ONE, TWO, "differing: 2", (2, 3)),
+        (ONE, TWO, "differing: 3", None),
+        (answers((3, "aa")), OTHER, "differing: 0", (2, 2)),
+        (ends((5, "aa"), (4, "c0")), OTHER, "differing: 0", (9, 8)),
+        (answers((3, "aa")), answers((3, "ab")), "differing: 0", None),
+        (ONE, ends((6, "00"), (7, "00")), "differing: 0", None),
     ],
 )
 def test_answers_that_differ_are_as_many_as_the_verification_counted(
-    tmp_path: Path, accuracy: str, test: str, counted: str, sample: int | None, count: int
+    tmp_path: Path, accuracy: str, test: str, counted: str, lines: tuple[int, int] | None
 ) -> None:
-    said = f"./TEST01/accuracy/{LOG}; see ./TEST01/{VERIFY}:2"
-    assert differing(tmp_path, pair(accuracy, test, counted)) == ([said] if sample is not None else [])
+    """The lines are those of the first differing answer, in both logs."""
+    found = list(verify_differing(small_cell(tmp_path, pair(accuracy, test, counted))))
+    if lines is None:
+        assert found == []
+        return
+    assert say(found) == [f"./TEST01/accuracy/{LOG}:{lines[0]}; see ./accuracy/{LOG}:{lines[1]}"]
+    assert f"TEST01/{VERIFY}:2" in found[0].wanted
 
 
 def test_nothing_is_said_of_answers_that_are_asked_twice_or_of_one_run(tmp_path: Path) -> None:

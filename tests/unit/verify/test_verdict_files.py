@@ -112,6 +112,24 @@ def test_a_pass_has_no_mismatches(tmp_path: Path, text: str, said: str) -> None:
     assert found == ([f"./TEST01/{ANSWERS}:{said}"] if said else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("found in the accuracy run: 9\ndiffering: 0\nTEST FAIL\n", "3"),
+        ("num_perf_log_qsl_idx_match = 9\nnum_perf_log_data_mismatch = 0\nTEST FAIL\n", "3"),
+        ("found in the accuracy run: 9\ndiffering: 0\n TEST FAIL: 1 of 9 differ\n", "3"),
+        ("found in the accuracy run: 9\ndiffering: 1\nTEST FAIL\n", ""),
+        ("found in the accuracy run: 0\ndiffering: 0\nTEST FAIL\n", ""),
+        ("num_perf_log_data_mismatch = 0\nTEST FAIL\n", ""),
+        ("found in the accuracy run: 9\ndiffering: 0\n", ""),
+    ],
+)
+def test_a_failure_has_a_mismatch_or_nothing_to_compare(tmp_path: Path, text: str, said: str) -> None:
+    found = find_wrong(verify_counts, tmp_path, {f"TEST01/{ANSWERS}": text})
+    place = f"./TEST01/{ANSWERS}"
+    assert found == ([f"{place}:{said}; see {place}:2"] if said else [])
+
+
 def answered(scenario: str = "Offline", count: object = 100, group: object = 8, sets: int = 1) -> dict[str, str]:
     """The count is on the second line."""
     lines: list[Line] = [("effective_scenario", scenario), (COUNT, count), (LIBRARY, 7)]

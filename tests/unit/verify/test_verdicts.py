@@ -75,6 +75,16 @@ def test_a_pass_that_its_logs_deny_is_found_at_its_line(name: str, tree: Path) -
     assert all(word in finding.complaint.wanted for word in words), finding.complaint.wanted
 
 
+def test_a_pass_by_a_type_that_is_too_short_for_other_answers_is_worth_a_warning(tree: Path) -> None:
+    """The script's own verdict is a pass, because class numbers of type float32 begin with the same byte."""
+    answered(tree, [0x3F800000, 0x40000000, 0x40400000], [0x40000000, 0x40400000, 0x40800000])
+    (finding,) = denied(tree)
+    assert (finding.complaint.place.file, finding.severity) == (f"{CELL}/TEST01/verify_accuracy.txt", Severity.WARNING)
+    assert "3 of 3 answers differ" in finding.complaint.wanted
+    assert "the answers have 4 bytes; declare dtype: float32" in finding.complaint.wanted
+    assert "--dtype" in finding.complaint.fix
+
+
 def test_a_test_of_the_folder_s_scenario_is_asked_about_where_the_result_is_of_another(tree: Path) -> None:
     """A result that was inferred after it had been tested: its verdicts compared a run that is not published."""
     run = "performance/run_1"

@@ -175,7 +175,60 @@ def test_class_numbers_that_all_begin_with_the_same_byte_are_distinguished(dtype
     found = compare_answers(accuracy, audit, read_as)
     assert (found.passed, found.figures["differing"]) == (False, str(len(audit)))
     assert compare_answers(accuracy, accuracy, read_as).passed
-    assert compare_answers(accuracy, audit, "byte").passed  # as the official script does by default
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64"])
+def test_a_type_that_compares_only_a_byte_of_class_numbers_does_not_pass_other_ones(dtype: str) -> None:
+    """The official script passes these."""
+    accuracy, audit = encode(dtype, range(256, 4096, 256)), encode(dtype, range(512, 4352, 256))
+    found = compare_answers(accuracy, audit, "byte")
+    assert (found.passed, found.by_type, found.where) == (False, True, "mlperf_log_accuracy.json:2")
+    assert found.figures["differing"] == "15"
+    length = len(audit[0].data)
+    assert found.reasons == (
+        "15 of 15 answers differ from the accuracy run's, as of samples 0, 1, 2, 3, 4, but not in the first byte, "
+        f"and type byte compares no more: the answers have {length} bytes; declare dtype: {dtype}",
+    )
+    assert compare_answers(accuracy, accuracy, "byte").passed
+
+
+def pack(code: str, *answers: tuple[float, ...]) -> list[Entry]:
+    return [Entry(index, struct.pack(f"<{code}", *values)) for index, values in enumerate(answers)]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "audit", "dtype"),
+    [
+        (pack("if", (7, 0.5), (8, 0.5), (9, 0.5)), pack("if", (7, 0.51), (8, 0.51), (9, 0.51)), "int32"),
+        (pack("if", (7, 0.5), (8, 0.5), (9, 0.5)), pack("if", (7, 0.51), (8, 0.51), (9, 0.51)), "byte"),
+        (pack("BBB", *[(1, 2, 3)] * 3), pack("BBB", *[(1, 2, 4)] * 3), "byte"),
+        (pack("12B", *[(1,) * 12] * 3), pack("12B", *[(1,) * 11 + (2,)] * 3), "byte"),
+        ([*pack("i", (256,), (512,)), Entry(2, b"text")], [*pack("i", (512,), (768,)), Entry(2, b"texts")], "byte"),
+        (pack("f", *[(1,)] * 300), pack("f", *[(2,)] * 3, *[(1,)] * 297), "byte"),
+        (pack("f", (1,), (1,)), pack("f", (2,), (1,)), "byte"),
+    ],
+    ids=[
+        "class numbers with probabilities",
+        "class numbers with probabilities, by the first byte",
+        "no number's length",
+        "images",
+        "answers of several lengths",
+        "1 percent",
+        "one",
+    ],
+)
+def test_answers_that_the_type_may_fit_pass_as_in_the_official_script(
+    accuracy: list[Entry], audit: list[Entry], dtype: str
+) -> None:
+    assert compare_answers(accuracy, audit, dtype).passed
+
+
+def test_numbers_of_8_bytes_whose_first_4_tell_nothing_are_compared_whole() -> None:
+    accuracy, audit = pack("d", (1,), (2,), (3,)), pack("d", (2,), (3,), (4,))
+    found = compare_answers(accuracy, audit, "int32")
+    assert [reason.partition(", but ")[2] for reason in found.reasons] == [
+        "not in the first 4 bytes, and type int32 compares no more: the answers have 8 bytes; declare dtype: int64"
+    ]
 
 
 def test_a_comparison_as_another_type_is_not_taken_over() -> None:

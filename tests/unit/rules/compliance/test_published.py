@@ -106,6 +106,20 @@ def test_answers_that_differ_in_every_type_are_compared_by_what_the_scorer_said(
     assert judge_all("TEST01", rules, {ACCURACY: FAIL}, alike, RUN, RUN) == [(ACCURACY, False, True, True, ())]
 
 
+def test_answers_that_match_only_in_a_type_that_is_too_short_for_them_do_not_pass() -> None:
+    accuracy, audit = log_answers("0000803F", "00000040"), log_answers("00000040", "00004040")
+    (judged,) = judge_files(
+        Published("TEST01", rules_of("TEST01"), "Offline", ("acc",), audit, RUN, accuracy, {ACCURACY: PASS}.get)
+    )
+    assert (judged.said, judged.found, judged.again.by_type) == (True, False, True)
+    assert [reason.partition("more: ")[2] for reason in judged.reasons] == [
+        "the answers have 4 bytes; declare dtype: float32"
+    ]
+    assert judge_all("TEST01", rules_of("TEST01"), {ACCURACY: FAIL}, audit, RUN, accuracy) == [
+        (ACCURACY, False, False, True, judged.reasons)
+    ]
+
+
 def test_a_failure_whose_tokenizer_no_one_knows_is_not_sure_to_be_wrong() -> None:
     run = log_answers("0700000002000000")
     rules = rules_of("TEST06", "llama2-70b-99.9")

@@ -27,6 +27,15 @@ from reconciler.spec.settings_models import SettingsGroup
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
 SETTING = "harness.adapter"
+Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
+
+
+class Needs(Group):
+    """Files that the commands need, below the folder given as `code`; may contain words, {system} and {scenario}."""
+
+    code: fields.OptionalText = Field(None, description="Folder of the published code to name as `code`.")
+    command: list[fields.Text] = Field([], description="Files that the command needs.")
+    score: list[fields.Text] = Field([], description="Files that the scorer needs.")
 
 
 class AdaptedBenchmark(Group):
@@ -34,6 +43,10 @@ class AdaptedBenchmark(Group):
 
     words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark only.")
+    needs: Needs = Field(Needs(), description="Files that this benchmark needs in addition.")
+    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = Field(
+        {}, description="Scenario → reason that its command does not run it."
+    )
 
 
 class Rates(Group):
@@ -52,6 +65,7 @@ class Harnessed(Group):
     source: fields.Text = Field(description="Repository, commit and files that this is based on.")
     notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
+    needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
     unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
         {}, description="Official name → reason that it does not run it."
@@ -78,8 +92,9 @@ class HarnessAdapter:
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
         self.name = document.metadata.name
         self.known = document.adapter
+        self.file = tree.origin.file  # that of its settings' origins
         self._tree = tree
-        self._shipped = tree.origin.file == f"adapter {self.name}"
+        self._shipped = self.file == f"adapter {self.name}"
 
     def make_block(self, benchmark: str) -> Block:
         """Return the settings of a benchmark, which the spec may override. Raises KeyError for an unsupported
@@ -89,6 +104,22 @@ class HarnessAdapter:
         common = _find(node, "settings")
         own = _find(node, "benchmarks", benchmark, "settings")
         return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
+
+    def list_needs(self, benchmark: str, part: Literal["command", "score"], words: Mapping[str, str]) -> list[str]:
+        """List the files that a part of the harness needs for a benchmark. ``words``: of the cell."""
+        known = self.known.benchmarks[benchmark]
+        needed = (*getattr(self.known.needs, part), *getattr(known.needs, part))
+        return [fill_words(path, {**known.words, **words}) for path in needed]
+
+    def explain_refusal(self, benchmark: str, scenario: str) -> str:
+        """Explain why the adapter's command does not run a scenario of a benchmark; "" if it does."""
+        known = self.known.benchmarks.get(benchmark)
+        return next((why for name, why in known.unsupported.items() if name == scenario), "") if known else ""
+
+    def describe_code(self, benchmark: str) -> str:
+        """Describe the published folder to name as the code."""
+        known = self.known.benchmarks[benchmark]
+        return fill_words(known.needs.code or self.known.needs.code or " ".join(self.known.source.split()), known.words)
 
     def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
         filled = _fill(node, words)
@@ -230,8 +261,12 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
     return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
 
 
-def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:
-    """Return the message and fix for a benchmark that the adapter does not support."""
+def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:
+    """Return the message and fix for a benchmark, or a scenario of it, that the adapter does not support."""
+    if scenario:
+        message = f"adapter {adapter.name} does not run {benchmark} in {scenario}: "
+        message += adapter.explain_refusal(benchmark, scenario)
+        return message, "remove the cell, or declare its harness.command yourself"
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)
     message = f"adapter {adapter.name} does not run {benchmark}" + (f": {because}" if because else "")

@@ -157,7 +157,12 @@ def render_submission_spec(wanted: Wanted) -> str:
 
 def list_starting_values(wanted: Wanted) -> list[StartingValue]:
     """List the values of the spec that have a source."""
-    cells = ((rules, scenario) for rules in wanted.benchmarks for scenario in list_required(wanted, rules))
+    cells = (
+        (rules, scenario)
+        for rules in wanted.benchmarks
+        for scenario in list_required(wanted, rules)
+        if not _find_refusal(wanted, rules.name, scenario)
+    )
     found = (_start(wanted, rules.name, scenario) for rules, scenario in cells)
     return [value for value in found if value is not None]
 
@@ -167,6 +172,11 @@ def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
     table = rules.tables[normalise_category(wanted.category)]
     chosen = ("Server" if "Server" in group else group[0] for group in table.one_of)
     return (*table.required, *chosen)
+
+
+def _find_refusal(wanted: Wanted, official: str, scenario: str) -> str:
+    """Return why the adapter does not run a scenario; "" if it does."""
+    return wanted.adapter.explain_refusal(official, scenario) if wanted.adapter is not None else ""
 
 
 def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
@@ -283,6 +293,9 @@ def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     table = rules.tables[normalise_category(wanted.category)]
     required = list_required(wanted, rules)
     for scenario in required:
+        if reason := _find_refusal(wanted, rules.name, scenario):
+            yield f"# {scenario}: {{}}   # required; needs a harness.command of its own: {reason}"
+            continue
         start = _start(wanted, rules.name, scenario)
         if start is not None:
             yield f"{scenario}: {{{start.setting}: {start.value}}}   # to begin with: {start.shown}, {start.source}"

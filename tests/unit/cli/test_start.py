@@ -459,6 +459,17 @@ def test_show_prints_the_commands_of_a_published_harness(
         assert "--test_mode=PerformanceOnly" in run
 
 
+def test_init_leaves_out_a_scenario_that_the_adapter_does_not_run(tmp_path: Path, reconcile: Reconcile) -> None:
+    named = ("--round", "v5.1", "--system", "node", "--benchmark", "llama3.1-8b")
+    code, _, err = reconcile(
+        "init", str(tmp_path / "acme"), "--harness", "redhat-vllm", "--code", str(tmp_path), *named
+    )
+    assert code == 0, err
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert "# Server: {}   # required; needs a harness.command of its own: " in text
+    assert [cell.cell.scenario for cell in load([tmp_path / "acme/specs"], tmp_path / "acme", {}).cells] == ["Offline"]
+
+
 def test_a_harness_brings_its_own_loadgen_and_a_shared_fix_is_printed_once(
     tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from inspect import isclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,6 +22,7 @@ from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group
 from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
 from reconciler.spec.locations import Variables
+from reconciler.spec.names import find_nearest
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
 from reconciler.spec.settings_models import SettingsGroup
 
@@ -263,9 +265,27 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
 
 def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:
     """Return the message and fix for a benchmark, or a scenario of it, that the adapter does not support."""
+    if finding["type"] == "extra_forbidden":
+        message, near = "not a field here", find_nearest(where[-1], _list_fields(AdapterDocument, where[:-1]))
+        fix = f"write {near}" if near else fix
     if scenario:
         message = f"adapter {adapter.name} does not run {benchmark} in {scenario}: "
         message += adapter.explain_refusal(benchmark, scenario)
+def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
+    """List the fields of the group at a place in an adapter."""
+    names = iter(where)
+    for name in names:
+        inner = next((f.annotation for n, f in group.model_fields.items() if (f.alias or n) == name), None)
+        if get_origin(inner) is dict:
+            inner = get_args(inner)[1]
+            next(names, None)
+        inner = next((each for each in (*get_args(inner), inner) if isclass(each) and issubclass(each, Group)), None)
+        if inner is None:
+            return []
+        group = inner
+    return group.list_names()
+
+
         return message, "remove the cell, or declare its harness.command yourself"
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)

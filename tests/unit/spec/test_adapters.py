@@ -209,6 +209,18 @@ def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
     assert any((p.file, p.line) == ("specs/ours.yaml", 6) for p in raised.value.problems)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"), [('command: [python, "{', 'comand: [python, "{'), ("words:", "word:"), ("source:", "sources:")]
+)
+def test_an_unknown_key_of_an_adapter_gets_the_nearest(right: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/ours.yaml").write_text(OWN.replace(right, wrong))
+    with pytest.raises(SpecError) as raised:
+        settings(tmp_path, "llama3.1-8b", "ours")
+    fixes = {p.message: p.fix for p in raised.value.problems}
+    assert fixes[f"{wrong.partition(':')[0]}: not a field here"] == f"write {right.partition(':')[0]}"
+
+
 CONFIGURATION = """\
 EXPORTS = {
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import cache
 from inspect import isclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -59,6 +59,7 @@ class Rates(Group):
     )
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
+    min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
 
 
 class Harnessed(Group):
@@ -164,12 +165,14 @@ def fill_words(text: str, words: Mapping[str, str]) -> str:
 
 
 class PublishedValue(Struct, frozen=True):
-    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line."""
+    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
+    ``min_duration``: in ms, if it has one."""
 
     value: str
     name: str
     where: str
     also: str = ""
+    min_duration: str = ""
 
 
 def find_published_rate(
@@ -196,7 +199,9 @@ def find_published_rate(
         joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
         batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
     also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
-    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also)
+    duration = published.min_duration
+    least = _search(lines, rf"\b{re.escape(duration)}\s*[:=]\s*({_NUMBER})", marks) if duration else None
+    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also, least[0] if least else "")
 
 
 _NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"
@@ -260,17 +265,12 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
     context = finding.get("ctx", {})
     message = str(context.get("message", finding["msg"]))
     fix = str(context.get("fix", "see 'Your own adapter' in `reconcile help harnesses`"))
-    return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
-
-
-def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:
-    """Return the message and fix for a benchmark, or a scenario of it, that the adapter does not support."""
     if finding["type"] == "extra_forbidden":
         message, near = "not a field here", find_nearest(where[-1], _list_fields(AdapterDocument, where[:-1]))
         fix = f"write {near}" if near else fix
-    if scenario:
-        message = f"adapter {adapter.name} does not run {benchmark} in {scenario}: "
-        message += adapter.explain_refusal(benchmark, scenario)
+    return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
+
+
 def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
     """List the fields of the group at a place in an adapter."""
     names = iter(where)
@@ -286,6 +286,11 @@ def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
     return group.list_names()
 
 
+def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:
+    """Return the message and fix for a benchmark, or a scenario of it, that the adapter does not support."""
+    if scenario:
+        message = f"adapter {adapter.name} does not run {benchmark} in {scenario}: "
+        message += adapter.explain_refusal(benchmark, scenario)
         return message, "remove the cell, or declare its harness.command yourself"
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)

@@ -55,13 +55,14 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
 
 class StartingValue(Struct, frozen=True):
     """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
-    the value was derived from it."""
+    the value was derived from it; ``min_duration``: that of the same configuration, if it has one."""
 
     setting: str
     value: str
     weights: str
     source: str
     shown: str
+    min_duration: str = ""
 
 
 class Family(Struct, frozen=True):
@@ -184,7 +185,8 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
         found = find_published_rate(wanted.adapter, Path(wanted.code), wanted.system, official, scenario)
         if found is not None:
             shown = f"{found.name} {found.value}" + (f"; {found.also}" if found.also else "")
-            return StartingValue("target_qps", found.value, "", found.where, shown)
+            least = f"{show_decimal(Decimal(found.min_duration) / 1000)} s" if found.min_duration else ""
+            return StartingValue("target_qps", found.value, "", found.where, shown, least)
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 
@@ -298,7 +300,8 @@ def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
             continue
         start = _start(wanted, rules.name, scenario)
         if start is not None:
-            yield f"{scenario}: {{{start.setting}: {start.value}}}   # to begin with: {start.shown}, {start.source}"
+            value = f"{start.value}, min_duration: {start.min_duration}" if start.min_duration else start.value
+            yield f"{scenario}: {{{start.setting}: {value}}}   # to begin with: {start.shown}, {start.source}"
         elif scenario in ("SingleStream", "MultiStream"):
             yield f"{scenario}: {{}}   # required; target_latency: … is the latency that you expect"
         else:

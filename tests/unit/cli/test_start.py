@@ -58,13 +58,15 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
 def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: Reconcile) -> None:
     configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
     configuration.parent.mkdir(parents=True)
-    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\n")
+    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\nmin_duration: 2400000,\n")
     own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
     root = tmp_path / "acme"
     reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
     declared = load([root / "specs"], root, {})
     targets = {cell.cell.scenario: cell.settings["target_qps"].value for cell in declared.cells}
     assert targets["Server"] == "812"
+    durations = {cell.cell.scenario: cell.settings.get("min_duration") for cell in declared.cells}
+    assert (durations["Offline"], durations["Server"] and durations["Server"].value) == (None, 2_400_000)
     assert all(cell.settings["harness.adapter"].value == "nvidia-v5.1" for cell in declared.cells)
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 

@@ -227,13 +227,13 @@ EXPORTS = {
         model_fields.gpu_batch_size: {
             'llama2-70b': 2048,
         },
-        loadgen_fields.offline_expected_qps: 400,
+        loadgen_fields.offline_expected_qps: 400, loadgen_fields.min_duration: 2400000,
     },
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {
         model_fields.gpu_batch_size: {
             'llama2-70b': 1024,
         },
-        loadgen_fields.offline_expected_qps: 376.5,
+        loadgen_fields.offline_expected_qps: 376.5, loadgen_fields.min_duration: 1200000,
     },
 }
 """
@@ -252,6 +252,7 @@ def test_published_rates_have_their_lines(benchmark: str, value: str, line: int,
     assert found is not None
     assert (found.value, found.where) == (value, f"{path}:{line}")
     assert found.also == f"gpu_batch_size {batch}"
+    assert found.min_duration == {"llama2-70b-99": "2400000", "llama2-70b-99.9": "1200000"}[benchmark]
     assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
     assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None
 

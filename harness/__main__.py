@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib
 import os
@@ -41,7 +42,7 @@ VERBS = {request.verb: request for request in _REQUESTS}
 GiveUp = Callable[[BaseException], None]
 
 
-_OURS = str(Path(__file__).parent)
+_NOT_THEIRS = (str(Path(__file__).parent), contextlib.__file__, "<frozen")
 
 
 def _report(error: BaseException, known: HarnessError) -> None:
@@ -51,7 +52,7 @@ def _report(error: BaseException, known: HarnessError) -> None:
     if known.problem_class == "crash" or unforeseen:
         traceback.print_exception(error)
         return
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_OURS, "<frozen"))]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_NOT_THEIRS)]
     sys.stderr.write("".join(traceback.format_list(frames)) + f"{known.problem}\n")
     if known.fix:
         sys.stderr.write(f"fix: {known.fix}\n")

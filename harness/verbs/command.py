@@ -222,7 +222,12 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
         digest = hash_file(Path(settings)) if settings else ""
         if target.exists() and not (digest and hash_file(target) == digest):
             problem = f"audit: {target} already exists, and would turn the run into a test"
-            raise HarnessError(problem, "input", "remove it, or let the process that placed it finish")
+            fix = "remove it, or let the process that placed it finish"
+            if not lock:
+                fix = (
+                    "remove it; if the command places such a file itself, declare `audit_config: placed` in its harness"
+                )
+            raise HarnessError(problem, "input", fix)
 
         def clear() -> None:
             if digest or lock:

@@ -145,7 +145,7 @@ def collect_marks(declared: Declared, reader: SettingsReader) -> tuple[str, ...]
 _CLIENT = (*CLIENT_SOURCES, "client.python")
 
 
-def collect_locations(reader: SettingsReader) -> dict[str, str]:
+def collect_locations(reader: SettingsReader, cell: DeclaredCell) -> dict[str, str]:
     """Collect the paths on this machine. They never enter a key."""
     found = {name: reader.get_text(name) for name in ("model.path", "dataset.path", "benchmark.path")}
     found |= {name: reader.get_text(name) for name in ("model.looked_for", "dataset.looked_for", "dataset.prepared")}
@@ -159,7 +159,7 @@ def collect_locations(reader: SettingsReader) -> dict[str, str]:
     for part in (SERVICE, BUILD):
         if reader.get_text(f"{part}.command"):
             found |= {f"{part}.command": "declared", f"{part}.code": reader.get_text(f"{part}.code", code)}
-    return {name: path for name, path in found.items() if path}
+    return {name: path for name, path in (found | dict(cell.needs)).items() if path}
 
 
 def strip_origins(settings: Mapping[str, Value]) -> dict[str, object]:

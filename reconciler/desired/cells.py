@@ -222,7 +222,7 @@ class CellCompiler:
         locations = self._read_locations
         if has_own_dataset(self._reader, test.name):
             reader = use_own_dataset(self._reader, test.name)
-            locations = partial(collect_locations, reader)
+            locations = partial(collect_locations, reader, self._cell)
             at = Address(Kind.DATASET, f"{self._cell.cell}/{test.name}")
             settings = partial(_read_settings_of, reader, Kind.DATASET)
             own: dict[str, Any] = {"settings": settings, "locations": locations, "marks": self._marks}
@@ -280,7 +280,7 @@ class CellCompiler:
 
     def _read_locations(self) -> dict[str, str]:
         """Collect the locations of all resources of the cell, except for a test's own dataset."""
-        return collect_locations(self._reader)
+        return collect_locations(self._reader, self._cell)
 
 
 def _read_settings_of(reader: SettingsReader, kind: Kind) -> CellSettings:

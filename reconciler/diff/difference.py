@@ -31,6 +31,7 @@ from reconciler.diff.change import (
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, differ_only_in_code
 from reconciler.diff.run_selection import (
+    LASTING,
     RecordedRuns,
     find_differing_evidence,
     list_contradictions,
@@ -346,11 +347,7 @@ class Comparison(Struct):
                 self.plan_change(resource, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
             else:
                 fix = "change the target as the message says, raise `attempts`, or repeat with --rerun"
-                if lasting:
-                    fix = (
-                        "change the run's settings as the message says; a repeat or another target gives the same "
-                        "result"
-                    )
+                fix = LASTING if lasting else fix
                 message = done[-1].problem or "LoadGen judged this run INVALID"
                 self.findings.append(Finding("Invalid", str(resource.cell), message, fix))
             return

@@ -12,6 +12,8 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import IMPORTED, Judgement, LogFinding, Summary
 from reconciler.resource.resources import Resource
 
+LASTING = "change the run's settings as the message says; a repeat or another target gives the same result"
+
 
 def select_valid(summaries: Sequence[Summary]) -> tuple[Summary, ...]:
     """Select the performance runs that LoadGen called VALID."""
@@ -29,9 +31,11 @@ def list_contradictions(
 ) -> tuple[Finding, ...]:
     """Return the findings about a chosen record's kept logs, with their lines."""
     judgement = judgements.get(summary.id) if summary is not None else None
-    fix = "check which program wrote the file, then measure again: --rerun"
+    usual = "check which program wrote the file, then measure again: --rerun"
     items = judgement.findings if judgement is not None else ()
-    return tuple(Finding(CONTRADICTED, str(address), _describe(item), fix) for item in items)
+    return tuple(
+        Finding(CONTRADICTED, str(address), _describe(item), LASTING if item.lasting else usual) for item in items
+    )
 
 
 def _describe(item: LogFinding) -> str:

@@ -71,7 +71,7 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     if not known and not reasons:
         reasons = (f"the log has no {metric.key}",)
     found = compute_margins(log)
-    lasting = any(entry.key == _MISUSED for entry in log.errors)
+    lasting = _is_misused(log)
     return RunVerdict(
         valid=not reasons,
         reasons=reasons,
@@ -88,7 +88,11 @@ def judge_accuracy(log: DetailLog) -> RunVerdict:
     """Judge an accuracy run's log: it must be complete and contain no ERROR lines. The score is judged elsewhere."""
     reasons = [] if log.complete else [f"the log ends at line {log.length} without a result"]
     reasons += _error_reasons(log)
-    return RunVerdict(not reasons, tuple(reasons), "", "", errors=_errors(log))
+    return RunVerdict(not reasons, tuple(reasons), "", "", errors=_errors(log), lasting=_is_misused(log))
+
+
+def _is_misused(log: DetailLog) -> bool:
+    return any(entry.key == _MISUSED for entry in log.errors)
 
 
 def _reasons(log: DetailLog) -> tuple[str, ...]:

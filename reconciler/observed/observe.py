@@ -229,6 +229,8 @@ def find_obstacle(
             if address.kind in (Kind.MODEL, Kind.DATASET) and path in places.split(", "):
                 return _explain_scratch(address, kind, places, locations)
             return Obstacle(f"{path} is not on this machine", "copy the file here, or fix the path in the spec")
+    if (found := _find_absent_need(address, locations, root)) is not None:
+        return found
     loads = address.kind in _LOADS_BENCHMARK and (ours or not runs) and "benchmark.path" not in locations
     absent = find_missing_libraries(code, distributions) if loads and code and distributions is not None else []
     if code is not None and absent:
@@ -237,6 +239,17 @@ def find_obstacle(
             f"{', '.join(absent)} of benchmark {name} {'is' if len(absent) == 1 else 'are'} not installed here",
             installing(code.installed_by),
         )
+    return None
+
+
+def _find_absent_need(address: Address, locations: Mapping[str, str], root: Path) -> Obstacle | None:
+    """Return an obstacle if the code is not the folder for which its adapter's commands were written."""
+    name = "needs.command" if address.is_run else "needs.score" if address.kind is Kind.SCORE else ""
+    code = locations.get("harness.code", "")
+    for path in locations.get(name, "").splitlines() if code and (root / code).exists() else ():
+        if not (root / code / path).exists():
+            fix = f"set harness.code to the folder that has {path}: {locations['needs.code']}"
+            return Obstacle(f"{code}/{path} is missing, which the adapter's command needs", fix)
     return None
 
 

@@ -107,13 +107,15 @@ class Record(Struct, frozen=True):
 
 class LogFinding(Struct, frozen=True, array_like=True):
     """A problem in a record's kept files. ``rule``: the id of the rule that found it; ``line``: the 1-based line of
-    ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt."""
+    ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt. ``lasting``: a
+    repeat with the same settings would end the same way."""
 
     rule: str
     text: str
     file: str
     line: int = 0
     premise: str = ""
+    lasting: bool = False
 
 
 class Judgement(Struct, frozen=True, array_like=True):

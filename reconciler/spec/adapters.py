@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
+from inspect import isclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +30,15 @@ from reconciler.spec.settings_models import SettingsGroup
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
 SETTING = "harness.adapter"
+Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
+
+
+class Needs(Group):
+    """Files that the commands need, below the folder given as `code`; may contain words, {system} and {scenario}."""
+
+    code: fields.OptionalText = Field(None, description="Folder of the published code to name as `code`.")
+    command: list[fields.Text] = Field([], description="Files that the command needs.")
+    score: list[fields.Text] = Field([], description="Files that the scorer needs.")
 
 
 class AdaptedBenchmark(Group):
@@ -36,6 +46,10 @@ class AdaptedBenchmark(Group):
 
     words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark only.")
+    needs: Needs = Field(Needs(), description="Files that this benchmark needs in addition.")
+    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = Field(
+        {}, description="Scenario → reason that its command does not run it."
+    )
 
 
 class Rates(Group):
@@ -46,6 +60,7 @@ class Rates(Group):
     )
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
+    min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
 
 
 class Harnessed(Group):
@@ -55,6 +70,7 @@ class Harnessed(Group):
     notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
     folder: fields.OptionalText = Field(None, description="Path of its code below a whole checkout, for `init --code`.")
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
+    needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
     unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
         {}, description="Official name → reason that it does not run it."
@@ -81,8 +97,9 @@ class HarnessAdapter:
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
         self.name = document.metadata.name
         self.known = document.adapter
+        self.file = tree.origin.file  # that of its settings' origins
         self._tree = tree
-        self._shipped = tree.origin.file == f"adapter {self.name}"
+        self._shipped = self.file == f"adapter {self.name}"
 
     @property
     def round(self) -> str:
@@ -103,6 +120,22 @@ class HarnessAdapter:
         common = _find(node, "settings")
         own = _find(node, "benchmarks", benchmark, "settings")
         return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
+
+    def list_needs(self, benchmark: str, part: Literal["command", "score"], words: Mapping[str, str]) -> list[str]:
+        """List the files that a part of the harness needs for a benchmark. ``words``: of the cell."""
+        known = self.known.benchmarks[benchmark]
+        needed = (*getattr(self.known.needs, part), *getattr(known.needs, part))
+        return [fill_words(path, {**known.words, **words}) for path in needed]
+
+    def explain_refusal(self, benchmark: str, scenario: str) -> str:
+        """Explain why the adapter's command does not run a scenario of a benchmark; "" if it does."""
+        known = self.known.benchmarks.get(benchmark)
+        return next((why for name, why in known.unsupported.items() if name == scenario), "") if known else ""
+
+    def describe_code(self, benchmark: str) -> str:
+        """Describe the published folder to name as the code."""
+        known = self.known.benchmarks[benchmark]
+        return fill_words(known.needs.code or self.known.needs.code or " ".join(self.known.source.split()), known.words)
 
     def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
         filled = _fill(node, words)
@@ -145,12 +178,14 @@ def fill_words(text: str, words: Mapping[str, str]) -> str:
 
 
 class PublishedValue(Struct, frozen=True):
-    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line."""
+    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
+    ``min_duration``: in ms, if it has one."""
 
     value: str
     name: str
     where: str
     also: str = ""
+    min_duration: str = ""
 
 
 def find_published_rate(
@@ -177,7 +212,9 @@ def find_published_rate(
         joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
         batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
     also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
-    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also)
+    duration = published.min_duration
+    least = _search(lines, rf"\b{re.escape(duration)}\s*[:=]\s*({_NUMBER})", marks) if duration else None
+    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also, least[0] if least else "")
 
 
 def list_published_systems(adapter: HarnessAdapter, code: Path) -> list[str]:
@@ -272,11 +309,33 @@ def _problem(finding: Any, tree: MapNode) -> Problem:
     context = finding.get("ctx", {})
     message = str(context.get("message", finding["msg"]))
     fix = str(context.get("fix", "see 'Your own adapter' in `reconcile help harnesses`"))
+    if finding["type"] == "extra_forbidden":
+        message, near = "not a field here", find_nearest(where[-1], _list_fields(AdapterDocument, where[:-1]))
+        fix = f"write {near}" if near else fix
     return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
 
 
-def describe_missing(adapter: HarnessAdapter, benchmark: str) -> tuple[str, str]:
-    """Return the message and fix for a benchmark that the adapter does not support."""
+def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
+    """List the fields of the group at a place in an adapter."""
+    names = iter(where)
+    for name in names:
+        inner = next((f.annotation for n, f in group.model_fields.items() if (f.alias or n) == name), None)
+        if get_origin(inner) is dict:
+            inner = get_args(inner)[1]
+            next(names, None)
+        inner = next((each for each in (*get_args(inner), inner) if isclass(each) and issubclass(each, Group)), None)
+        if inner is None:
+            return []
+        group = inner
+    return group.list_names()
+
+
+def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:
+    """Return the message and fix for a benchmark, or a scenario of it, that the adapter does not support."""
+    if scenario:
+        message = f"adapter {adapter.name} does not run {benchmark} in {scenario}: "
+        message += adapter.explain_refusal(benchmark, scenario)
+        return message, "remove the cell, or declare its harness.command yourself"
     because = adapter.known.unsupported.get(benchmark)
     runs = ", ".join(adapter.known.benchmarks)
     message = f"adapter {adapter.name} does not run {benchmark}" + (f": {because}" if because else "")

@@ -20,7 +20,7 @@ from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
-from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SLICES
+from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SCORE_COMMAND, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import (
     SCRATCH_DEFAULTS,
@@ -661,7 +661,31 @@ class Declaring:
             name: tuple(s.value for s in layers[1:]) for name, layers in sorted(layered.items()) if len(layers) > 1
         }
         origin = Value(str(cell), find_position(self.root, where)[0])
-        return DeclaredCell(cell, dict(sorted(settings.items())), origin, overridden)
+        return DeclaredCell(
+            cell, dict(sorted(settings.items())), origin, overridden, self._find_needs(cell, block, where)
+        )
+
+    def _find_needs(self, cell: Cell, block: Block, where: tuple[str, ...]) -> dict[str, str]:
+        """Find the files that the adapter's commands need; a command of the user's own needs none of them. Report a
+        scenario that the adapter's command does not run."""
+        adapter = self._adapters.get(get_text(block, ADAPTER))
+        official = get_text(block, "benchmark.official", cell.benchmark)
+        if adapter is None or official not in adapter.known.benchmarks:
+            return {}
+        words = {"system": cell.system, "scenario": cell.scenario}
+        found: dict[str, str] = {}
+        if _is_from(adapter, block, COMMAND):
+            if "infer_from" not in block and adapter.explain_refusal(official, cell.scenario):
+                self.complain(where, *describe_missing(adapter, official, cell.scenario))
+            found["needs.command"] = "\n".join(adapter.list_needs(official, "command", words))
+        if _is_from(adapter, block, SCORE_COMMAND):
+            found["needs.score"] = "\n".join(adapter.list_needs(official, "score", words))
+        needed = {name: paths for name, paths in found.items() if paths}
+        return needed and {**needed, "needs.code": adapter.describe_code(official)}
+
+
+def _is_from(adapter: HarnessAdapter, block: Block, name: str) -> bool:
+    return name in block and block[name][0].value.origin.file == adapter.file
 
 
 def _is_file(path: Path) -> bool:

@@ -58,13 +58,16 @@ class DeclaredSystem(Struct, frozen=True):
 class DeclaredCell(Struct, frozen=True):
     """``settings``: the effective values. ``origin``: the cell's name, and the place of its scenario.
 
-    ``overridden``: for a setting that several layers set, the overridden values, highest layer first.
+    ``overridden``: for a setting that several layers set, the overridden values, highest layer first. ``needs``: files
+    below harness.code that the commands of its adapter need (needs.command, needs.score), one per line, and the
+    published folder that has them (needs.code).
     """
 
     cell: Cell
     settings: Mapping[str, Value]
     origin: Value
     overridden: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     official = _value_of("benchmark.official")
     code = _value_of("benchmark.code")

@@ -69,13 +69,14 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
 
 class StartingValue(Struct, frozen=True):
     """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
-    the value was derived from it."""
+    the value was derived from it; ``min_duration``: that of the same configuration, if it has one."""
 
     setting: str
     value: str
     weights: str
     source: str
     shown: str
+    min_duration: str = ""
 
 
 class Family(Struct, frozen=True):
@@ -191,7 +192,12 @@ def render_submission_spec(wanted: Wanted) -> str:
 
 def list_starting_values(wanted: Wanted) -> list[StartingValue]:
     """List the values of the spec that have a source."""
-    cells = ((rules, scenario) for rules in wanted.benchmarks for scenario in list_required(wanted, rules))
+    cells = (
+        (rules, scenario)
+        for rules in wanted.benchmarks
+        for scenario in list_required(wanted, rules)
+        if not _find_refusal(wanted, rules.name, scenario)
+    )
     found = (_start(wanted, rules.name, scenario) for rules, scenario in cells)
     return [value for value in found if value is not None]
 
@@ -203,12 +209,18 @@ def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:
     return (*table.required, *chosen)
 
 
+def _find_refusal(wanted: Wanted, official: str, scenario: str) -> str:
+    """Return why the adapter does not run a scenario; "" if it does."""
+    return wanted.adapter.explain_refusal(official, scenario) if wanted.adapter is not None else ""
+
+
 def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
     if wanted.adapter is not None and wanted.code:
         found = find_published_rate(wanted.adapter, Path(wanted.code), wanted.system, official, scenario)
         if found is not None:
             shown = f"{found.name} {found.value}" + (f"; {found.also}" if found.also else "")
-            return StartingValue("target_qps", found.value, "", found.where, shown)
+            least = f"{show_decimal(Decimal(found.min_duration) / 1000)} s" if found.min_duration else ""
+            return StartingValue("target_qps", found.value, "", found.where, shown, least)
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 
@@ -319,9 +331,13 @@ def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     table = rules.tables[normalise_category(wanted.category)]
     required = list_required(wanted, rules)
     for scenario in required:
+        if reason := _find_refusal(wanted, rules.name, scenario):
+            yield f"# {scenario}: {{}}   # required; needs a harness.command of its own: {reason}"
+            continue
         start = _start(wanted, rules.name, scenario)
         if start is not None:
-            yield f"{scenario}: {{{start.setting}: {start.value}}}   # to begin with: {start.shown}, {start.source}"
+            value = f"{start.value}, min_duration: {start.min_duration}" if start.min_duration else start.value
+            yield f"{scenario}: {{{start.setting}: {value}}}   # to begin with: {start.shown}, {start.source}"
         elif scenario in ("SingleStream", "MultiStream"):
             yield f"{scenario}: {{}}   # required; target_latency: … is the latency that you expect"
         else:

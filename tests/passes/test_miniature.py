@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.diff.change import CONTRADICTED
 from reconciler.reconcile.planning import list_cells
 from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.records import Ended, Record
@@ -188,6 +189,9 @@ def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None
     (finding,) = [f for f in report.after.difference.findings if f.kind == "Invalid"]
     assert "Multiple conf files" in finding.message
     assert "--rerun" not in finding.fix
+    (other,) = [f for f in report.after.difference.findings if f.kind == CONTRADICTED]
+    assert ": ERROR: Multiple conf files" in other.message
+    assert other.fix == finding.fix
 
 
 def test_a_verdict_by_the_first_byte_is_made_again_from_stored_logs(tmp_path: Path) -> None:

@@ -173,8 +173,9 @@ def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
     for item in find_inconsistencies(log, judge_library=not rehearsal):
         yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
     if log.mode == LOADGEN_MODE[ACCURACY]:  # the verdict covers performance runs
-        for number, text in judge_accuracy(log).errors:
-            yield LogFinding("log.errors", f"ERROR in line {number}: {text}", DETAIL, number)
+        verdict = judge_accuracy(log)
+        for number, text in verdict.errors:
+            yield LogFinding("log.errors", f"ERROR: {text}", DETAIL, number, lasting=verdict.lasting)
 
 
 def _may_differ(kept: Kept) -> bool:

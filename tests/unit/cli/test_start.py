@@ -59,13 +59,15 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
 def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: Reconcile) -> None:
     configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
     configuration.parent.mkdir(parents=True)
-    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\n")
+    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\nmin_duration: 2400000,\n")
     own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
     root = tmp_path / "acme"
     reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
     declared = load([root / "specs"], root, {})
     targets = {cell.cell.scenario: cell.settings["target_qps"].value for cell in declared.cells}
     assert targets["Server"] == "812"
+    durations = {cell.cell.scenario: cell.settings.get("min_duration") for cell in declared.cells}
+    assert (durations["Offline"], durations["Server"] and durations["Server"].value) == (None, 2_400_000)
     assert all(cell.settings["harness.adapter"].value == "nvidia-v5.1" for cell in declared.cells)
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
@@ -549,6 +551,17 @@ def test_show_prints_the_commands_of_a_published_harness(
         run = next(line for line in commands["Run performance"].splitlines() if line.startswith("  command  "))
         assert run.startswith("  command  make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks=")
         assert "--test_mode=PerformanceOnly" in run
+
+
+def test_init_leaves_out_a_scenario_that_the_adapter_does_not_run(tmp_path: Path, reconcile: Reconcile) -> None:
+    named = ("--round", "v5.1", "--system", "node", "--benchmark", "llama3.1-8b")
+    code, _, err = reconcile(
+        "init", str(tmp_path / "acme"), "--harness", "redhat-vllm", "--code", str(tmp_path), *named
+    )
+    assert code == 0, err
+    text = (tmp_path / "acme/specs/acme.yaml").read_text()
+    assert "# Server: {}   # required; needs a harness.command of its own: " in text
+    assert [cell.cell.scenario for cell in load([tmp_path / "acme/specs"], tmp_path / "acme", {}).cells] == ["Offline"]
 
 
 def test_a_harness_brings_its_own_loadgen_and_a_shared_fix_is_printed_once(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.__main__ import _report
 from harness.contract import CommandRequest
 from harness.errors import HarnessError
 from harness.verbs.code_folder import list_created, list_entries
@@ -229,7 +230,9 @@ def test_nothing_stays_behind_where_files_are_placed(settings: str, left: str | 
     assert not placed.exists()
 
 
-def test_a_file_of_a_command_that_is_given_a_path_is_its_own(tmp_path: Path) -> None:
+def test_a_file_of_a_command_that_is_given_a_path_is_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     placed = tmp_path / "audit.config"
     with audit_config("", tmp_path, ""):
         placed.write_text("*.*.mode = 2\n")
@@ -237,3 +240,8 @@ def test_a_file_of_a_command_that_is_given_a_path_is_its_own(tmp_path: Path) -> 
     with pytest.raises(HarnessError) as caught, audit_config("", tmp_path, ""):
         pytest.fail("the run began with it")
     assert str(placed) in caught.value.problem
+    assert "audit_config: placed" in caught.value.fix
+    _report(caught.value, caught.value)
+    log = capsys.readouterr().err
+    assert "contextlib" not in log
+    assert log.endswith(f"fix: {caught.value.fix}\n")

@@ -70,6 +70,24 @@ def test_runs_of_a_round_without_a_loadgen_are_refused_but_for_a_command_s(tmp_p
     assert find_obstacle(address, own, tmp_path, there, "v1.0") is None
 
 
+@pytest.mark.parametrize(("kind", "path"), [(Kind.RUN, "code/main.py"), (Kind.SCORE, "evaluation.py")])
+def test_code_of_another_folder_than_its_adapter_s_is_refused(tmp_path: Path, kind: Kind, path: str) -> None:
+    needs = {
+        "needs.command": "Makefile\ncode/main.py",
+        "needs.score": "evaluation.py",
+        "needs.code": "closed/ACME of it",
+    }
+    own = {"harness.command": "declared", "harness.code": "theirs", **needs}
+    (tmp_path / "theirs/code").mkdir(parents=True)
+    (tmp_path / "theirs/Makefile").touch()
+    found = find_obstacle(Address(kind, "cell"), own, tmp_path, HERE)
+    assert found is not None
+    assert f"theirs/{path} is missing" in found.message
+    assert "closed/ACME of it" in found.fix
+    (tmp_path / "theirs" / path).touch()
+    assert find_obstacle(Address(kind, "cell"), own, tmp_path, HERE) is None
+
+
 def test_a_source_without_a_place_is_not_looked_for(tmp_path: Path) -> None:
     """Its place would be the whole repository, with everything that passes left in it."""
 

@@ -154,6 +154,53 @@ def test_what_is_unfit_is_refused_where_it_is(benchmark: str, adapter: str, name
     assert named in f"{problem.message} {problem.fix}"
 
 
+def test_needs_of_a_cell_are_those_of_its_adapters_commands(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    text = SPEC.replace("BENCHMARK", "llama3.1-8b-edge").replace("ADAPTER", "mlcommons-reference")
+    text = text.replace("category: datacenter", "category: edge")
+    spec = tmp_path / "specs/acme.yaml"
+    spec.write_text(text)
+    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
+    assert {**cell.needs} == {
+        "needs.command": "main.py",
+        "needs.score": "evaluation.py",
+        "needs.code": "language/llama3.1-8b of mlcommons/inference at v5.1.1",
+    }
+    spec.write_text(text.replace("code: /code", "code: /code, score: {command: [own]}"))
+    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
+    assert "needs.score" not in cell.needs
+    assert cell.needs["needs.command"] == "main.py"
+    spec.write_text(
+        text.replace("code: /code", "code: /code, command: [own, '{run_dir}', '{user_conf}'], score: {command: [own]}")
+    )
+    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
+    assert not cell.needs
+
+
+def test_needs_of_an_own_adapter_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    needs = '  needs: {command: ["{script}", "configs/{system}/{scenario}.py"]}\n'
+    (tmp_path / "specs/ours.yaml").write_text(OWN.replace("  settings:", f"{needs}  settings:"))
+    (tmp_path / "specs/acme.yaml").write_text(SPEC.replace("BENCHMARK", "llama3.1-8b").replace("ADAPTER", "ours"))
+    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
+    assert {**cell.needs} == {"needs.command": "run.py\nconfigs/node/Offline.py", "needs.code": "our lab"}
+
+
+def test_a_scenario_that_an_adapter_does_not_run_is_refused_at_its_cell(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    text = SPEC.replace("BENCHMARK", "llama3.1-8b").replace("ADAPTER", "redhat-vllm").replace("Offline:", "Server:")
+    (tmp_path / "specs/acme.yaml").write_text(text)
+    with pytest.raises(SpecError) as raised:
+        load([tmp_path / "specs"], tmp_path, {})
+    (problem,) = raised.value.problems
+    assert problem.path == "spec.divisions.closed.node.llama3.1-8b.Server"
+    assert "redhat-vllm does not run llama3.1-8b in Server: " in problem.message
+    (tmp_path / "specs/acme.yaml").write_text(
+        text.replace("code: /code", "code: /code, command: [own, '{run_dir}', '{user_conf}']")
+    )
+    assert load([tmp_path / "specs"], tmp_path, {}).cells
+
+
 def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/ours.yaml").write_text(OWN.replace("timeout: 2 h", "timeout: 2"))
@@ -162,19 +209,31 @@ def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
     assert any((p.file, p.line) == ("specs/ours.yaml", 6) for p in raised.value.problems)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong"), [('command: [python, "{', 'comand: [python, "{'), ("words:", "word:"), ("source:", "sources:")]
+)
+def test_an_unknown_key_of_an_adapter_gets_the_nearest(right: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/ours.yaml").write_text(OWN.replace(right, wrong))
+    with pytest.raises(SpecError) as raised:
+        settings(tmp_path, "llama3.1-8b", "ours")
+    fixes = {p.message: p.fix for p in raised.value.problems}
+    assert fixes[f"{wrong.partition(':')[0]}: not a field here"] == f"write {right.partition(':')[0]}"
+
+
 CONFIGURATION = """\
 EXPORTS = {
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
         model_fields.gpu_batch_size: {
             'llama2-70b': 2048,
         },
-        loadgen_fields.offline_expected_qps: 400,
+        loadgen_fields.offline_expected_qps: 400, loadgen_fields.min_duration: 2400000,
     },
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {
         model_fields.gpu_batch_size: {
             'llama2-70b': 1024,
         },
-        loadgen_fields.offline_expected_qps: 376.5,
+        loadgen_fields.offline_expected_qps: 376.5, loadgen_fields.min_duration: 1200000,
     },
 }
 """
@@ -193,6 +252,7 @@ def test_published_rates_have_their_lines(benchmark: str, value: str, line: int,
     assert found is not None
     assert (found.value, found.where) == (value, f"{path}:{line}")
     assert found.also == f"gpu_batch_size {batch}"
+    assert found.min_duration == {"llama2-70b-99": "2400000", "llama2-70b-99.9": "1200000"}[benchmark]
     assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
     assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None
 

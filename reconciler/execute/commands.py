@@ -47,8 +47,8 @@ def has_command(attempt: Attempt) -> bool:
 def describe_command(
     address: Address, settings: CellSettings, asked: Mapping[str, object], locations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the words of the command that a step of this address starts, () if it starts none. Placeholders whose
-    values only an attempt knows remain. ``asked``: its inputs by name."""
+    """Return the words of the command that a step of this address starts, its variables first; () if it starts none.
+    Placeholders whose values only an attempt knows remain. ``asked``: its inputs by name."""
     named = _NAMED.get(address.kind, "")
     if named not in settings:
         return ()
@@ -61,7 +61,9 @@ def describe_command(
         "client_python": given.pop("client.python"),
         **given,
     }
-    return fill_words(settings.get_words(named), values)
+    env, _ = collect_environment(settings, values, BUILD if named.startswith(f"{BUILD}.") else HARNESS)
+    variables = ("env", *(f"{name}={value}" for name, value in env.items())) if env else ()
+    return (*variables, *fill_words(settings.get_words(named), values))
 
 
 def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> CommandRequest:

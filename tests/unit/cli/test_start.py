@@ -549,7 +549,9 @@ def test_show_prints_the_commands_of_a_published_harness(
         )
     if adapter == "nvidia-v5.1":
         run = next(line for line in commands["Run performance"].splitlines() if line.startswith("  command  "))
-        assert run.startswith("  command  make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks=")
+        assert run.startswith(
+            "  command  env LOG_DIR={run_dir} make run_harness NO_DISPLAY_RESULTS=1 'RUN_ARGS=--benchmarks="
+        )
         assert "--test_mode=PerformanceOnly" in run
 
 

@@ -13,7 +13,13 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.check.accuracy import ACCURACY_RULES
 from reconciler.endpoints.check.curves import CURVE_RULES, find_regions
-from reconciler.endpoints.check.forms import DESCRIPTION_FIELDS, find_misfits
+from reconciler.endpoints.check.forms import (
+    DESCRIPTION_FIELDS,
+    NODE_FIELDS,
+    PARALLEL_FIELDS,
+    SYSTEM_FIELDS,
+    find_misfits,
+)
 from reconciler.endpoints.check.points import POINT_RULES
 from reconciler.endpoints.check.power import POWER_RULES
 from reconciler.endpoints.check.structure import (
@@ -30,8 +36,6 @@ from reconciler.endpoints.check.structure import (
     RuledFolder,
     complain,
     describe_mismatch,
-    find_mismatches,
-    is_text,
     make_rule,
 )
 from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoints_rules
@@ -171,11 +175,7 @@ RESULT_RULES = (
 # The official checker validates only the first point's copy of a curve's system_desc.json.
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_NODE_TEXTS = ("host_memory_configuration", "host_network_card_count", "driver", "filesystem")
-_TEXTS = ("system_name", "system_size", "shortened_system_name")
-_COUNTS = ("max_supported_concurrency", "system_node_ensemble_count", "system_node_ensemble_total")
 _AVAILABILITY = ("system_availability_status", "publication_status", "availability_status")
-_PARALLEL = ("expert_parallel", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch")
 
 
 def check_description(view: CurveView) -> Iterator[Complaint]:
@@ -190,8 +190,7 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
 
 
 def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
-    yield from find_mismatches(values, _TEXTS, is_text, "text")
-    yield from find_mismatches(values, _COUNTS, is_whole, WHOLE)
+    yield from find_misfits(values, SYSTEM_FIELDS)
     short, most = values.get("shortened_system_name"), view.rules.values.most_short_name
     if isinstance(short, str) and not (short.strip() and len(short) <= most):
         yield "shortened_system_name", f"{short!r} has {len(short)} characters", f"1 to {most}"
@@ -204,7 +203,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
         lowest = values["c_min_override"]
         if not (is_whole(lowest) and least <= lowest <= most):
             yield "c_min_override", describe_mismatch(lowest), f"{least} to {most}"
-    yield from find_mismatches(values, _PARALLEL, is_whole, WHOLE, optional=True)
+    yield from find_misfits(values, PARALLEL_FIELDS)
     summary = values.get("config_summary")
     if (
         summary is not None
@@ -251,7 +250,7 @@ def _node(node: Any) -> Iterator[Mismatch]:
     if not isinstance(node, Mapping):
         yield "node_types", describe_mismatch(node), "one object per type of node"
         return
-    yield from find_mismatches(node, _NODE_TEXTS, is_text, "a text for each type of node")
+    yield from find_misfits(node, NODE_FIELDS)
     cores = [node.get(name) for name in ("host_processor_core_count", "host_processor_vcpu_count")]
     if all(count is None for count in cores):
         yield "host_processor_core_count", "is missing", "a number of cores or virtual CPUs for each type of node"

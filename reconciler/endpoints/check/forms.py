@@ -1,15 +1,19 @@
-"""Types of the fields of point.yaml, result_summary.json, system_desc.json and system_power.json that no other rule
-reads (rules §8.2, §8.3, appendix E)."""
+"""Types of the fields of point.yaml, result_summary.json, system_desc.json and system_power.json (rules §8.2, §8.3,
+appendix E)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.endpoints.check.structure import WHOLE, Mismatch, describe_mismatch, is_text
+from reconciler.endpoints.check.structure import WHOLE, Mismatch, describe_mismatch
 from reconciler.resource.quantities import is_whole, parse_number
 
 _FLAGS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "t", "f", "1", "0"})
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_flag(value: object) -> bool:
@@ -26,21 +30,31 @@ def _list_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "text": (is_text, "text"),
+    "text": (_is_text, "text"),
+    "node text": (_is_text, "a text for each type of node"),
     "whole": (is_whole, WHOLE),
     "count": (lambda value: is_whole(value) and value >= 0, "a whole number, at least 0"),
     "number": (lambda value: parse_number(value) is not None, "a number"),
     "flag": (_is_flag, "true or false"),
     "mapping": (_is_mapping, "a mapping"),
-    "texts": (_list_of(is_text), "a list of texts"),
+    "texts": (_list_of(_is_text), "a list of texts"),
     "mappings": (_list_of(_is_mapping), "a list of mappings"),
-    "named texts": (lambda value: isinstance(value, Mapping) and all(map(is_text, value.values())), "texts by name"),
+    "named texts": (lambda value: isinstance(value, Mapping) and all(map(_is_text, value.values())), "texts by name"),
 }
 # Path of a field → its type; "*" in a path: each item of a list. "!": the field is required where its parent exists;
 # "?": it may be null.
 Fields = Mapping[str, str]
 
 POINT_FIELDS: Fields = {
+    "concurrency": "whole!",
+    **dict.fromkeys(
+        (
+            *("region", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
+            *("dataset_type", "dataset_link", "offline", "shared_src", "shared_docs", "seed_set", "target_cohort"),
+        ),
+        "text?",
+    ),
+    "max_supported_concurrency": "whole?",
     "dataset": "text",
     **dict.fromkeys(("link_to_model_transformation", "model_notes"), "text?"),
     "runtime_settings.load_pattern": "text",
@@ -86,6 +100,16 @@ _ACCELERATOR_TEXTS = (
     *("accelerator_interconnect", "accelerator_host_interconnect"),
 )
 _PARALLEL = ("expert_parallel", "tensor_parallel", "pipeline_parallel", "data_parallel", "batch")
+PARALLEL_FIELDS: Fields = dict.fromkeys(_PARALLEL, "whole?")
+SYSTEM_FIELDS: Fields = {
+    **dict.fromkeys(("system_name", "system_size", "shortened_system_name"), "text!"),
+    **dict.fromkeys(
+        ("max_supported_concurrency", "system_node_ensemble_count", "system_node_ensemble_total"), "whole!"
+    ),
+}
+NODE_FIELDS: Fields = dict.fromkeys(
+    ("host_memory_configuration", "host_network_card_count", "driver", "filesystem"), "node text!"
+)
 DESCRIPTION_FIELDS: Fields = {
     **dict.fromkeys(
         (

@@ -11,13 +11,10 @@ from reconciler.endpoints.check.structure import (
     CHECKER,
     OURS,
     POLICY,
-    WHOLE,
     Mismatch,
     PointView,
     complain,
     describe_mismatch,
-    find_mismatches,
-    is_text,
     make_rule,
 )
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
@@ -30,10 +27,6 @@ from reconciler.tree.findings import Complaint
 _OFFLINE = (DEDICATED, ELECTED, "none")
 _COHORT = re.compile(r"\d{4}-\d{2}-C[01]")
 _WARMUP_DAY = 86400
-_TEXTS = (
-    *("region", "division", "model_name", "model_precision", "link_to_model", "dataset_name"),
-    *("dataset_type", "dataset_link", "offline", "shared_src", "shared_docs", "seed_set", "target_cohort"),
-)
 _COUNTS = ("requests_issued", "requests_completed", "concurrency")
 
 
@@ -51,9 +44,6 @@ def _find_line(document: ResultDocument, path: str) -> int:
 
 
 def _malformed(values: Mapping[str, object]) -> Iterator[Mismatch]:
-    yield from find_mismatches(values, ("concurrency",), is_whole, WHOLE)
-    yield from find_mismatches(values, _TEXTS, is_text, "text", optional=True)
-    yield from find_mismatches(values, ("max_supported_concurrency",), is_whole, WHOLE, optional=True)
     yield from find_misfits(values, POINT_FIELDS)
     yield from _malformed_settings(values.get("runtime_settings"))
     yield from _malformed_warmup(values.get("warmup"))
@@ -68,8 +58,7 @@ def _malformed_settings(settings: Any) -> Iterator[Mismatch]:
     if not isinstance(runtime, Mapping):
         yield "runtime", describe_mismatch(runtime), "a mapping of seeds"
     else:
-        seeds = (name for name in map(str, runtime) if name.endswith("_seed"))
-        yield from find_mismatches(runtime, seeds, is_whole, WHOLE, optional=True)
+        yield from find_misfits(runtime, {name: "whole?" for name in map(str, runtime) if name.endswith("_seed")})
 
 
 def _malformed_warmup(warmup: Any) -> Iterator[Mismatch]:

@@ -3,9 +3,9 @@ same reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -51,20 +51,6 @@ def describe_mismatch(value: object) -> str:
 
 Mismatch = tuple[str, str, str]  # name of a field, what is wrong with its value, what is wanted
 WHOLE = "a whole number"
-
-
-def find_mismatches(
-    values: Mapping[str, Any], names: Iterable[str], fits: Callable[[Any], bool], wanted: str, *, optional: bool = False
-) -> Iterator[Mismatch]:
-    """Find the fields whose values do not fit. ``optional``: they may be missing."""
-    for name in names:
-        value = values.get(name)
-        if not fits(value) and not (optional and value is None):
-            yield name, describe_mismatch(value), wanted
-
-
-def is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 class RuledFolder(Struct, Generic[F], frozen=True):

@@ -124,7 +124,7 @@ LATE: dict[str, str] = {
     "harness.benchmarks.language.pydoc": "OpenVINO, only where the model is written; ROUGE, only where it scores",
     "harness.benchmarks.language.pydoc.text": "the text, only where the dataset is made",
     "harness.benchmarks.language.rehearsing": "NLTK, only where it learns where sentences end",
-    "harness.benchmarks.language.prompt_sets": "NLTK, only where sentences are told apart",
+    "harness.benchmarks.language.prompt_sets": "NLTK, only where sentences are split",
     "harness.benchmarks.language.scoring": "ROUGE, which loads NLTK, only where it scores",
     "harness.benchmarks.language.tables": "pyarrow, only where Parquet is read",
     "harness.benchmarks.qwen3_vl": "Pillow and pyarrow, only where the dataset is prepared",

@@ -75,7 +75,7 @@ def plan_profiles(
     lengths = parse_numbers("sequence_lengths", options.sequence_lengths)
     varying = [name for name, shape in inputs.items() if FREE in shape[1:]]
     if varying and not lengths:
-        problem = f"input {varying[0]} has a dynamic axis besides the batch: {list(inputs[varying[0]])}"
+        problem = f"input {varying[0]} has a dynamic axis other than the batch: {list(inputs[varying[0]])}"
         raise HarnessError(problem, "input", "set engine.options.sequence_lengths, such as 384 or 128,384")
     return tuple(Profile(batch, length) for length in (lengths if varying else [0]) for batch in batches)
 

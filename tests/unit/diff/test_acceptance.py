@@ -282,7 +282,7 @@ NET, SERVER = Wish(), Wish(scenario="Server")
 CELL = NET.cell
 
 
-def stand(world: World, *wishes: Wish) -> SubmissionState:
+def compute_state(world: World, *wishes: Wish) -> SubmissionState:
     desired = desire(wishes)
     return SubmissionState(desired, world.compare(desired))
 
@@ -290,7 +290,7 @@ def stand(world: World, *wishes: Wish) -> SubmissionState:
 def measure(*wishes: Wish) -> tuple[World, SubmissionState]:
     world = World()
     world.settle(desire(wishes))
-    return world, stand(world, *wishes)
+    return world, compute_state(world, *wishes)
 
 
 def repeat(world: World, *modes: str) -> None:
@@ -302,7 +302,7 @@ def repeat(world: World, *modes: str) -> None:
 
 def judge(before: SubmissionState, after: SubmissionState) -> tuple[Refused, ...]:
     inputs = list_differing_inputs(before.desired, after.desired, CELL)
-    chosen = [standing.difference.chosen.get(CELL, Chosen()) for standing in (before, after)]
+    chosen = [state.difference.chosen.get(CELL, Chosen()) for state in (before, after)]
     return judge_amendment(CELL, before, after, inputs, list_repeated(*chosen))
 
 
@@ -343,7 +343,7 @@ def test_other_inputs_are_a_correction_once_their_results_are_there(change: dict
     world, before = measure(NET)
     corrected = replace(NET, **change)  # type: ignore[arg-type]
     world.settle(desire([corrected]))
-    assert judge(before, stand(world, corrected)) == ()
+    assert judge(before, compute_state(world, corrected)) == ()
 
 
 def test_what_is_no_correction_is_refused_with_its_reason() -> None:
@@ -353,13 +353,13 @@ def test_what_is_no_correction_is_refused_with_its_reason() -> None:
         Refused("it has no result in the submitted commit", "pass that commit: --since COMMIT"),
     )
     fix = f"measure it (reconcile cell={CELL}), or withdraw it: remove it from the spec, without an amendment"
-    assert judge(before, stand(world, replace(NET, batch=2))) == (
+    assert judge(before, compute_state(world, replace(NET, batch=2))) == (
         Refused("it is not complete: Engine, Run accuracy, Run performance, Score must be repeated", fix),
     )
-    assert judge(before, stand(world, SERVER)) == (Refused("it is no longer published", fix),)
+    assert judge(before, compute_state(world, SERVER)) == (Refused("it is no longer published", fix),)
     assert judge(before, before) == (Refused("it is the same as submitted", "correct it first, then record why"),)
     repeat(world, "performance")
-    assert judge(before, stand(world, NET)) == (
+    assert judge(before, compute_state(world, NET)) == (
         Refused(
             "performance was repeated with the same inputs, which is not a correction",
             "publish the submitted run: set the policy `publish`, or remove the later records",
@@ -384,7 +384,7 @@ def test_only_an_amendment_of_exactly_this_difference_explains_it() -> None:
     world, before = measure(NET)
     corrected = replace(NET, note=1)
     world.settle(desire([corrected, SERVER]))
-    after = stand(world, corrected, SERVER)
+    after = compute_state(world, corrected, SERVER)
     was, now = before.results[CELL], after.results[CELL]
     differs = "it differs from the submission, without an amendment"
     more = {SERVER.cell: "it was not submitted"}
@@ -393,4 +393,4 @@ def test_only_an_amendment_of_exactly_this_difference_explains_it() -> None:
     for other in (amend(NET, now, was), amend(NET, was, "x"), amend(NET, "x", now), amend(SERVER, was, now)):
         assert find_unamended(before, after, {"a": other}) == {CELL: differs, **more}
     assert find_unamended(after, before, {}) == {CELL: differs}
-    assert find_unamended(after, stand(world, SERVER), {}) == {}
+    assert find_unamended(after, compute_state(world, SERVER), {}) == {}

@@ -319,12 +319,12 @@ def test_a_run_that_scores_itself_needs_none(results: str, tmp_path: Path, monke
 def test_what_is_no_fault_of_a_step_is_tried_again(problem_class: str, status: Status, tmp_path: Path) -> None:
     a_pass = Pass(tmp_path)
     attempt = a_pass.begin_earlier()
-    failed = {"problem": "it broke", "problem_class": problem_class, "fix": "mend it"}
+    failed = {"problem": "it broke", "problem_class": problem_class, "fix": "correct it"}
     record = Record(a_pass.step.change.address, "k", 1, Ended.FAILED, "2026", 1.0, "a", {}, **failed)
     for log, reported in ((None, ""), ("".join(f"{n}\n" for n in range(25)), "\n".join(map(str, range(5, 25))))):
         if log is not None:
             attempt.log.write_text(log)
         found = derive_outcome(a_pass.step, Finished(attempt, record, seconds=3.0))
-        assert found == Outcome(a_pass.step, status, "it broke", "mend it", record, 3.0, reported)
+        assert found == Outcome(a_pass.step, status, "it broke", "correct it", record, 3.0, reported)
     kept = replace(record, values={"log": "last words"})
     assert derive_outcome(a_pass.step, Finished(attempt, kept)).log == "last words"

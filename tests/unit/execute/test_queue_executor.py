@@ -179,7 +179,7 @@ def test_behind_a_launcher_the_job_starts_that(tmp_path: Path, clock: Clock) -> 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
-    [(ReconcilerError("no", fix="mend it"), "input"), (StoreError("full", fix="free it"), "resources")],
+    [(ReconcilerError("no", fix="correct it"), "input"), (StoreError("full", fix="free it"), "resources")],
 )
 def test_what_cannot_be_sent_has_failed(error: ReconcilerError, kind: str, tmp_path: Path, clock: Clock) -> None:
     queue, carrier = Queue(None), AttemptTransport(sends=error)

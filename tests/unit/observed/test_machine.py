@@ -192,7 +192,7 @@ def test_what_was_seen_is_kept_by_launcher(tmp_path: Path) -> None:
     paths = RepositoryPaths(tmp_path)
     assert read_probed_nodes(paths) == {}
     here, there = name_nodes(Settings()), name_nodes(Settings(SRUN))
-    kept = {there: seen(node()), here: NodeFacts(problem="nobody answers", fix="ask again")}
+    kept = {there: seen(node()), here: NodeFacts(problem="no answer", fix="ask again")}
     write_probed_nodes(paths, kept)
     assert read_probed_nodes(paths) == kept
     assert there != name_nodes(Settings({**SRUN, "system.python": "python3.12"})) != here
@@ -210,6 +210,6 @@ def test_nodes_that_no_one_has_looked_at_are_believed_and_their_versions_unknown
 def test_nodes_out_of_reach_are_an_obstacle() -> None:
     systems = {"far": SystemSettings(SRUN)}
     found = find_unlike_systems(
-        systems, {name_nodes(Settings(SRUN)): NodeFacts(problem="no such partition", fix="mend it")}
+        systems, {name_nodes(Settings(SRUN)): NodeFacts(problem="no such partition", fix="correct it")}
     )
-    assert (found["far"].message, found["far"].fix) == ("no such partition", "mend it")
+    assert (found["far"].message, found["far"].fix) == ("no such partition", "correct it")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,11 +114,30 @@ def carry_out(
 
 @contextlib.contextmanager
 def stop_cleanly() -> Iterator[None]:
-    """Let a service manager's SIGTERM end a pass like Ctrl-C: the child is stopped, finished work is kept."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let a service manager's SIGTERM end a pass like Ctrl-C: the child is stopped, finished work is kept.
+
+    Python discards an exception of a finalizer, also this one, so an interrupt that arrives there is sent again."""
+    before, hook = signal.signal(signal.SIGTERM, signal.default_int_handler), sys.unraisablehook
+    entered = True
+
+    def interrupt_again(discarded: sys.UnraisableHookArgs) -> None:
+        if issubclass(discarded.exc_type, KeyboardInterrupt):
+            # Not threading: it takes locks that the interrupted code may hold.
+            _thread.start_new_thread(interrupt_later, ())
+        else:
+            hook(discarded)
+
+    def interrupt_later() -> None:
+        time.sleep(0.05)  # until the finalizer has ended
+        if entered:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    sys.unraisablehook = interrupt_again
     try:
         yield
     finally:
+        entered = False
+        sys.unraisablehook = hook
         signal.signal(signal.SIGTERM, before)
 
 

@@ -6,10 +6,14 @@ import io
 import json
 import re
 import shutil
+import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.execute.outcome import Outcome, Status, StepsDue, StepStarted
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
@@ -18,6 +22,12 @@ from reconciler.watch.report import WatchOutput, WatchReport
 from reconciler.watch.settings import Backoff, WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git
 from tests.unit.diff.simulated import Wish, World, desire
+
+
+class Finalized:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
 
 RAISE = ("min_query_count: 512", "min_query_count: 640")
 
@@ -110,3 +120,17 @@ def test_what_may_be_over_the_next_time_is_no_event(step: Step) -> None:
     events, lines = show(step, ["resources"] * 9)
     assert events == []
     assert len([line for line in lines if "next try in" in line]) == 9
+
+
+def test_stop_cleanly_when_a_finalizer_is_interrupted_still_ends() -> None:
+    held = [Finalized()]
+
+    def run() -> None:
+        with stop_cleanly():
+            held.clear()  # Python discards the exception here
+            time.sleep(60)
+
+    before = signal.getsignal(signal.SIGTERM), sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert before == (signal.getsignal(signal.SIGTERM), sys.unraisablehook)

@@ -19,6 +19,11 @@ from tests.passes.repository import SPEC, Repository
 from tests.processes import wait_for
 from tests.unit.watch.watching import Watching, equals_a_clean_pass
 
+# A cell whose run lasts: a server gets its queries one after another.
+LONG = (
+    "Server: {min_duration: 10 min, target_qps: 500, target_latency: 9 s, min_query_count: 500}\n          Offline: {"
+)
+
 
 def test_watch_follows_edits_heals_files_and_keeps_the_last_good_result(recorded: Repository) -> None:
     rendered = recorded.matching(".reconcile/tree/**/measurements.json")[0]
@@ -67,9 +72,7 @@ def test_watch_when_killed_and_started_again_ends_where_a_clean_pass_would(decla
 
 
 def test_watch_when_the_spec_changes_under_a_run_gives_way(recorded: Repository) -> None:
-    recorded.edit(
-        SPEC, "Offline: {", "SingleStream: {min_duration: 10 min, min_query_count: 100}\n          Offline: {"
-    )
+    recorded.edit(SPEC, "Offline: {", LONG)
     with Watching(recorded, "--in-flight", "stop") as watching:
         watching.wait("moved")
         recorded.edit(SPEC, "spec:\n", "# supersedes nothing\nspec:\n")
@@ -81,9 +84,7 @@ def test_watch_when_the_spec_changes_under_a_run_gives_way(recorded: Repository)
 
 
 def test_watch_when_the_spec_breaks_under_a_run_reports_it_at_once(recorded: Repository) -> None:
-    recorded.edit(
-        SPEC, "Offline: {", "SingleStream: {min_duration: 10 min, min_query_count: 100}\n          Offline: {"
-    )
+    recorded.edit(SPEC, "Offline: {", LONG)
     with Watching(recorded) as watching:
         watching.wait("moved")
         recorded.edit(SPEC, "min_duration: 10 min", "min_duratoin: 10 min")
@@ -97,8 +98,7 @@ def test_watch_when_the_spec_breaks_under_a_run_reports_it_at_once(recorded: Rep
 
 
 def test_watch_when_stopped_before_its_commit_says_how_much_is_not_committed(recorded: Repository) -> None:
-    long = "SingleStream: {min_duration: 10 min, min_query_count: 100}\n          Offline: {"
-    recorded.edit(SPEC, "Offline: {", long)
+    recorded.edit(SPEC, "Offline: {", LONG)
     with Watching(recorded, "--commit") as watching:
         watching.wait("outcome", lambda event: event["status"] == "Done")
         watching.wait("moved")

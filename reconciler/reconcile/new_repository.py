@@ -23,6 +23,7 @@ from reconciler.spec.adapters import (
     spell_system,
 )
 from reconciler.spec.declared import NOT_DECLARED
+from reconciler.spec.families import find_family, find_stated_count, names_accelerator
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
@@ -31,9 +32,6 @@ from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
 from reconciler.spec.submission_template import (
     Wanted,
-    find_family,
-    find_stated_count,
-    names_accelerator,
     render_submission_spec,
 )
 from reconciler.storage import git

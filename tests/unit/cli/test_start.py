@@ -18,9 +18,9 @@ from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import list_adapters
+from reconciler.spec.families import find_chip, find_family, find_starting_value
 from reconciler.spec.loading import load
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")

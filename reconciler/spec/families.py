@@ -26,7 +26,11 @@ _COUNTS = (
     r"(?<![a-z0-9])(\d{1,3})x",
     r"[-_](\d{1,3})\b",
 )
-_CARD = re.compile(r"\b(PCIe|NVL)\b", re.IGNORECASE)
+_CARD = re.compile(r"(?<![a-z])(PCIe|NVL)(?![a-wyz0-9])", re.IGNORECASE)
+# Families with modules as well as cards, which are slower.
+_BOTH = {"H200", "H100"}
+# Families of modules: a name with more of them than a node has is that of several nodes.
+_MODULES = re.compile(r"(GB|B|H|MI)\d")
 # Family → the start of its accelerator's name in the driver, "" for a CPU, and the usual number per node; the first
 # match is used.
 _HARDWARE: Mapping[str, tuple[str, int]] = {
@@ -69,11 +73,12 @@ class StartingValue(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True):
-    """``count``: accelerators of a node, or sockets of a CPU system."""
+    """``count``: accelerators of all nodes, or sockets of a CPU system."""
 
     name: str
     accelerator: str
     count: int
+    nodes: int = 1
 
 
 def find_family(system: str) -> Family | None:
@@ -85,7 +90,11 @@ def find_family(system: str) -> Family | None:
     accelerator, usual = _HARDWARE[name]
     rest = f"{system[: written.start()]}\0{system[written.end() :]}".lower()
     found = next(filter(None, (re.search(place, rest) for place in _COUNTS)), None)
-    return Family(name, accelerator, int(found[1]) if found else usual)
+    count = int(found[1]) if found else usual
+    if name in _BOTH and (card := _CARD.search(rest)):
+        kind = "NVL" if card[1] == "nvl" else "PCIe"
+        return Family(f"{name} {kind}", f"{accelerator} {kind}", count)
+    return Family(name, accelerator, count, 1 if count % usual or not _MODULES.match(name) else max(1, count // usual))
 
 
 _STATED = re.compile(r"\d[a-z]*x(\d{1,3})(?![a-z0-9])|(?<![a-z0-9])(\d{1,3})x(?=[_-]?[a-z])")

@@ -3,7 +3,7 @@ are marked to be filled in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from harness.catalog import BACKENDS
 from reconciler.resource.canonical import show_decimal
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import HarnessAdapter, find_published_rate
+from reconciler.spec.adapters import HarnessAdapter
 from reconciler.spec.checks import can_compute
 from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.edit import render_value
 from reconciler.spec.families import Family, StartingValue, find_starting_value
 from reconciler.spec.proposal import Proposal
+from reconciler.spec.published import find_published_rate
 from reconciler.spec.starter import MODELINE, render_description, render_hardware
 
 FILL_IN = "# <- fill in"
@@ -27,7 +28,7 @@ EXAMPLE_SUBMITTER = "Example"
 
 class Wanted(Struct, frozen=True):
     """``benchmarks``: with their official names. ``read``: known facts about the system's machine. ``adapter``: of the
-    harness that runs them; ``code``: its checkout, "" if unknown."""
+    harness that runs them; ``code``: benchmark → folder of its code in a checkout, if known."""
 
     name: str
     ruleset: Ruleset
@@ -39,7 +40,7 @@ class Wanted(Struct, frozen=True):
     family: Family | None
     read: Proposal
     adapter: HarnessAdapter | None = None
-    code: str = ""
+    code: Mapping[str, str] = {}
 
     @property
     def writes_calibration(self) -> bool:
@@ -83,8 +84,8 @@ def _find_refusal(wanted: Wanted, official: str, scenario: str) -> str:
 
 
 def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
-    if wanted.adapter is not None and wanted.code:
-        found = find_published_rate(wanted.adapter, Path(wanted.code), wanted.system, official, scenario)
+    if wanted.adapter is not None and official in wanted.code:
+        found = find_published_rate(wanted.adapter, Path(wanted.code[official]), wanted.system, official, scenario)
         if found is not None:
             shown = f"{found.name} {found.value}" + (f"; {found.also}" if found.also else "")
             least = f"{show_decimal(Decimal(found.min_duration) / 1000)} s" if found.min_duration else ""
@@ -127,7 +128,7 @@ def _lines(wanted: Wanted) -> Iterator[str]:
 def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     yield f"{rules.name}:"
     if wanted.adapter is not None:
-        yield from (f"  {line}" for line in _adapted(wanted, wanted.adapter))
+        yield from (f"  {line}" for line in _adapted(wanted.adapter, wanted.code.get(rules.name)))
         return
     facts = find_benchmark_facts(rules.name)
     backend = _choose_backend(wanted, facts)
@@ -171,8 +172,8 @@ def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tu
     return ("fp16" if "fp16" in able else able[0]), ""
 
 
-def _adapted(wanted: Wanted, adapter: HarnessAdapter) -> Iterator[str]:
-    code = f"{render_value(wanted.code)}}}" if wanted.code else f"/path/to/code}}   {FILL_IN}: its checkout"
+def _adapted(adapter: HarnessAdapter, folder: str | None) -> Iterator[str]:
+    code = f"{render_value(folder)}}}" if folder else f"/path/to/code}}   {FILL_IN}: its checkout"
     yield f"harness: {{adapter: {adapter.name}, code: {code}"
     yield f"dataset: {{path: /path/to/dataset}}   {FILL_IN}: what its scorer reads"
     yield from _undeclared("path: /path/to/model, ")

@@ -51,13 +51,12 @@ def find_published_rate(
     keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
     names = [fill_words(key or "", words) for key in keys]
     rate, batch, duration = (sections[-1].settings.get(each) if sections else None for each in names)
-    if rate is None or not rate.numbers.strip("0"):
+    if rate is None or not isinstance(rate.value, Decimal) or not rate.value:
         return None
-    file, _, _ = rate.where.rpartition(":")
-    also = (
-        f"{names[1]} {batch.numbers} in {batch.where.replace(f'{file}:', 'line ')}" if batch and batch.numbers else ""
-    )
-    return PublishedValue(rate.numbers, names[0], rate.where, also, duration.numbers if duration else "")
+    file = rate.where.rpartition(":")[0]
+    also = f"{names[1]} {batch.numbers} in {batch.where.replace(f'{file}:', 'line ')}" if batch else ""
+    least = duration.numbers if duration and isinstance(duration.value, Decimal) else ""
+    return PublishedValue(rate.numbers, names[0], rate.where, also, least)
 
 
 def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) -> list[str]:

@@ -214,6 +214,28 @@ def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelera
     assert (found.accelerator, found.count) == (accelerator, count)
 
 
+@pytest.mark.parametrize(
+    ("system", "count", "nodes"),
+    [
+        ("GB200-NVL72_GB200-186GB_aarch64x72_TRT", 4, 18),
+        ("HGX-H100_H100-SXM-80GBx16_TRT", 8, 2),
+        ("16xMI300X_4xXeon_8460Y", 8, 2),
+        ("HPE_PROLIANT_DL380A_H200_NVL_141GBX10_TRT", 10, 1),
+        ("CDI_L40Sx16_TRT", 16, 1),
+    ],
+)
+def test_a_name_with_more_modules_than_a_node_has_is_of_several_nodes(
+    system: str, count: int, nodes: int, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """As these systems were described when they were published."""
+    reconcile("init", str(tmp_path / "acme"), "--round", "v5.1", "--benchmark", "llama3.1-8b", "--system", system)
+    (declared,) = load([tmp_path / "acme/specs"], tmp_path / "acme", {}).systems.values()
+    assert declared.settings["hardware.count"].value == count
+    assert declared.description["accelerators_per_node"].value == str(count)
+    assert declared.description["number_of_nodes"].value == str(nodes)
+    assert ("hardware.nodes" in declared.settings) is (nodes > 1)
+
+
 _HERE = Proposal(
     {"accelerator": "NVIDIA L4", "count": 1},
     {"host_processor_model_name": "a CPU of here", "accelerators_per_node": "1", "accelerator_model_name": "NVIDIA L4"},

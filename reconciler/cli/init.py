@@ -46,7 +46,7 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
         lines.append(f"About {wanted.adapter.name}:")
         lines += [f"  - {sentence}" for sentence in _SENTENCES.split(notes)]
     if wanted.code:
-        lines.append(f"Its code: {wanted.code}.")
+        lines.append(f"Its code: {', '.join(dict.fromkeys(wanted.code.values()))}.")
     lines += [f"Warning: {text}." for text in list_warnings(wanted)]
     if "host_processor_model_name" not in wanted.read.description:
         lines.append(f"Its host is not described: on it, run `reconcile detect --system {wanted.system} --write`.")

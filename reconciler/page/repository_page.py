@@ -39,7 +39,7 @@ from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
-from reconciler.spec.submission_template import find_chip, find_starting_value
+from reconciler.spec.families import find_chip, find_starting_value
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.untrusted_files import read_regular

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from string import Template
@@ -15,27 +15,17 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import (
-    HarnessAdapter,
-    describe_missing,
-    list_adapters,
-    list_published_systems,
-    spell_system,
-)
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
 from reconciler.spec.declared import NOT_DECLARED
+from reconciler.spec.families import find_family, find_stated_count, names_accelerator
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
+from reconciler.spec.published import list_published_systems, names_system
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
-from reconciler.spec.submission_template import (
-    Wanted,
-    find_family,
-    find_stated_count,
-    names_accelerator,
-    render_submission_spec,
-)
+from reconciler.spec.submission_template import Wanted, list_starting_values, render_submission_spec
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.launch.launcher import Launcher
@@ -243,9 +233,13 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
     if family is None:
         read = _propose_system(request.system or "")
     elif family.accelerator:
-        counted = str(family.count)
-        described = {"accelerator_model_name": family.accelerator, "accelerators_per_node": counted}
-        read = Proposal({"accelerator": family.accelerator, "count": family.count}, described, ())
+        count = family.count // family.nodes
+        hardware = {"accelerator": family.accelerator, "count": count}
+        described = {"accelerator_model_name": family.accelerator, "accelerators_per_node": str(count)}
+        if family.nodes > 1:
+            hardware["nodes"] = family.nodes
+            described["number_of_nodes"] = str(family.nodes)
+        read = Proposal(hardware, described, ())
     else:
         read = NOTHING_READ
     known = {"system_name": request.system or NOT_DECLARED, "framework": NOT_DECLARED, **read.description}
@@ -260,34 +254,67 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
         family=family,
         read=Proposal(read.hardware, known, read.unread),
         adapter=adapter,
-        code=_find_code(adapter, request.code),
+        code=_find_code(adapter, Path(request.code).resolve(), rules, system) if adapter and request.code else {},
     )
 
 
-def _find_code(adapter: HarnessAdapter | None, code: str) -> str:
-    checkout = Path(code).resolve()
-    return str(adapter.find_code(checkout) if adapter is not None else checkout) if code else ""
+def _find_code(
+    adapter: HarnessAdapter, checkout: Path, benchmarks: Sequence[BenchmarkRules], system: str
+) -> dict[str, str]:
+    """Return the folder of each benchmark's code: below ``checkout``, or this itself if all benchmarks share it. Raises
+    ReconcilerError if there is none."""
+    found = {}
+    alone = len({adapter.name_folder(rules.name) for rules in benchmarks}) == 1
+    for name in (rules.name for rules in benchmarks):
+        folders = adapter.find_code(checkout, name)
+        if not folders and alone and adapter.fits_folder(checkout, name):
+            folders = [checkout]
+        if len(folders) > 1:
+            folders = [each for each in folders if _has_settings(adapter, each, name, system)] or folders
+        if len(folders) > 1:
+            message = f"{checkout} has more than one folder for {name}: {', '.join(map(str, folders))}"
+            raise ReconcilerError(message, fix=f"choose one: --benchmark {name} --code {folders[0]}")
+        if not folders:
+            message = f"{checkout} has no folder {adapter.name_folder(name)}, the code of {name}"
+            fix = "give the whole checkout to --code, or name only benchmarks that it has with --benchmark"
+            raise ReconcilerError(message, fix=fix)
+        found[name] = str(folders[0])
+    return found
+
+
+def _has_settings(adapter: HarnessAdapter, code: Path, benchmark: str, system: str) -> bool:
+    published = adapter.known.published
+    names = list_published_systems(adapter, code, benchmark)
+    return published is not None and any(names_system(published, name, system) for name in names)
 
 
 def list_warnings(wanted: Wanted) -> list[str]:
-    """List what a submission with a published harness probably does not intend."""
-    adapter = wanted.adapter
+    """List what a submission probably does not intend."""
+    adapter, found = wanted.adapter, []
+    if wanted.family is not None and not list_starting_values(wanted):
+        model = wanted.family.accelerator or wanted.family.name
+        found.append(
+            f"no published result of {model} with these benchmarks is known; those of other models do not count"
+        )
     if adapter is None:
-        return []
-    found = []
+        return found
     if adapter.round and adapter.round != wanted.ruleset.round:
         found.append(f"{adapter.name} is for the code of round {adapter.round}, the spec is of {wanted.ruleset.round}")
     published = adapter.known.published
-    if published is None or "{system}" not in published.files or not wanted.code:
+    codes = {name: Path(folder) for name, folder in wanted.code.items()}
+    if published is None or not codes:
         return found
-    systems = list_published_systems(adapter, Path(wanted.code))
+    if any(_has_settings(adapter, folder, name, wanted.system) for name, folder in codes.items()):
+        return found
+    systems = sorted({each for name, folder in codes.items() for each in list_published_systems(adapter, folder, name)})
     few = ", ".join(systems[:_FEW]) + (", …" if len(systems) > _FEW else "")
     if not systems:
-        found.append(f"{wanted.code} has no file {published.files}: no rates of its own are taken")
+        found.append(f"{next(iter(codes.values()))} has no file {published.files}: no rates of its own are taken")
     elif wanted.system == _UNNAMED:
         found.append(f"no system is named: the code has settings of {few}; name one with --system, as its notes say")
-    elif not set(spell_system(wanted.system)) & set(systems):
+    else:
         near = ", ".join(difflib.get_close_matches(wanted.system, systems, _FEW, 0.3)) or few
+        near += f", with {published.accelerators} accelerators" if published.accelerators else ""
         found.append(f"the code has no settings of {wanted.system}; the closest of its names: {near}")
     return found
 

@@ -3,16 +3,13 @@ users may add their own to the specs, in files with ``kind: Adapter``."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from functools import cache
 from inspect import isclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
@@ -36,7 +33,6 @@ Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interact
 class Needs(Group):
     """Files that the commands need, below the folder given as `code`; may contain words, {system} and {scenario}."""
 
-    code: fields.OptionalText = Field(None, description="Folder of the published code to name as `code`.")
     command: list[fields.Text] = Field([], description="Files that the command needs.")
     score: list[fields.Text] = Field([], description="Files that the scorer needs.")
 
@@ -56,7 +52,15 @@ class Rates(Group):
     """Where the harness stores expected rates and batch sizes for the systems that it was published with."""
 
     files: fields.Text = Field(
-        description="Path below its code; may contain {system}, {scenario} and its placeholders."
+        description="Path below its code; may contain {system} or {accelerator}, {scenario}, its placeholders and *."
+    )
+    accelerators: int | None = Field(None, description="Number of accelerators that a file with {accelerator} is for.")
+    system: fields.OptionalText = Field(None, description="Setting that names the system, if the files do not.")
+    spelling: Annotated[dict[str, fields.Text], Empty] = Field(
+        {}, description="Part of a system's name → the same part in that setting."
+    )
+    sections: Annotated[dict[str, fields.Text], Empty] = Field(
+        {}, description="End of a system's name, such as _MaxQ → text in the heading of its settings."
     )
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
@@ -68,7 +72,9 @@ class Harnessed(Group):
 
     source: fields.Text = Field(description="Repository, commit and files that this is based on.")
     notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
-    folder: fields.OptionalText = Field(None, description="Path of its code below a whole checkout, for `init --code`.")
+    folder: fields.OptionalText = Field(
+        None, description="Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
+    )
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
     needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
@@ -107,10 +113,21 @@ class HarnessAdapter:
         found = re.search(r"inference_results_(v\d+\.\d+)", self.known.source)
         return found[1] if found else ""
 
-    def find_code(self, checkout: Path) -> Path:
-        """Return the folder of the code, which may be below ``checkout``."""
-        below = checkout / self.known.folder if self.known.folder else checkout
-        return below if below.is_dir() else checkout
+    def find_code(self, checkout: Path, benchmark: str) -> list[Path]:
+        """Find the folders with the code of a benchmark: below ``checkout``, which may be a part of a whole one."""
+        parts, own = Path(self.name_folder(benchmark)).parts, (self.known.folder or "").partition("{")
+        ends = ("/".join(parts[skipped:]) for skipped in range(own[0].count("/") + 1) if parts)
+        found = (sorted(path for path in checkout.glob(end) if path.is_dir()) for end in ends)
+        return next(filter(None, found), [])
+
+    def fits_folder(self, folder: Path, benchmark: str) -> bool:
+        """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""
+        needed = self.list_needs(benchmark, "command", {}) if "{" in (self.known.folder or "") else ()
+        return all((folder / path).exists() for path in needed)
+
+    def name_folder(self, benchmark: str) -> str:
+        """Return the folder of a benchmark's code in a whole checkout."""
+        return fill_words(self.known.folder or "", self.known.benchmarks[benchmark].words)
 
     def make_block(self, benchmark: str) -> Block:
         """Return the settings of a benchmark, which the spec may override. Raises KeyError for an unsupported
@@ -134,8 +151,8 @@ class HarnessAdapter:
 
     def describe_code(self, benchmark: str) -> str:
         """Describe the published folder to name as the code."""
-        known = self.known.benchmarks[benchmark]
-        return fill_words(known.needs.code or self.known.needs.code or " ".join(self.known.source.split()), known.words)
+        source = " ".join(self.known.source.split())
+        return f"{folder} of {re.split('[,:]', source)[0]}" if (folder := self.name_folder(benchmark)) else source
 
     def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
         filled = _fill(node, words)
@@ -175,83 +192,6 @@ def fill_words(text: str, words: Mapping[str, str]) -> str:
     for name, value in words.items():
         text = text.replace(f"{{{name}}}", value)
     return text
-
-
-class PublishedValue(Struct, frozen=True):
-    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
-    ``min_duration``: in ms, if it has one."""
-
-    value: str
-    name: str
-    where: str
-    also: str = ""
-    min_duration: str = ""
-
-
-def find_published_rate(
-    adapter: HarnessAdapter, code: Path, system: str, benchmark: str, scenario: str
-) -> PublishedValue | None:
-    """Find the rate that the harness's own configuration expects of a system; None if it has none."""
-    published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
-    if published is None or known is None or scenario not in published.target_qps:
-        return None
-    for name in spell_system(system):
-        path = fill_words(published.files, {**known.words, "system": name, "scenario": scenario})
-        if name and (code / path).is_file():
-            lines = (code / path).read_text(encoding="utf-8", errors="replace").splitlines()
-            break
-    else:
-        return None
-    marks = [number for number, line in enumerate(lines) if f"AccuracyTarget({known.words.get('target')})" in line]
-    target = fill_words(published.target_qps[scenario], known.words)
-    found = _search(lines, rf"\b{re.escape(target)}\s*[:=]\s*({_NUMBER}(?:\s*\*\s*{_NUMBER})*)", marks)
-    if found is None:
-        return None
-    batch = _search(lines, rf"\b{re.escape(published.batch_size or '')}\s*[:=].*?({_NUMBER})", marks)
-    if batch is None and published.batch_size:
-        joined = [f"{line} {after.strip()}" for line, after in zip(lines, [*lines[1:], ""], strict=True)]
-        batch = _search(joined, rf"\b{re.escape(published.batch_size)}\s*[:=]\s*\{{.*?:\s*({_NUMBER})", marks)
-    also = f"{published.batch_size} {batch[0]} in line {batch[1]}" if published.batch_size and batch else ""
-    duration = published.min_duration
-    least = _search(lines, rf"\b{re.escape(duration)}\s*[:=]\s*({_NUMBER})", marks) if duration else None
-    return PublishedValue(_multiply(found[0]), target, f"{path}:{found[1]}", also, least[0] if least else "")
-
-
-def list_published_systems(adapter: HarnessAdapter, code: Path) -> list[str]:
-    """List the systems that the harness's own configuration has settings of."""
-    parts = adapter.known.published.files.split("/") if adapter.known.published is not None else []
-    at = next((number for number, part in enumerate(parts) if "{system}" in part), None)
-    if at is None:
-        return []
-    before, _, after = parts[at].partition("{system}")
-    pattern = re.sub(r"\{\w+\}", "*", "/".join(parts))
-    found = (path.relative_to(code).parts[at] for path in code.glob(pattern) if path.is_file())
-    return sorted({name.removeprefix(before).removesuffix(after) for name in found})
-
-
-def spell_system(system: str) -> tuple[str, str]:
-    """Return the names that a harness's configuration may have for a system: as it is, and without its suffix."""
-    return system, system.rpartition("_")[0]
-
-
-_NUMBER = r"(?:[0-9][0-9_]*(?:\.[0-9]+)?|\.[0-9]+)"
-
-
-def _multiply(written: str) -> str:
-    """Return a product, such as the rate of one GPU times their number; a single number is unchanged."""
-    factors = written.split("*")
-    product = Decimal(math.prod(map(Decimal, factors)))
-    return f"{product.normalize():f}" if len(factors) > 1 or written[0] == "." else written
-
-
-def _search(lines: Sequence[str], pattern: str, marks: Sequence[int]) -> tuple[str, int] | None:
-    """Find the first match after the first of ``marks``, else the first match, with its line."""
-    found = [
-        (match[1].replace("_", ""), number) for number, line in enumerate(lines) if (match := re.search(pattern, line))
-    ]
-    below = [each for each in found if any(each[1] > mark for mark in marks[:1])]
-    chosen = next(iter(below or found), None)
-    return (chosen[0], chosen[1] + 1) if chosen else None
 
 
 @cache

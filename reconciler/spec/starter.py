@@ -43,8 +43,9 @@ def render_hardware(read: Proposal) -> Iterator[str]:
         value = read.hardware.get(field)
         yield f"{field}: {render_value(value)}" if value else f"# {field}: {examples[field]}"
     yield f"count: {read.hardware['count']}" if read.hardware.get("count") else "# count: 8"
-    if "mig" in read.hardware:
-        yield f"mig: {render_value(read.hardware['mig'])}"
+    for field in ("mig", "nodes"):
+        if field in read.hardware:
+            yield f"{field}: {render_value(read.hardware[field])}"
 
 
 def render_description(read: Proposal) -> Iterator[str]:

@@ -18,9 +18,9 @@ from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import list_adapters
+from reconciler.spec.families import find_chip, find_family, find_starting_value
 from reconciler.spec.loading import load
 from reconciler.spec.proposal import Proposal
-from reconciler.spec.submission_template import find_chip, find_family, find_starting_value
 from tests.unit.cli.conftest import Reconcile, commit, edit
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
@@ -56,10 +56,18 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
     assert (root / "documents/calibration.md").is_file() is named
 
 
+CONFIGURATION = """\
+EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
+    loadgen_fields.server_target_qps: 812,
+    loadgen_fields.min_duration: 2400000,
+}}
+"""
+
+
 def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: Reconcile) -> None:
     configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
     configuration.parent.mkdir(parents=True)
-    configuration.write_text("EXPORTS = {}\nserver_target_qps: 812,\nmin_duration: 2400000,\n")
+    configuration.write_text(CONFIGURATION)
     own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
     root = tmp_path / "acme"
     reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
@@ -89,13 +97,54 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
     for system in ("B200-SXM-180GBx8", "GB200x4"):
         configuration = folder / f"configs/{system}/Server/llama3_1-8b.py"
         configuration.parent.mkdir(parents=True)
-        configuration.write_text("server_target_qps: 812,\n")
+        configuration.write_text(CONFIGURATION)
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
     assert f"Its code: {folder}.\n" in out
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
     assert (f"code: {folder}" in text, "target_qps 812" in out) == (True, "B200-SXM-180GBx8_TRT" in words)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("amd-v5.1", "mi300x8", "llama2-70b-99"), "target_qps 83.5"),
+        (
+            ("amd-v5.1", "mi300x4", "llama2-70b-99"),
+            "no settings of mi300x4; the closest of its names: mi300x, with 8 acc",
+        ),
+        (("redhat-vllm", "H100-NVL-94GBx3", "llama3.1-8b"), "no published result of NVIDIA H100 NVL with these"),
+        (("intel-v5.1", "1-node-2S-GNR_128C", "llama3.1-8b,whisper"), "llama3_1-8b/pytorch-cpu, "),
+        (("intel-v5.1", "node", "llama3.1-8b"), "error: {code} has more than one folder for llama3.1-8b: "),
+        (
+            ("intel-v5.1", "node", "llama2-70b-99"),
+            "error: {code} has no folder closed/Intel/code/llama2-70b-99/pytorch-xpu",
+        ),
+        (("nvidia-v4.1", "node", "gptj-99"), "closed/NVIDIA/configs/gptj/Server/__init__.py:2:"),
+    ],
+)
+def test_init_finds_the_folder_and_settings_of_each_benchmark(
+    words: tuple[str, str, str], says: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    texts = {
+        "closed/AMD/code/llama2-70b-99/user_mi300x.conf": "llama2-70b.Server.target_qps = 83.5\n",
+        "closed/RedHat/code/llama3.1-8b/h100_user.conf": "*.Offline.target_qps = 43.64\n",
+        "closed/Intel/code/llama3_1-8b/pytorch-cpu/systems/user.conf.1-node-2S-GNR_128C": "",
+        "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",
+        "closed/Intel/code/whisper/pytorch-cpu/run.py": "",
+        "closed/NVIDIA/configs/gptj/Server/__init__.py": "one = 1\n  two = 2\n",
+    }
+    theirs = tmp_path / "theirs"
+    for path, text in texts.items():
+        (theirs / path).parent.mkdir(parents=True, exist_ok=True)
+        (theirs / path).write_text(text)
+    adapter, system, benchmarks = words
+    start = ("init", str(tmp_path / "acme"), "--harness", adapter, "--code", str(theirs), "--benchmark", benchmarks)
+    named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", system)
+    code, out, err = reconcile(*start, *named)
+    assert says.format(code=theirs) in out + err
+    assert code == (1 if err else 0)
 
 
 def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
@@ -143,7 +192,7 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("L40Sx2_TRT_MaxQ", "NVIDIA L40S", 2),
         ("H200x2_MaxQ", "NVIDIA H200", 2),
         ("R770_L40S_PCIE_45GBx2_TRT", "NVIDIA L40S", 2),
-        ("R7715-H100-NVL-94GBx3_TRT", "NVIDIA H100", 3),
+        ("R7715-H100-NVL-94GBx3_TRT", "NVIDIA H100 NVL", 3),
         ("GB200-NVL72_GB200-186GB_aarch64x72_TRT", "NVIDIA GB200", 72),
         ("GB200-NVL72_GB200-186GB_aarch64x4", "NVIDIA GB200", 4),
         ("SR-680-H200x4_TRT", "NVIDIA H200", 4),
@@ -152,6 +201,10 @@ def test_a_cell_of_published_values_scales_with_the_node() -> None:
         ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "NVIDIA GB300", 72),
         ("mi300x8", "AMD Instinct MI300X", 8),
         ("mi300xx4", "AMD Instinct MI300X", 4),
+        ("R760xa_H100NVL_PCIe_94GBx4_TRT", "NVIDIA H100 NVL", 4),
+        ("ESC8000_H200_NVLx8_TRT", "NVIDIA H200 NVL", 8),
+        ("C245M8_H100_PCIe_80GBx2_TRT", "NVIDIA H100 PCIe", 2),
+        ("GB300-NVL8-CoreWeave_TRT", "NVIDIA GB300", 4),
         ("8xMI325x_2xEPYC-9655", "AMD Instinct MI325X", 8),
     ],
 )
@@ -159,6 +212,28 @@ def test_a_system_is_known_by_the_name_that_guides_give_it(system: str, accelera
     found = find_family(system)
     assert found is not None
     assert (found.accelerator, found.count) == (accelerator, count)
+
+
+@pytest.mark.parametrize(
+    ("system", "count", "nodes"),
+    [
+        ("GB200-NVL72_GB200-186GB_aarch64x72_TRT", 4, 18),
+        ("HGX-H100_H100-SXM-80GBx16_TRT", 8, 2),
+        ("16xMI300X_4xXeon_8460Y", 8, 2),
+        ("HPE_PROLIANT_DL380A_H200_NVL_141GBX10_TRT", 10, 1),
+        ("CDI_L40Sx16_TRT", 16, 1),
+    ],
+)
+def test_a_name_with_more_modules_than_a_node_has_is_of_several_nodes(
+    system: str, count: int, nodes: int, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    """As these systems were described when they were published."""
+    reconcile("init", str(tmp_path / "acme"), "--round", "v5.1", "--benchmark", "llama3.1-8b", "--system", system)
+    (declared,) = load([tmp_path / "acme/specs"], tmp_path / "acme", {}).systems.values()
+    assert declared.settings["hardware.count"].value == count
+    assert declared.description["accelerators_per_node"].value == str(count)
+    assert declared.description["number_of_nodes"].value == str(nodes)
+    assert ("hardware.nodes" in declared.settings) is (nodes > 1)
 
 
 _HERE = Proposal(
@@ -171,7 +246,7 @@ _HERE = Proposal(
 @pytest.mark.parametrize(
     ("system", "count", "is_here"),
     [
-        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "72", False),
+        ("GB300-NVL72_GB300-288GB_aarch64x72_TRT", "4", False),
         ("mi300x8", "8", False),
         ("GH200-96GB_aarch64x2", "2", False),
         ("8xSomeChip", "8", False),
@@ -528,8 +603,10 @@ def test_show_prints_the_commands_of_a_published_harness(
     adapter: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Filled in, except what only an attempt knows."""
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs/main.py").write_text("")
+    for benchmark in list_adapters()[adapter].known.benchmarks:
+        folder = tmp_path / "theirs" / list_adapters()[adapter].name_folder(benchmark).replace("*", "xpu")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "main.py").write_text("")
     monkeypatch.chdir(tmp_path)
     named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", "node")
     code, _, err = reconcile("init", "acme", "--harness", adapter, "--code", str(tmp_path / "theirs"), *named)

@@ -16,11 +16,12 @@ from reconciler.errors import SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from reconciler.spec.adapters import find_published_rate, list_adapters
+from reconciler.spec.adapters import list_adapters
 from reconciler.spec.declaration import list_presets
 from reconciler.spec.files import Source
 from reconciler.spec.loading import load, load_sources
 from reconciler.spec.proposal import Proposal
+from reconciler.spec.published import find_published_rate
 from reconciler.spec.starter import render_starter_spec
 from tests.unit.spec.writing import VALID, load_texts, problems_in
 
@@ -222,78 +223,146 @@ def test_an_unknown_key_of_an_adapter_gets_the_nearest(right: str, wrong: str, t
 
 
 CONFIGURATION = """\
+base = {
+    model_fields.gpu_batch_size: {
+        'llama2-70b': 2048,
+    },
+    # loadgen_fields.offline_expected_qps: 390,
+    loadgen_fields.offline_expected_qps: 400, loadgen_fields.min_duration: 2400000,
+}
+high = copy.deepcopy(base)
+high[loadgen_fields.offline_expected_qps] = 376.5
+high.update({model_fields.gpu_batch_size: {'encoder': 1024, 'decoder': 2 * 256}})
+OTHERS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): high}
 EXPORTS = {
-    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
-        model_fields.gpu_batch_size: {
-            'llama2-70b': 2048,
-        },
-        loadgen_fields.offline_expected_qps: 400, loadgen_fields.min_duration: 2400000,
+    C.WorkloadSetting(C.HarnessType.Triton, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): high,
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {**base},
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxQ): {
+        loadgen_fields.offline_expected_qps: 300,
     },
-    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {
-        model_fields.gpu_batch_size: {
-            'llama2-70b': 1024,
-        },
-        loadgen_fields.offline_expected_qps: 376.5, loadgen_fields.min_duration: 1200000,
-    },
+    C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): high,
 }
 """
 
 
 @pytest.mark.parametrize(
-    ("benchmark", "value", "line", "batch"),
-    [("llama2-70b-99", "400", 6, "2048 in line 3"), ("llama2-70b-99.9", "376.5", 12, "1024 in line 9")],
+    ("system", "benchmark", "value", "line", "batch", "duration"),
+    [
+        ("B200-SXM-180GBx8_TRT", "llama2-70b-99", "400", 6, "2048 in line 3", "2400000"),
+        ("B200-SXM-180GBx8", "llama2-70b-99.9", "376.5", 9, "encoder 1024, decoder 512 in line 10", "2400000"),
+        ("B200-SXM-180GBx8_TRT_MaxQ", "llama2-70b-99", "300", 16, "", ""),
+    ],
 )
-def test_published_rates_have_their_lines(benchmark: str, value: str, line: int, batch: str, tmp_path: Path) -> None:
+def test_published_rates_have_their_lines(
+    system: str, benchmark: str, value: str, line: int, batch: str, duration: str, tmp_path: Path
+) -> None:
     path = "configs/B200-SXM-180GBx8/Offline/llama2-70b.py"
     (tmp_path / path).parent.mkdir(parents=True)
     (tmp_path / path).write_text(CONFIGURATION)
     adapter = list_adapters()["nvidia-v5.1"]
-    found = find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Offline")
+    found = find_published_rate(adapter, tmp_path, system, benchmark, "Offline")
     assert found is not None
     assert (found.value, found.where) == (value, f"{path}:{line}")
-    assert found.also == f"gpu_batch_size {batch}"
-    assert found.min_duration == {"llama2-70b-99": "2400000", "llama2-70b-99.9": "1200000"}[benchmark]
-    assert find_published_rate(adapter, tmp_path, "B200-SXM-180GBx8_TRT", benchmark, "Server") is None
+    assert found.also == (f"gpu_batch_size {batch}" if batch else "")
+    assert found.min_duration == duration
+    assert find_published_rate(adapter, tmp_path, system, benchmark, "Server") is None
     assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None
+    assert find_published_rate(adapter, tmp_path, f"{system}_MaxQ", "llama2-70b-99.9", "Offline") is None
+
+
+CLASSES = """\
+class ServerGPUBaseConfig(GPUBaseConfig):
+    min_duration = 2400000
+@ConfigRegistry.register(HarnessType.Custom, AccuracyTarget.k_99, PowerSetting.MaxP)
+class H100_NVL_94GBx1(ServerGPUBaseConfig):
+    system = KnownSystem.H100_NVL_94GBx1
+    server_target_qps: float = 12.5 # 13
+@ConfigRegistry.register(HarnessType.Custom, AccuracyTarget.k_99_9, PowerSetting.MaxP)
+class H100_NVL_94GBx4(H100_NVL_94GBx1):
+    system = KnownSystem.H100_NVL_94GBx4
+    server_target_qps = H100_NVL_94GBx1.server_target_qps * 4 - 1
+@ConfigRegistry.register(HarnessType.Custom, AccuracyTarget.k_99_9, PowerSetting.MaxP)
+class H100_SXM_80GBx4(ServerGPUBaseConfig):
+    system = KnownSystem.H100_SXM_80GBx4
+    server_target_qps = 90
+@ConfigRegistry.register(HarnessType.Custom, AccuracyTarget.k_99_9, PowerSetting.MaxP)
+class GH200_96GB_aarch64x1(H100_SXM_80GBx4):
+    system = KnownSystem.GH200_96GB_ARMx1
+    server_target_qps = 0.0
+"""
+RATES = {
+    "nvidia-v6.0": (
+        "configs/node/Server/llama2-70b.py",
+        "EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {\n"
+        "    loadgen_fields.server_target_qps: 9 * 2}}\n",
+    ),
+    "nvidia-v4.1": ("configs/llama2-70b/Server/__init__.py", CLASSES),
+    "amd-v5.1": (
+        "user_mi300x.conf",
+        "llama2-70b.Server.min_duration = 700000\n"
+        "#llama2-70b.Server.target_qps = 85\nllama2-70b.Server.target_qps = 83.5\n",
+    ),
+    "amd-v6.0": ("llama2-70b-99/user_mi355x.conf", "llama2-70b.Server.target_qps = 360\n"),
+    "intel-v5.1": ("systems/user.conf.node", "llama2-70b.Server.target_qps = .90\n"),
+    "redhat-vllm": ("h100_user.conf", "*.Offline.min_duration = 600000\n*.Offline.target_qps = 43.64\n"),
+}
 
 
 @pytest.mark.parametrize(
-    ("name", "benchmark", "scenario", "path", "line", "value"),
+    ("name", "system", "value", "line", "duration"),
     [
-        (
-            "nvidia-v6.0",
-            "llama3.1-8b",
-            "Server",
-            "configs/node/Server/llama3_1-8b.py",
-            "server_target_qps: 9 * 2,",
-            "18",
-        ),
-        (
-            "amd-v6.0",
-            "llama2-70b-99.9",
-            "Server",
-            "llama2-70b-99/user_mi355x.conf",
-            "llama2-70b.Server.target_qps = 360",
-            "360",
-        ),
-        (
-            "intel-v5.1",
-            "llama2-70b-99",
-            "Server",
-            "systems/user.conf.node",
-            "llama2-70b.Server.target_qps = .90",
-            "0.9",
-        ),
+        ("nvidia-v6.0", "node", "18", 2, ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT", "49", 10, "2400000"),
+        ("nvidia-v4.1", "R750_H100_SXM_80GBx4_TRT", "90", 14, "2400000"),
+        ("nvidia-v4.1", "H100-PCIe-80GBx4_TRT", "", 0, ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT_MaxQ", "", 0, ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx1_TRT", "", 0, ""),  # for the other accuracy target only
+        ("nvidia-v4.1", "GH200-GraceHopper-Superchip_GH200-96GB_aarch64x1_TRT", "", 0, ""),  # a rate of 0
+        ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "83.5", 3, "700000"),
+        ("amd-v5.1", "mi325x8", "", 0, ""),
+        ("amd-v5.1", "mi300x4", "", 0, ""),
+        ("amd-v6.0", "mi355x8", "360", 1, ""),
+        ("amd-v6.0", "node", "", 0, ""),
+        ("intel-v5.1", "node", "0.9", 1, ""),
+        ("redhat-vllm", "XE8640_4xH100_vLLM", "43.64", 2, "600000"),
+        ("redhat-vllm", "R7715-H100-NVL-94GBx3", "", 0, ""),
     ],
 )
-def test_rates_are_read_as_each_harness_writes_them(
-    name: str, benchmark: str, scenario: str, path: str, line: str, value: str, tmp_path: Path
+def test_rates_of_exactly_the_named_system_are_read_as_each_harness_writes_them(
+    name: str, system: str, value: str, line: int, duration: str, tmp_path: Path
 ) -> None:
-    (tmp_path / path).parent.mkdir(parents=True)
-    (tmp_path / path).write_text(f"# of one system\nother.{scenario}.target_qps = 7\n{line}\n")
-    found = find_published_rate(list_adapters()[name], tmp_path, "node", benchmark, scenario)
-    assert found is not None
-    assert (found.value, found.where) == (value, f"{path}:3")
+    path, text = RATES[name]
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(text)
+    cell = ("llama3.1-8b", "Offline") if name == "redhat-vllm" else ("llama2-70b-99.9", "Server")
+    found = find_published_rate(list_adapters()[name], tmp_path, system, *cell)
+    expected = (value, f"{path}:{line}", duration) if value else None
+    assert (found and (found.value, found.where, found.min_duration)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "chosen"),
+    [
+        ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "server_mi300x"),
+        ("amd-v5.1", "mi325x", "server_mi325x"),
+        ("amd-v5.1", "node", ""),
+        ("amd-v6.0", "mi355x8", "server_mi355x"),
+    ],
+)
+def test_amds_command_takes_the_configuration_of_the_named_accelerator(
+    name: str, gpu: str, chosen: str, tmp_path: Path
+) -> None:
+    found = settings(tmp_path, "llama2-70b-99", name)
+    (tmp_path / "python").write_text('#!/bin/sh\nprintf "%s " "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    assert found["harness.env.GPU"].value == "{system}"
+    values = {"Server": "Server", "mode": "performance", "user_conf": "user.conf", "run_dir": str(tmp_path)}
+    words = [fill_placeholders(str(word), values) for word in found["harness.command"].value]
+    done = subprocess.run(
+        words, env={"GPU": gpu, "PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, f"--config-name {chosen} " in done.stdout) == ((0, True) if chosen else (2, False))
+    assert ("names no accelerator" in done.stderr) is not bool(chosen)
 
 
 ENGINE = "      engine: {backend: onnxruntime, batch_size: 1}\n"

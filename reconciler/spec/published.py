@@ -1,0 +1,261 @@
+"""Settings that others ran a published harness with, read from its own configurations: user.conf files, and Python
+files, which are not executed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from msgspec import Struct
+
+from reconciler.errors import ReconcilerError
+from reconciler.resource.canonical import show_decimal
+from reconciler.spec.adapters import HarnessAdapter, Rates, fill_words
+from reconciler.spec.families import find_family
+
+
+class PublishedValue(Struct, frozen=True):
+    """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
+    ``min_duration``: in ms, if it has one."""
+
+    value: str
+    name: str
+    where: str
+    also: str = ""
+    min_duration: str = ""
+
+
+def find_published_rate(
+    adapter: HarnessAdapter, code: Path, system: str, benchmark: str, scenario: str
+) -> PublishedValue | None:
+    """Find the rate that the harness's own configuration expects of exactly this system; None if it has none."""
+    published, known = adapter.known.published, adapter.known.benchmarks.get(benchmark)
+    if published is None or known is None or scenario not in published.target_qps:
+        return None
+    words = {**known.words, "scenario": scenario}
+    systems = _list_systems(published, code, words)
+    name = max((each for each in systems if names_system(published, each, system)), key=len, default=None)
+    if name is None:
+        return None
+    heading = fill_words(published.sections.get(_find_ending(published, system), ""), words)
+    sections = [
+        each
+        for each in read_sections(code, systems[name])
+        if heading in each.heading and _name_system(published, each) in ("", name)
+    ]
+    keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
+    names = [fill_words(key or "", words) for key in keys]
+    rate, batch, duration = (sections[-1].settings.get(each) if sections else None for each in names)
+    if rate is None or not isinstance(rate.value, Decimal) or not rate.value:
+        return None
+    file = rate.where.rpartition(":")[0]
+    also = f"{names[1]} {batch.numbers} in {batch.where.replace(f'{file}:', 'line ')}" if batch else ""
+    least = duration.numbers if duration and isinstance(duration.value, Decimal) else ""
+    return PublishedValue(rate.numbers, names[0], rate.where, also, least)
+
+
+def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) -> list[str]:
+    """List the systems that the harness's own configuration has settings of for a benchmark, as it names them."""
+    published, words = adapter.known.published, adapter.known.benchmarks[benchmark].words
+    return sorted(_list_systems(published, code, words)) if published is not None else []
+
+
+def names_system(published: Rates, name: str, system: str) -> bool:
+    """Return True if a name in the configuration is that of a system, with or without suffix; "" is that of all."""
+    if "{accelerator}" in published.files:
+        family = find_family(system)
+        if family is None or published.accelerators not in (None, family.count):
+            return False
+        return name.lower() == family.name.lower()
+    spelled = system.removesuffix(_find_ending(published, system))
+    either = (spelled, spelled.rpartition("_")[0])
+    if published.system is None:
+        return name in ("", *either)
+    return any(f"_{_simplify(each, published.spelling)}".endswith(f"_{_simplify(name, {})}") for each in either)
+
+
+def _find_ending(published: Rates, system: str) -> str:
+    return max((ending for ending in ("", *published.sections) if system.endswith(ending)), key=len)
+
+
+def _simplify(name: str, spelling: Mapping[str, str]) -> str:
+    for part, written in spelling.items():
+        name = name.replace(part, written)
+    return re.sub(r"[^a-z0-9]+", "_", name.lower())
+
+
+def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
+    """Return the name of each system, "" if the files have none, with the files that have its settings."""
+    files = fill_words(published.files, words)
+    pattern = re.escape(files).replace(r"\*", "[^/]*")
+    pattern = re.sub(r"\\\{(?:system|accelerator)\\\}", "([^/]+)", pattern)
+    named = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]*", pattern))
+    found: dict[str, list[Path]] = {}
+    paths = sorted(path for path in code.glob(re.sub(r"\{\w+\}", "*", files)) if path.is_file())
+    for path in paths:
+        match = named.fullmatch(path.relative_to(code).as_posix())
+        found.setdefault("".join(match.groups()) if match else "", []).append(path)
+    if published.system is None:
+        return found
+    return {name: paths for each in read_sections(code, paths) if (name := _name_system(published, each))}
+
+
+def _name_system(published: Rates, section: Section) -> str:
+    """Return the system that a section's own setting names, without the enumeration that it is in."""
+    setting = section.settings.get(published.system or "")
+    return str(setting.value).rpartition(".")[2] if setting is not None else ""
+
+
+class PublishedSetting(Struct, frozen=True):
+    """``value``: a number, a dictionary, or other code as its text; ``where``: its file and line."""
+
+    value: Decimal | dict[str, PublishedSetting] | str
+    where: str
+
+    @property
+    def numbers(self) -> str:
+        """The number, or those of a dictionary with their names if they differ; "" if it has none."""
+        if not isinstance(self.value, dict):
+            return show_decimal(self.value) if isinstance(self.value, Decimal) else ""
+        inner = {name: each.numbers for name, each in self.value.items() if each.numbers}
+        alike = len(set(inner.values())) == 1
+        return next(iter(inner.values())) if alike else ", ".join(f"{name} {each}" for name, each in inner.items())
+
+
+class Section(Struct, frozen=True):
+    """Settings of one system and variant. ``heading``: the code that names them; "" in a user.conf."""
+
+    heading: str
+    settings: Mapping[str, PublishedSetting]
+
+
+def read_sections(code: Path, paths: Sequence[Path]) -> list[Section]:
+    """Read configurations of one kind, of which later ones may refer to earlier ones. Raises ReconcilerError for Python
+    that cannot be parsed."""
+    reader = _PythonReader()
+    found: list[Section] = []
+    for path in paths:
+        text, name = path.read_text(encoding="utf-8", errors="replace"), path.relative_to(code).as_posix()
+        if path.suffix == ".py":
+            reader.read(text.replace("\N{NO-BREAK SPACE}", " "), path, name)
+        else:
+            found.append(Section("", dict(_read_conf(text, name))))
+    return [*found, *reader.list_sections()]
+
+
+def _read_conf(text: str, name: str) -> Iterator[tuple[str, PublishedSetting]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        key, equals, value = line.partition("#")[0].partition("=")
+        if equals and (written := value.strip()):
+            number_or_text = Decimal(written) if written.replace(".", "", 1).isdecimal() else written
+            yield key.strip(), PublishedSetting(number_or_text, f"{name}:{number}")
+
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[Decimal, Decimal], Decimal]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class _PythonReader:
+    """Follows assignments of numbers, dictionaries, copies of these, and classes, whose attributes are settings too."""
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._names: dict[str, PublishedSetting] = {}
+        self._classes: list[Section] = []
+
+    def read(self, text: str, path: Path, name: str) -> None:
+        self._name = name
+        try:
+            statements = ast.parse(text).body
+        except SyntaxError as error:
+            message = f"{path}:{error.lineno}:{error.offset}: {error.msg}"
+            raise ReconcilerError(
+                message, fix="correct that file, name other benchmarks with --benchmark, or leave out --code"
+            ) from error
+        for statement in statements:
+            self._follow(statement, self._names)
+
+    def list_sections(self) -> list[Section]:
+        """List the registered classes, and the dictionaries in others, whose keys name a variant."""
+        inner = (
+            Section(f"{name}[{key}]", each.value)
+            for name, table in self._names.items()
+            if isinstance(table.value, dict)
+            for key, each in table.value.items()
+            if isinstance(each.value, dict)
+        )
+        return [*self._classes, *inner]
+
+    def _follow(self, statement: ast.stmt, names: MutableMapping[str, PublishedSetting]) -> None:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                names[name] = self._evaluate(value, names)
+            case ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=value):
+                if isinstance(table := self._evaluate(owner, names).value, dict):
+                    table[_name_key(key)] = self._evaluate(value, names)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="update"), args=[added])):
+                table, more = (self._evaluate(each, names).value for each in (owner, added))
+                if isinstance(table, dict) and isinstance(more, dict):
+                    table.update(more)
+            case ast.ClassDef(name=name, bases=bases, body=body, decorator_list=decorators):
+                own: dict[str, PublishedSetting] = {}
+                for base in reversed(bases):
+                    inherited = self._evaluate(base, names).value
+                    own.update(inherited if isinstance(inherited, dict) else {})
+                scope = ChainMap(own, names)
+                for each in body:
+                    self._follow(each, scope)
+                names[name] = PublishedSetting(own, f"{self._name}:{statement.lineno}")
+                self._classes += [Section(ast.unparse(each), own) for each in decorators]
+
+    def _evaluate(self, node: ast.expr, names: Mapping[str, PublishedSetting]) -> PublishedSetting:
+        where = f"{self._name}:{node.lineno}"
+        match node:
+            case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+                return PublishedSetting(Decimal(str(number)), where)
+            case ast.Name(id=name) if name in names:
+                return names[name]
+            case ast.Attribute(value=owner, attr=name):
+                table = self._evaluate(owner, names).value
+                if isinstance(table, dict) and name in table:
+                    return table[name]
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+                first, second = (self._evaluate(each, names).value for each in (left, right))
+                if (
+                    isinstance(first, Decimal)
+                    and isinstance(second, Decimal)
+                    and (second or not isinstance(op, ast.Div))
+                ):
+                    return PublishedSetting(_OPERATIONS[type(op)](first, second), where)
+            case ast.Dict(keys=keys, values=values):
+                items: dict[str, PublishedSetting] = {}
+                for key, value in zip(keys, values, strict=True):
+                    found = self._evaluate(value, names)
+                    if key is not None:
+                        items[_name_key(key)] = found
+                    elif isinstance(found.value, dict):
+                        items.update(found.value)
+                return PublishedSetting(items, next((each.where for each in items.values()), where))
+            case ast.Call(args=[copied, *_]):
+                found = self._evaluate(copied, names)
+                if isinstance(found.value, dict):
+                    return PublishedSetting(dict(found.value), where)
+        return PublishedSetting(ast.unparse(node), where)
+
+
+def _name_key(key: ast.expr) -> str:
+    if isinstance(key, ast.Constant):
+        return str(key.value)
+    return key.attr if isinstance(key, ast.Attribute) else ast.unparse(key)

@@ -13,7 +13,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin
 from reconciler.resource.programs import find_program_of_division
 from reconciler.spec import models, settings_models
-from reconciler.spec.adapters import HarnessAdapter, convert_adapter, correct_kind, is_adapter
+from reconciler.spec.adapters import HarnessAdapter, check_names, convert_adapter, correct_kind, is_adapter
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
@@ -320,6 +320,7 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
         elif tree is not None:
             trees.append(tree)
             problems += check_header(tree)
+    problems += check_names(adapters)
     if sources and not taken:
         fix = f"pass one, such as {sources[0].name}"
         problems.append(

@@ -22,7 +22,7 @@ from reconciler.spec.files import Source
 from reconciler.spec.loading import load, load_sources
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.starter import render_starter_spec
-from tests.unit.spec.writing import VALID, load_texts, problems_in
+from tests.unit.spec.writing import OWN, VALID, load_texts, problems_in
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -38,17 +38,6 @@ spec:
       dataset: {path: /data/one}
       harness: {adapter: ADAPTER, code: /code}
   divisions: {closed: {node: {BENCHMARK: {Offline: {target_qps: 10}}}}}
-"""
-OWN = """\
-apiVersion: mlperf-reconciler/v1
-kind: Adapter
-metadata: {name: ours}
-adapter:
-  source: our lab
-  settings: {harness: {command: [python, "{script}", "{run_dir}", "{user_conf}"], timeout: 2 h}}
-  benchmarks:
-    llama3.1-8b: {words: {script: run.py}, settings: {harness: {score: {command: [python, score.py]}}}}
-  unsupported: {whisper: no engine of it}
 """
 
 

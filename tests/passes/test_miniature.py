@@ -58,6 +58,26 @@ def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
         assert change.files == ("audits/TEST01.config removed", "helper.py added", "main.py changed")
 
 
+@pytest.mark.parametrize("name", ["generated.py", "score.py"])
+def test_a_run_that_changes_its_own_code_is_not_repeated(tmp_path: Path, name: str) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    writing = f'with open("{name}", "a") as file:\n    file.write(f"# {{time.time_ns()}}\\n")\n'
+    script(repository, "settings = lg.TestSettings()\n", f"{writing}settings = lg.TestSettings()\n")
+    repository.commit()
+    made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
+    assert len(made) == len(set(made))
+    assert set(RUNS) <= set(made)
+    steps = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert {steps[run].blocked.rpartition(": ")[2] for run in RUNS} == {name}
+    assert not repository.reconcile().outcomes
+    if name == "score.py":  # a change of the user's own
+        repository.edit("theirs/main.py", writing, "")
+    else:
+        repository.write("theirs/.gitignore", f"{name}\n")
+    assert {str(outcome.step.change.address) for outcome in repository.reconcile().outcomes} >= {*RUNS}
+    assert not repository.look().plan.steps
+
+
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])
 def test_answers_that_all_differ_fail_the_test(tmp_path: Path, dtype: str, kind: str) -> None:
     """Class numbers that begin with the same byte: those of another class in every performance run."""

@@ -196,6 +196,14 @@ def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
     assert "main.py" in text
     assert "build/" in text
     assert "tool" not in text
+    for number in range(20):
+        repository.write(f"theirs/lib/part{number}.py", "")
+    text = console(tmp_path, "show", CELL, "--code").out
+    rows = dict(re.findall(r"^  (\S+/) +(\d+) file", text, re.M))
+    assert rows == {"./": "3", "audits/": "1", "lib/": "20"}
+    text = console(tmp_path, "show", CELL, "--code", "--all").out
+    assert {"main.py", "lib/part0.py", "lib/part19.py"} <= set(text.split())
+    assert console(tmp_path, "show", CELL, "--all").code == 1
 
 
 def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:

@@ -162,7 +162,9 @@ def _shown(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Show
         resource.address,
         resource.key,
         record,
-        f"{change.action.value}: {change.reason.value}" if change else "in sync",
+        f"{change.action.value}: {change.reason.value}"
+        if change
+        else seen.difference.unmade.get(resource.address, "in sync"),
         tuple(describe_file(paths, artifact) for artifact in summary.artifacts) if summary else (),
         tuple(s.id for s in seen.recorded.by_address.get(resource.address, ()) if s.id != record),
     )

@@ -206,6 +206,19 @@ def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
     assert console(tmp_path, "show", CELL, "--all").code == 1
 
 
+def test_a_test_of_an_invalid_run_is_not_in_sync(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "time.sleep(0.35)", "")
+    assert repository.reconcile().after.plan.unchanged == 7  # of 9: without the test and its verdict
+    shown = console(tmp_path, "show", CELL, "--json").report["resources"]
+    states = {item["address"]: item["state"] for item in shown if not item["record"]}
+    left = {f"{kind}:{CELL}/TEST01" for kind in ("ComplianceTest", "Verdict")}
+    assert {name for name, state in states.items() if state != "in sync"} == left
+    why = console(tmp_path, "why", CELL, "--json").report["resources"]
+    assert {item["address"] for item in why if item["unmade"]} == left
+    assert "TEST01" not in console(tmp_path, "why", CELL).out.partition("In sync: ")[2].partition("\n")[0]
+
+
 def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:
     repository = with_miniature(tmp_path, "TEST01")
     read = "settings.FromConfig(str(conf), given.benchmarks, given.scenarios)\n"

@@ -252,10 +252,11 @@ class Recorded(Struct, frozen=True):
     def list_self_changed(self, address: Address, code: str) -> tuple[str, ...]:
         """List the files of its code that the last run at an address changed itself, if runs alone have brought the
         code to the digest ``code`` since."""
-        changes = [s.changed_code for known in self.by_address.values() for s in known if s.changed_code]
-        own = self.by_address[address][-1].changed_code if changes and address in self.by_address else None
+        known = self.by_address.get(address, ())
+        own = known[-1].changed_code if known else None
         if own is None:
             return ()
+        changes = [s.changed_code for summaries in self.by_address.values() for s in summaries if s.changed_code]
         reached, more = {own.before}, {own.after}
         while more - reached:
             reached |= more

@@ -140,6 +140,16 @@ def test_refusals_name_the_file_and_why(afternoon: Repository) -> None:
     assert [record["address"] for record in found["cells"][0]["records"]] == [RUN, ACCURACY, TEST]
 
 
+@pytest.mark.parametrize("folder", ["logs/2026.01.01-13.10.00", "compliance_logs/TEST06"])
+def test_answers_that_are_cut_short_are_named(afternoon: Repository, folder: str) -> None:
+    log = afternoon.root / "theirs/build" / folder / BELOW / "mlperf_log_accuracy.json"
+    log.write_bytes(log.read_bytes()[:-100])
+    code, found = taken(afternoon)
+    (why,) = refusals(found).items()
+    assert (code, why[0]) == (2, f"{folder}/{BELOW}")
+    assert f"{log.name} is cut short" in why[1]
+
+
 def test_a_test_that_is_another_runs_log(afternoon: Repository) -> None:
     """Its own scripts copy the logs of a test to where they are published; another cell's are none of it."""
     build = afternoon.root / "theirs/build"

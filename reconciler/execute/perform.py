@@ -326,7 +326,7 @@ def perform(
         raise
     if (found := find_written(record)) is not None:
         context.written.setdefault(found[0], set()).update(found[1])
-    if before is not None and (after := context.hash_code(code))[0] != before[0]:
+    if before is not None and (after := context.hash_code(code))[0] not in ("", before[0]):
         record = replace(record, facts={**record.facts, CODE_CHANGED: _describe_change(before, after)})
     return Finished(attempt, record, kept, seconds)
 

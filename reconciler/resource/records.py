@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
-from msgspec import Struct, convert, field
+from msgspec import Struct, field
 
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
@@ -148,7 +148,9 @@ class ChangedCode(Struct, frozen=True):
 
 def find_changed_code(record: Record) -> ChangedCode | None:
     fact = record.facts.get(CODE_CHANGED)
-    return convert(fact.value, ChangedCode) if fact is not None else None
+    if fact is None:
+        return None
+    return ChangedCode(str(fact.value["before"]), str(fact.value["after"]), tuple(map(str, fact.value["names"])))
 
 
 LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the latency limit

@@ -35,7 +35,8 @@ _SECONDS = float(os.environ.get("SECONDS", "62"))
 class Whole(NamedTuple):
     """``settings``: of the benchmark's entry in the spec. ``cells``: scenario -> settings, of which ``target_qps`` is
     for true networks. ``small``: the settings for small networks on processors, those of the rehearsal if it has none;
-    ``rate`` and ``queries``: of their cells. ``size``: of the networks of ``true``."""
+    ``rate`` and ``queries``: of their cells. ``size``: of the networks of ``true``. ``category``: of the system; all
+    scenarios that it requires are cells."""
 
     samples: int
     settings: Mapping[str, Any]
@@ -44,6 +45,7 @@ class Whole(NamedTuple):
     rate: float = 20
     queries: int = 300
     size: str = "full"
+    category: str = "datacenter"
 
 
 _FP8 = {"format": "pt2", "precision": "fp8"}
@@ -74,6 +76,7 @@ BENCHMARKS = {
         },
         {"Offline": {"target_qps": 7200, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
         _PROGRAM,
+        category="edge",
     ),
     "resnet": Whole(
         1024,
@@ -96,7 +99,7 @@ BENCHMARKS = {
             "engine": {"backend": "diffusers", "precision": "fp8", "batch_size": 8},
             "run": {"options": {"compile": "default", "channels_last": True}},
         },
-        {"Offline": {"target_qps": 2}},
+        {"Offline": {"target_qps": 2}, "Server": {"target_qps": 1.6}},
         {"engine": {"backend": "diffusers", "batch_size": 2}},
         rate=2,
         queries=20,
@@ -137,7 +140,11 @@ def drive(name: str, size: str, seed: int) -> Figures:
     """Generate, drive a pass and a second one, and return their seconds, plans and cells."""
     folder, whole = WORK / f"whole-{size}-{name}", BENCHMARKS[name]
     asked = RehearsalRequest(
-        round_name="v5.1", size=whole.size if size == "true" else "small", samples=whole.samples, seed=seed
+        round_name="v5.1",
+        category=whole.category,
+        size=whole.size if size == "true" else "small",
+        samples=whole.samples,
+        seed=seed,
     )
     began = time.monotonic()
     chosen = choose_benchmarks([name]).benchmarks

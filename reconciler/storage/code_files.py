@@ -13,9 +13,7 @@ from harness.contract import SKIPPED, is_below, is_output
 from reconciler.storage.untrusted_files import walk_files
 
 DEEPEST_CODE = 200  # nested folders
-# Files that a person may have added during a run: they count unless a rule for names excludes them.
-SOURCES = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".go", ".rs", ".java", ".mk", ".cmake")
-IGNORED, OUTPUT, WRITTEN = "git ignores it", "an output by its name", "written by a run"
+IGNORED, OUTPUT, WRITTEN = "git ignores it", "an output by its name", "created by a run, and git does not track it"
 
 
 def list_code_names(folder: Path) -> Iterator[str]:
@@ -44,7 +42,6 @@ def explain_names(folder: Path, names: Iterable[str], written: Collection[str] =
             return ""
         if is_output(name):
             return OUTPUT
-        created = name in written or is_below(name, folders)
-        return WRITTEN if created and not name.endswith(SOURCES) else ""
+        return WRITTEN if name in written or is_below(name, folders) else ""
 
     return [(name, explain(name)) for name in names]

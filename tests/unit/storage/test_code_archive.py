@@ -82,6 +82,21 @@ def test_what_builds_and_runs_write_is_no_code_unless_git_tracks_it(tmp_path: Pa
     assert set(select_kept_names(tmp_path, names, found)) == set(names)
 
 
+def test_a_published_submission_is_no_code_of_the_harness_in_it(tmp_path: Path) -> None:
+    """Its folders are not, even if git tracks them, where a system has a run next to its description."""
+    code = ["Makefile", "code/main.py", "code/systems/known.py", "code/results/parse.py"]
+    staged = ["compliance/box/a.txt", "documentation/c.md", "measurements/b.json", "systems/box.json"]
+    result = "results/{}/tiny/Offline/performance/run_1/accuracy.csv"
+    others = [*code, *staged, result.format("other"), "results/box/a.json"]
+    for name in (*others, result.format("box")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert select_kept_names(tmp_path, others) == others
+    assert select_kept_names(tmp_path, [*others, result.format("box")]) == code
+
+
 def test_what_is_too_large_for_code_is_named_by_its_digest(tmp_path: Path) -> None:
     large = tmp_path / "model.bin"
     large.write_bytes(b"x" * (LARGEST_CODE + 1))

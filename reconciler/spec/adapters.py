@@ -60,7 +60,7 @@ class Rates(Group):
         {}, description="Part of a system's name → the same part in that setting."
     )
     sections: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="End of a system's name, such as _MaxQ → text in the heading of its settings."
+        {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
     )
     target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")

@@ -46,7 +46,7 @@ def find_published_rate(
     sections = [
         each
         for each in read_sections(code, systems[name])
-        if heading in each.heading and _name_system(published, each) in ("", name)
+        if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
     ]
     keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
     names = [fill_words(key or "", words) for key in keys]

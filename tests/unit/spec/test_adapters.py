@@ -242,6 +242,7 @@ EXPORTS = {
     },
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): high,
 }
+ATOMIC_EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {"one": base}}
 """
 
 

@@ -134,6 +134,25 @@ def test_mlcflow_is_asked_for_one_run(test: str, mode: str, asked: set[str], tmp
     assert (tmp_path / "user.conf").read_text() == "written\n"
 
 
+@pytest.mark.parametrize(
+    ("adapter", "asked"),
+    [
+        ("nvidia-v4.1", "--config_ver=high_accuracy_maxq"),
+        ("nvidia-v5.1", "--power_setting=MaxQ"),
+        ("nvidia-v6.0", "--power_setting=MaxQ"),
+    ],
+)
+def test_a_system_of_nvidias_power_state_is_run_with_its_settings(adapter: str, asked: str, tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("run_harness:\n\t@echo $(RUN_ARGS)\n")
+    command = settings(tmp_path, "llama2-70b-99.9", adapter)["harness.command"].value
+    passed = [
+        subprocess.check_output(fill_words(command, {"system": system}), cwd=tmp_path, text=True).split()
+        for system in ("H200x8_TRT_MaxQ", "H200x8_TRT")
+    ]
+    assert asked in passed[0]
+    assert [word.removesuffix("_maxq") for word in passed[0] if word != "--power_setting=MaxQ"] == passed[1]
+
+
 def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/ours.yaml").write_text(OWN)

@@ -21,11 +21,16 @@ from reconciler.spec.families import find_family, find_stated_count, names_accel
 from reconciler.spec.files import leads_out
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
-from reconciler.spec.published import list_published_systems, names_system
+from reconciler.spec.published import find_published_rate, list_published_systems, names_system
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
-from reconciler.spec.submission_template import Wanted, list_starting_values, render_submission_spec
+from reconciler.spec.submission_template import (
+    Wanted,
+    list_required,
+    list_starting_values,
+    render_submission_spec,
+)
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.launch.launcher import Launcher
@@ -305,6 +310,8 @@ def list_warnings(wanted: Wanted) -> list[str]:
     if published is None or not codes:
         return found
     if any(_has_settings(adapter, folder, name, wanted.system) for name, folder in codes.items()):
+        if without := ", ".join(_list_without_settings(wanted, adapter, codes)):
+            found.append(f"the code has no settings of {wanted.system} for {without}")
         return found
     systems = sorted({each for name, folder in codes.items() for each in list_published_systems(adapter, folder, name)})
     few = ", ".join(systems[:_FEW]) + (", …" if len(systems) > _FEW else "")
@@ -317,6 +324,19 @@ def list_warnings(wanted: Wanted) -> list[str]:
         near += f", with {published.accelerators} accelerators" if published.accelerators else ""
         found.append(f"the code has no settings of {wanted.system}; the closest of its names: {near}")
     return found
+
+
+def _list_without_settings(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Path]) -> Iterator[str]:
+    """List the benchmarks, with their scenarios, that the code has no settings of the system for."""
+    published = adapter.known.published
+    for rules in wanted.benchmarks:
+        rates = {
+            scenario: find_published_rate(adapter, codes[rules.name], wanted.system, rules.name, scenario)
+            for scenario in list_required(wanted, rules)
+            if published and scenario in published.target_qps and not adapter.explain_refusal(rules.name, scenario)
+        }
+        if without := ", ".join(scenario for scenario, rate in rates.items() if rate is None):
+            yield f"{rules.name} ({without})"
 
 
 def _propose_system(system: str) -> Proposal:

@@ -92,8 +92,8 @@ def _simplify(name: str, spelling: Mapping[str, str]) -> str:
 def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
     """Return the name of each system, "" if the files have none, with the files that have its settings."""
     files = fill_words(published.files, words)
-    pattern = re.escape(files).replace(r"\*", "[^/]*")
-    pattern = re.sub(r"\\\{(?:system|accelerator)\\\}", "([^/]+)", pattern)
+    pattern = re.escape(files).replace(r"\*", "[^/]*").replace(r"\{accelerator\}", "([^/_]+)")
+    pattern = pattern.replace(r"\{system\}", "([^/]+)")
     named = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]*", pattern))
     found: dict[str, list[Path]] = {}
     paths = sorted(path for path in code.glob(re.sub(r"\{\w+\}", "*", files)) if path.is_file())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -87,6 +88,10 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
         (("--round", "v6.0", "--system", "B200-SXM-180GBx8_TRT"), "nvidia-v5.1 is for the code of round v5.1"),
         (("--round", "v5.1"), "the code has settings of B200-SXM-180GBx8, GB200x4; name one with --system"),
         (("--round", "v5.1", "--system", "B200-SXM-180GBx4_TRT"), "the closest of its names: B200-SXM-180GBx8"),
+        (
+            ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "whisper,llama2-70b-99.9"),
+            "no settings of B200-SXM-180GBx8_TRT for whisper (Offline), llama2-70b-99.9 (Offline, Server).\n",
+        ),
     ],
 )
 def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
@@ -94,10 +99,12 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
 ) -> None:
     """Given a whole checkout, it takes the folder of the code in it."""
     folder = tmp_path / "theirs/closed/NVIDIA"
-    for system in ("B200-SXM-180GBx8", "GB200x4"):
-        configuration = folder / f"configs/{system}/Server/llama3_1-8b.py"
+    for system, scenario in itertools.product(("B200-SXM-180GBx8", "GB200x4"), ("Server", "Offline")):
+        configuration = folder / f"configs/{system}/{scenario}/llama3_1-8b.py"
         configuration.parent.mkdir(parents=True)
-        configuration.write_text(CONFIGURATION)
+        configuration.write_text(
+            CONFIGURATION if scenario == "Server" else CONFIGURATION.replace("server_target", "offline_expected")
+        )
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
@@ -129,6 +136,7 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
 ) -> None:
     texts = {
         "closed/AMD/code/llama2-70b-99/user_mi300x.conf": "llama2-70b.Server.target_qps = 83.5\n",
+        "closed/AMD/code/llama2-70b-99/user_mi300x_mn.conf": "llama2-70b.Server.target_qps = 835\n",
         "closed/RedHat/code/llama3.1-8b/h100_user.conf": "*.Offline.target_qps = 43.64\n",
         "closed/Intel/code/llama3_1-8b/pytorch-cpu/systems/user.conf.1-node-2S-GNR_128C": "",
         "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",

@@ -110,7 +110,8 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
     assert f"Its code: {folder}.\n" in out
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
-    assert (f"code: {folder}" in text, "target_qps 812" in out) == (True, "B200-SXM-180GBx8_TRT" in words)
+    shown = "\n  llama3.1-8b Server target_qps 812: server_target_qps 812, configs/B200-SXM-180GBx8/Server/" in out
+    assert (f"code: {folder}" in text, shown) == (True, "B200-SXM-180GBx8_TRT" in words)
 
 
 @pytest.mark.parametrize(

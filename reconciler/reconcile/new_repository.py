@@ -266,14 +266,19 @@ def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -
 def _find_code(
     adapter: HarnessAdapter, checkout: Path, benchmarks: Sequence[BenchmarkRules], system: str
 ) -> dict[str, str]:
-    """Return the folder of each benchmark's code: below ``checkout``, or this itself if all benchmarks share it. Raises
-    ReconcilerError if there is none."""
+    """Return the folder of each benchmark's code: below ``checkout``, preferably with settings of the system, or this
+    itself if all benchmarks share it. Raises ReconcilerError if there is none."""
     found = {}
     alone = len({adapter.name_folder(rules.name) for rules in benchmarks}) == 1
+    partners = adapter.find_partners(checkout)
+    fitting = [path for path in partners if any(_has_settings(adapter, path, each.name, system) for each in benchmarks)]
     for name in (rules.name for rules in benchmarks):
         folders = adapter.find_code(checkout, name)
-        if not folders and alone and adapter.fits_folder(checkout, name):
+        if fitting and not set(folders) & set(fitting):
+            folders = fitting
+        elif not folders and not partners and alone and adapter.fits_folder(checkout, name):
             folders = [checkout]
+        folders = folders or partners
         if len(folders) > 1:
             folders = [each for each in folders if _has_settings(adapter, each, name, system)] or folders
         if len(folders) > 1:

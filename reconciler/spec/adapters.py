@@ -120,6 +120,12 @@ class HarnessAdapter:
         found = (sorted(path for path in checkout.glob(end) if path.is_dir()) for end in ends)
         return next(filter(None, found), [])
 
+    def find_partners(self, checkout: Path) -> list[Path]:
+        """Find the folders of other submitters with the same code, below a whole checkout or its closed/."""
+        needed = self.known.needs.command if "{" not in (self.known.folder or "{") else []
+        folders = (*checkout.glob("closed/*"), *checkout.glob("*"))
+        return sorted(path for path in folders if needed and all((path / each).is_file() for each in needed))
+
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
         """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""
         needed = self.list_needs(benchmark, "command", {}) if "{" in (self.known.folder or "") else ()

@@ -130,6 +130,8 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
             "error: {code} has no folder closed/Intel/code/llama2-70b-99/pytorch-xpu",
         ),
         (("nvidia-v4.1", "node", "gptj-99"), "closed/NVIDIA/configs/gptj/Server/__init__.py:2:"),
+        (("nvidia-v5.1", "XE9680L_B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/Dell.\n"),
+        (("nvidia-v5.1", "B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/NVIDIA.\n"),
     ],
 )
 def test_init_finds_the_folder_and_settings_of_each_benchmark(
@@ -143,6 +145,9 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
         "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",
         "closed/Intel/code/whisper/pytorch-cpu/run.py": "",
         "closed/NVIDIA/configs/gptj/Server/__init__.py": "one = 1\n  two = 2\n",
+        "closed/Dell/Makefile": "",
+        "closed/Dell/code/main.py": "",
+        "closed/Dell/configs/XE9680L_B200x8/Server/llama3_1-8b.py": CONFIGURATION,
     }
     theirs = tmp_path / "theirs"
     for path, text in texts.items():

@@ -318,7 +318,10 @@ RATES = {
         "llama2-70b.Server.min_duration = 700000\n"
         "#llama2-70b.Server.target_qps = 85\nllama2-70b.Server.target_qps = 83.5\n",
     ),
-    "amd-v6.0": ("llama2-70b-99/user_mi355x.conf", "llama2-70b.Server.target_qps = 360\n"),
+    "amd-v6.0": (
+        "llama2-70b-99/user_mi355x.conf",
+        "llama2-70b.Server.min_duration = 1800000\nllama2-70b.Server.target_qps = 360\n",
+    ),
     "intel-v5.1": ("systems/user.conf.node", "llama2-70b.Server.target_qps = .90\n"),
     "redhat-vllm": ("h100_user.conf", "*.Offline.min_duration = 600000\n*.Offline.target_qps = 43.64\n"),
 }
@@ -337,7 +340,7 @@ RATES = {
         ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "83.5", 3, "700000"),
         ("amd-v5.1", "mi325x8", "", 0, ""),
         ("amd-v5.1", "mi300x4", "", 0, ""),
-        ("amd-v6.0", "mi355x8", "360", 1, ""),
+        ("amd-v6.0", "mi355x8", "360", 2, "1800000"),
         ("amd-v6.0", "node", "", 0, ""),
         ("intel-v5.1", "node", "0.9", 1, ""),
         ("redhat-vllm", "XE8640_4xH100_vLLM", "43.64", 2, "600000"),

@@ -11,8 +11,10 @@ SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ru
 # Folders filled by builds, runs and tools. Files tracked by git in them still count as code.
 OUTPUTS = frozenset({"build", "logs", ".cache"})
 _LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")
-# At the top level, files left by a compliance test run manually.
-_OF_TESTS = frozenset({"audit.config", "verify_accuracy.txt", "verify_performance.txt"})
+# At the top level, files left by compliance tests and scorers run manually (compliance.py of NVIDIA's code lists them).
+_OF_TESTS = frozenset(
+    {"audit.config", "verify_accuracy.txt", "verify_performance.txt", "accuracy.txt", "predictions.json"}
+)
 _MOST_ENTRIES, _MOST_CREATED = 200_000, 500
 
 

@@ -146,7 +146,8 @@ def _describe_import(taken: Iterable[TakenRecord]) -> list[str]:
     lines = []
     for item in taken:
         result = ", ".join(part for part in (item.metric, item.validity) if part)
-        lines.append(f"{item.address}: recorded as {item.identity}{f', {result}' if result else ''}")
+        how = "already recorded as" if item.known else "recorded as"
+        lines.append(f"{item.address}: {how} {item.identity}{f', {result}' if result else ''}")
         lines += [f"  {note}" for note in item.notes]
     return lines
 
@@ -167,6 +168,7 @@ def _part(item: TakenRecord) -> dict[str, object]:
         "metric": item.metric,
         "notes": item.notes,
         "unknown": item.unknown,
+        "known": item.known,
     }
 
 

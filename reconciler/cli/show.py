@@ -80,23 +80,26 @@ def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
 
 
 _CODE = click.Option(["--code"], is_flag=True, help="Show which files count as code of the cell's commands, and why.")
+_ALL = click.Option(["--all", "show_all"], is_flag=True, help="With --code: list every file.")
 
 
 @click.command("show")
-@takes([cell_argument(), spec_option(), _CODE, json_option()])
-def show_command(cell: str, specs: tuple[str, ...], code: bool, as_json: bool) -> int:
+@takes([cell_argument(), spec_option(), _CODE, _ALL, json_option()])
+def show_command(cell: str, specs: tuple[str, ...], code: bool, show_all: bool, as_json: bool) -> int:
     """Show every resolved value of CELL with the file and line that sets it and the values that it overrides, then
     keys, commands, records and files. With --code: which files count as the code of its commands.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """
+    if show_all and not code:
+        raise click.UsageError("--all also needs --code")
     paths, options, seen, chosen, lineage = find_asked_cell(cell, specs)
     if code:
         parts = list_code(paths, seen, chosen)
         if as_json:
             say_json(render_document("show", cell=str(chosen), code=convert_plain_value(parts)))
         else:
-            say(render_code_text(chosen, parts, choose_paint()))
+            say(render_code_text(chosen, parts, choose_paint(), show_all=show_all))
         return IN_SYNC
     declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
     showing = show_cell(paths, seen, declared, chosen, lineage)
@@ -159,7 +162,9 @@ def _shown(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Show
         resource.address,
         resource.key,
         record,
-        f"{change.action.value}: {change.reason.value}" if change else "in sync",
+        f"{change.action.value}: {change.reason.value}"
+        if change
+        else seen.difference.unmade.get(resource.address, "in sync"),
         tuple(describe_file(paths, artifact) for artifact in summary.artifacts) if summary else (),
         tuple(s.id for s in seen.recorded.by_address.get(resource.address, ()) if s.id != record),
     )

@@ -23,6 +23,7 @@ from reconciler.resource.quantities import join_listing
 from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
 from reconciler.resource.ruled_values import Bar, Presence
 from reconciler.resource.settings import (
+    ADAPTER,
     COMMAND,
     DIRECTOR,
     SERVICE_COMMAND,
@@ -171,7 +172,7 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         problems += _unfit_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
         return problems + _not_inferable(declared, cell, rules, ruleset)
-    if not cell.backend:
+    if not cell.backend and ADAPTER not in cell.settings:  # else already reported
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
     problems += _ended_early(cell, rules, ruleset)

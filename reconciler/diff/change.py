@@ -101,6 +101,9 @@ INVALID = "was INVALID"  # the same for a performance run
 DIFFERS = "differs between its runs"  # kind of drift: a fact that may differ between runs of a cell
 
 
+WAITS = "waits for a VALID performance run"  # why a compliance test and its verdict are not made
+
+
 class Drift(Struct, frozen=True):
     """The world changed, but the spec did not. ``repair`` says what a pass does about it ("rebuilt when a run needs
     it")."""
@@ -185,7 +188,8 @@ class Chosen(Struct, frozen=True):
 
 class Difference(Struct, frozen=True):
     """``recorded_as``: address → id of the record that satisfies it. ``unchanged`` counts resources (by key) without a
-    change. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
+    change. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force. ``unmade``: compliance
+    tests and verdicts that no step makes, with the reason."""
 
     changes: tuple[Change, ...]
     drifts: tuple[Drift, ...] = ()
@@ -196,6 +200,7 @@ class Difference(Struct, frozen=True):
     unchanged: int = 0
     acceptances: tuple[tuple[str, Acceptance, AcceptanceStatus], ...] = ()
     frozen: tuple[Freeze, ...] = ()
+    unmade: Mapping[Address, str] = field(default_factory=dict)
 
     @property
     def accepted(self) -> dict[Cell, Acceptance]:

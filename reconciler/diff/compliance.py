@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import AUDIT_FAILS, Action, Change, Difference, Finding, Reason, Work
+from reconciler.diff.change import AUDIT_FAILS, WAITS, Action, Change, Difference, Finding, Reason, Work
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -32,6 +32,7 @@ class ComparisonState(Protocol):
     changes: dict[Address, Change]
     findings: list[Finding]
     used: dict[Address, Summary]
+    unmade: dict[Address, str]
 
     def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
 
@@ -91,6 +92,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, 
     """Return True if the test has a passing verdict."""
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
+        walk.unmade |= dict.fromkeys((audit.test.address, audit.verdict.address), WAITS)
         return False  # an INVALID run proves nothing and has a finding of its own
     done = walk.select_trusted(walk.list_done(audit.test))
     allowed = audit.list_allowed_differences(allowed, (*done, *((published,) if published else ())))

@@ -19,6 +19,7 @@ from reconciler.diff.change import (
     FAILED,
     INVALID,
     NEEDED,
+    WAITS,
     Action,
     Change,
     Chosen,
@@ -133,6 +134,9 @@ def repeat_outdated(
 ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
 
 
+_BROUGHT = "imported with the result"  # why a compliance test is not made here
+
+
 class Comparison(Struct):
     """Working state of the comparison; the resulting ``difference`` is frozen."""
 
@@ -150,6 +154,7 @@ class Comparison(Struct):
     frozen: tuple[Freeze, ...] = ()
     accuracy_dependents: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
     contradicted: set[Address] = field(default_factory=set)
+    unmade: dict[Address, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
@@ -290,7 +295,9 @@ class Comparison(Struct):
             self.compare_score(score, accuracy, matching)
         imported = self.list_imported_tests(cell)
         brought = imported if published is not None and IMPORTED in published.marks else {}
-        audits = tuple(a for a in audits if a.test.address.label not in brought or a.test.address in self.forced)
+        kept = [a for a in audits if a.test.address.label in brought and a.test.address not in self.forced]
+        self.unmade |= dict.fromkeys((at for a in kept for at in (a.test.address, a.verdict.address)), _BROUGHT)
+        audits = tuple(audit for audit in audits if audit not in kept)
         judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
         others_of_cell = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in others_of_cell if a in self.used))
@@ -540,7 +547,7 @@ def compare(
     walk.compare_submission()
     declared = {resource.address for resource in desired.resources}
     undeclared = tuple(sorted(a for a in recorded.by_address if a not in declared and a.kind is Kind.RUN))
-    keys = {r.key for r in desired.resources}
+    keys = {r.key for r in desired.resources if walk.unmade.get(r.address) != WAITS}
     changed = {change.key for change in walk.changes.values()}
     ordered = tuple(walk.changes[r.address] for r in desired.resources if r.address in walk.changes)
     return Difference(
@@ -553,4 +560,5 @@ def compare(
         unchanged=len(keys - changed),
         acceptances=found,
         frozen=frozen,
+        unmade=walk.unmade,
     )

@@ -31,10 +31,18 @@ from reconciler.execute.run_code import pack_run_code
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
-from reconciler.resource.inputs import REVISIONS
+from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
 from reconciler.resource.quantities import show_size
-from reconciler.resource.records import NOT_HANDED_ON, Artifact, Record, Summary, find_written
+from reconciler.resource.records import (
+    CODE_CHANGED,
+    NOT_HANDED_ON,
+    Artifact,
+    Record,
+    RecordedFact,
+    Summary,
+    find_written,
+)
 from reconciler.resource.settings import COMMAND
 from reconciler.rules.compliance.definition import AuditVerdict, MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import read_entries
@@ -58,6 +66,7 @@ _RESULT = "result.json"
 _MANIFEST = "manifest.json"  # written after the digests of everything else were computed
 _FILES = "files"
 _LOGGER = logging.getLogger(__name__)
+_MOST_NAMED = 100  # changed files of code that a record names
 
 
 def find_prepared(attempt: Attempt) -> Path | None:
@@ -144,7 +153,8 @@ class AttemptContext(Struct, frozen=True):
     ``server``: the one that it queries; ``lost``: how a run's server ended. ``clock``: UTC, of this machine; ``order``:
     the times that a record must follow. ``under_way``: key → an earlier pass's attempt that is still running.
     ``installed``: system → the packages where its commands run, with their versions. ``written``: location of a
-    command's code → files that commands created there."""
+    command's code → files that commands created there; ``hash_code``: the digest of the code at a location, and of each
+    of its files."""
 
     paths: RepositoryPaths
     executors: Executors
@@ -165,6 +175,7 @@ class AttemptContext(Struct, frozen=True):
     under_way: dict[str, Attempt] = field(default_factory=dict)
     installed: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     written: dict[str, set[str]] = field(default_factory=dict)
+    hash_code: Callable[[str], tuple[str, Mapping[str, str]]] = lambda _: ("", {})
 
 
 class Finished(Struct):
@@ -287,6 +298,8 @@ def perform(
     """
     earlier = context.under_way.pop(step.change.key, None)
     attempt = earlier or begin(step, detail, upstream, context)
+    code = "" if earlier or not has_command(attempt) else attempt.intent.settings.harness_code
+    before = context.hash_code(code) if code else None
     try:
         stall = _stall(attempt, detail, context)
         began = time.monotonic()
@@ -313,7 +326,14 @@ def perform(
         raise
     if (found := find_written(record)) is not None:
         context.written.setdefault(found[0], set()).update(found[1])
+    if before is not None and (after := context.hash_code(code))[0] not in ("", before[0]):
+        record = replace(record, facts={**record.facts, CODE_CHANGED: _describe_change(before, after)})
     return Finished(attempt, record, kept, seconds)
+
+
+def _describe_change(before: tuple[str, Mapping[str, str]], after: tuple[str, Mapping[str, str]]) -> RecordedFact:
+    names = sorted({name for name, _ in before[1].items() ^ after[1].items()})[:_MOST_NAMED]
+    return RecordedFact({"before": before[0], "after": after[0], "names": names}, Role.NOTE)
 
 
 def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: float | None) -> None:

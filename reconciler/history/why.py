@@ -162,7 +162,8 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
         spared = resource.address in for_others or (resource.kind in BUILT and cell in accepted)
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)
-        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead))
+        unmade = seen.difference.unmade.get(resource.address, "")
+        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead, unmade))
     findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
     made_from = {resource.address for resource in lineage}

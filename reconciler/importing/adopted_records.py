@@ -24,7 +24,7 @@ from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.programs import find_program_of_division
-from reconciler.resource.records import IMPORTED, REQUIREMENTS, Ended, Recorded
+from reconciler.resource.records import IMPORTED, REQUIREMENTS, Ended, Record, Recorded
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.results.table import find_format
@@ -33,7 +33,7 @@ from reconciler.storage.files import RepositoryPaths, copy
 
 class TakenRecord(Struct, frozen=True):
     """The result for one folder. ``identity``: the record's id; ``validity``: LoadGen's verdict on a performance
-    run."""
+    run; ``known``: it was recorded before."""
 
     address: Address
     identity: str
@@ -41,6 +41,7 @@ class TakenRecord(Struct, frozen=True):
     metric: str = ""
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    known: bool = False
 
 
 class ImportRecorder(Struct):
@@ -156,10 +157,20 @@ class ImportRecorder(Struct):
             own.unlink()
         artifacts = tuple(stored.get(a.name, a) for a in made.record.artifacts)
         made = replace(made, record=replace(made.record, artifacts=artifacts))
-        identity = write_record(self.paths, made.record)
+        known = self._find_recorded(made.record)
+        identity = known or write_record(self.paths, made.record)
         if made.record.ended is Ended.DONE:
             self.made[made.record.key] = identity
-        return _taken(made, identity)
+        return replace(_taken(made, identity), known=bool(known))
+
+    def _find_recorded(self, record: Record) -> str:
+        """Return the id of an earlier record of the same import; "" if there is none."""
+        for summary in self.recorded.by_key.get(record.key, ()):
+            if IMPORTED in summary.marks:
+                known = load_record(self.paths, summary.id)
+                if replace(known, dirty=record.dirty, tool=record.tool) == record:
+                    return summary.id
+        return ""
 
 
 def _taken(made: Import, identity: str) -> TakenRecord:

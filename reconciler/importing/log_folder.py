@@ -32,6 +32,7 @@ from reconciler.rules.results import loadgen_logs
 from reconciler.rules.results.format import KeptFile, ResultFormat, RunFiles
 from reconciler.rules.results.loadgen_logs import (
     find_asked_elsewhere,
+    find_broken_answers,
     judge_text,
     list_kept,
     list_kept_answers,
@@ -97,11 +98,15 @@ class LoadgenRun(Struct, frozen=True):
                 f"{self.detail} is not a run of {resource.address}; the spec declares other settings:\n{listed}",
                 fix="change the cell's settings to match, or import a log with the declared settings",
             )
-        if logs_answers(values, self.mode) and not (self.folder / ACCURACY_LOG).is_file():
+        answers = self.folder / ACCURACY_LOG
+        if logs_answers(values, self.mode) and not answers.is_file():
             raise LogError(
                 f"{self.folder} has no {ACCURACY_LOG}, which {resource.address.label} needs",
                 fix="import the original folder",
             )
+        if logs_answers(values, self.mode) and not self.original and any(find_broken_answers(answers)):
+            fix = "import the original folder, or repeat the run if its log is cut short, too"
+            raise LogError(f"{answers} is cut short: it does not end in ']'", fix=fix)
         conf, note = _choose_user_conf(self, resource.address, values, context)
         found: dict[str, Any] = {keys.LOADGEN_VERSION: self.log.version}
         if self.mode == "performance":

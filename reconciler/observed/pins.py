@@ -33,21 +33,37 @@ def hash_code(
     if is_of_system(path):
         return None
     try:
-        names = [name for name in list_code_names(path) if not placed or (path / name).resolve() not in placed]
+        names = _list_names(path, placed)
         stated = [(name, s.st_size, s.st_mtime_ns) for name in names for s in ((path / name).stat(),)]
         now = seal("code", [*stated, *((name, 0, 0) for name in sorted(written))])
         return stamps.get_remembered(
-            f"{path}/ (code without outputs)", now, lambda: _digest(path, names, stamps, written)
+            f"{path}/ (code without outputs)", now, lambda: hash_listing(_hash_each(path, names, stamps, written))
         )
     except OSError as error:
         refuse_storage_error(error, path)
         return None
 
 
-def _digest(folder: Path, names: list[str], stamps: DigestCache, written: Collection[str]) -> str:
-    """Compute the digest. git is only used if something in the folder has changed: a warm plan need not load it."""
-    kept = select_kept_names(folder, names, written)
-    return hash_listing({name: stamps.hash_source(folder / name) or "" for name in kept})
+def hash_code_files(
+    path: Path, stamps: DigestCache, placed: Collection[Path], written: Collection[str]
+) -> dict[str, str]:
+    """Return the digest of each file of the code, by name, as ``hash_code`` reads them; empty if it cannot."""
+    if not path.is_dir():
+        return {path.name: stamps.hash_source(path) or ""}
+    try:
+        return {} if is_of_system(path) else _hash_each(path, _list_names(path, placed), stamps, written)
+    except OSError as error:
+        refuse_storage_error(error, path)
+        return {}
+
+
+def _list_names(folder: Path, placed: Collection[Path]) -> list[str]:
+    return [name for name in list_code_names(folder) if not placed or (folder / name).resolve() not in placed]
+
+
+def _hash_each(folder: Path, names: list[str], stamps: DigestCache, written: Collection[str]) -> dict[str, str]:
+    """git is only used if something in the folder has changed: a warm plan need not load it."""
+    return {name: stamps.hash_source(folder / name) or "" for name in select_kept_names(folder, names, written)}
 
 
 # Kinds of record that contain a source's digest, and its name there: a benchmark's file is part of its dataset.

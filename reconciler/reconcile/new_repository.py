@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from string import Template
@@ -15,10 +15,11 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_adapters
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
 from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.families import find_family, find_stated_count, names_accelerator
 from reconciler.spec.files import leads_out
+from reconciler.spec.loading import load_adapters
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
 from reconciler.spec.published import find_published_rate, list_published_systems, names_system
@@ -203,10 +204,15 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
     """
     chosen = _name_after(root.name) if name is None else _check_name("--name", name)
     submitter = _check_name("--submitter", submitter)
-    wanted = _prepare_submission(chosen, submitter, request) if request is not None else None
+    own = load_adapters(root)
+    wanted = _prepare_submission(chosen, submitter, request, name_adapters(own)) if request is not None else None
     documents = _list_documents(wanted) if wanted is not None else {}
+    spec_file = f"specs/{chosen}.yaml"
     with explain_unwritable(root, "reconcile init DIR"):
-        _refuse_existing(root)
+        _refuse_existing(root, {adapter.file for adapter in own})
+        if (root / spec_file).exists():
+            fix = "give the submission another name: --name NAME"
+            raise RepositoryError(f"{spec_file} is an adapter; nothing was written", fix=fix)
         root.mkdir(parents=True, exist_ok=True)
         made_git = git.initialise(root)
         for path, content in documents.items():
@@ -217,15 +223,17 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
         else:
             spec = render_starter_spec(propose_this_machine(), name=chosen, submitter=submitter)
         write_repository(root, chosen, spec)
-    return NewRepository(root, f"specs/{chosen}.yaml", made_git, wanted, tuple(documents))
+    return NewRepository(root, spec_file, made_git, wanted, tuple(documents))
 
 
-def _prepare_submission(name: str, submitter: str, request: SubmissionRequest) -> Wanted:
+def _prepare_submission(
+    name: str, submitter: str, request: SubmissionRequest, adapters: Mapping[str, HarnessAdapter]
+) -> Wanted:
     """Turn a request into the description of a submission. Raises ReconcilerError for an unavailable round, benchmark
     or category."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
-    adapter = _find_adapter(request.harness) if request.harness else None
+    adapter = _find_adapter(request.harness, adapters) if request.harness else None
     if adapter is not None and not names:
         names = _list_adapted(adapter, ruleset, request.category)
     rules = [_find_rules(ruleset, name, request.category) for name in dict.fromkeys(names)]
@@ -353,9 +361,9 @@ def _propose_system(system: str) -> Proposal:
     return Proposal({"count": count}, described, ())
 
 
-def _find_adapter(name: str) -> HarnessAdapter:
-    if (found := list_adapters().get(name)) is None:
-        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, [*list_adapters()], what="adapter"))
+def _find_adapter(name: str, adapters: Mapping[str, HarnessAdapter]) -> HarnessAdapter:
+    if (found := adapters.get(name)) is None:
+        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, adapters, what="adapter"))
     return found
 
 
@@ -405,7 +413,8 @@ def _name_after(folder: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._")[:100] or "submission"
 
 
-def _refuse_existing(root: Path) -> None:
+def _refuse_existing(root: Path, kept: Collection[str]) -> None:
+    """Raise RepositoryError if the folder has specs other than ``kept``."""
     if out := [name for name in ("specs", "schemas", "state", ".github") if leads_out(root / name, root)]:
         raise RepositoryError(
             f"{root / out[0]} leads out of {root}: no command reads a spec there; nothing was written",
@@ -413,8 +422,8 @@ def _refuse_existing(root: Path) -> None:
         )
     present = sorted(path for path in (root / "specs").glob("**/*") if path.suffix in (".yaml", ".yml"))
     present += [path for path in (root / SCHEMA,) if path.exists() and read_regular(path) != read_shipped(SCHEMA)]
-    if present:
-        names = ", ".join(path.relative_to(root).as_posix() for path in present[:4])
+    if found := [name for path in present if (name := path.relative_to(root).as_posix()) not in kept]:
+        names = ", ".join(found[:4])
         raise RepositoryError(
             f"{root} has {names} already; nothing was written",
             fix="run `reconcile plan` here, or choose an empty folder: reconcile init DIR",

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired, Pins
-from reconciler.diff.change import Change, Difference, Finding, InputChange, Work, list_input_changes
+from reconciler.diff.change import Change, Difference, Finding, InputChange, Reason, Work, list_input_changes
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.difference import compare
 from reconciler.errors import ReconcilerError, RecordError, StorageError
@@ -282,7 +282,11 @@ def make_plan_of(
     there = list_installed_for(desired.submission.systems, read_probed_nodes(paths), list_installed())
     carried = cache(read_conf_here)
 
+    due = {change.address: change for change in difference.changes}
+
     def blocked(address: Address) -> tuple[str, str] | None:
+        if repeats := find_self_changed(paths, desired, recorded, due[address]):
+            return repeats
         cell = address.cell
         locations = desired.detail(address).locations
         elsewhere = address.kind is not Kind.VERDICT and not can_build_anywhere(address, locations)
@@ -328,6 +332,22 @@ def make_plan_of(
     )
     context = PlanContext(desired.by_address, blocked, expectation.predict, explain, frozen)
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
+
+
+def find_self_changed(
+    paths: RepositoryPaths, desired: Desired, recorded: Recorded, change: Change
+) -> tuple[str, str] | None:
+    """Return why a step is not repeated, and the fix, if only its own last run made it due, by changing its code."""
+    address = change.address
+    code = desired.detail(address).values().get(CODE)
+    names = recorded.list_self_changed(address, str(code)) if code and change.reason is not Reason.FORCED else ()
+    if not names or [item.name for item in explain_change(paths, desired, change)] != [CODE]:
+        return None
+    listed, cell = join_listing(names), address.cell
+    why = f"its last run changed the command's own code: {listed}"
+    again = f"kind={address.label} cell={cell}" if address.kind is Kind.COMPLIANCE_TEST else f"cell={cell}"
+    fix = "let the command write elsewhere, such as below build/, or add what it writes to .gitignore"
+    return why, f"{fix}; if you changed the code, repeat it: reconcile apply --rerun {again}"
 
 
 def find_changed_files(

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -30,8 +30,10 @@ from reconciler.execute.record_clock import RecordClock
 from reconciler.execute.requests import write_confs
 from reconciler.execute.service import Services
 from reconciler.loadgen.log_files import DETAIL
+from reconciler.observed.digest_cache import DigestCache
 from reconciler.observed.installed_backends import list_installed
 from reconciler.observed.observe import list_installed_for
+from reconciler.observed.pins import hash_code, hash_code_files
 from reconciler.observed.probed_nodes import ProbedNodes, name_nodes, note_facts, read_probed_nodes
 from reconciler.observed.rendered import read_rendered
 from reconciler.plan.plan import Plan, Step
@@ -45,7 +47,7 @@ from reconciler.resource.quantities import show_count
 from reconciler.resource.records import CHILD_LOG, POWER_CHECK, SESSION, Ended, Record, Summary
 from reconciler.resource.settings import DIRECTOR, SystemSettings
 from reconciler.storage.files import RepositoryPaths, hash_file, is_leftover, offer, remove
-from reconciler.storage.launch.audit_config_files import find_placed_by
+from reconciler.storage.launch.audit_config_files import find_placed_below, find_placed_by
 from reconciler.storage.storage_errors import convert_storage_errors, refuse_storage_error
 
 # Harvest of earlier passes: a complete attempt becomes its record now; one without a result was lost with its pass.
@@ -208,6 +210,10 @@ class Worker(Struct, dict=True):
     def executors(self) -> Executors:
         return Executors.for_paths(self.paths, self.carrier)
 
+    @cached_property
+    def stamps(self) -> DigestCache:
+        return DigestCache(self.paths)
+
     def harvest(self) -> int:
         taken = 0
         self.under_way = find_under_way(self.paths.attempts, self.executors)
@@ -298,6 +304,7 @@ class Worker(Struct, dict=True):
             installed=list_installed_for(systems, reached, list_installed()),
             written=result.recorded.find_written(),
         )
+        context = replace(context, hash_code=partial(self.hash_code, context.written))
         by_id = {s.id: s for summaries in result.recorded.by_key.values() for s in summaries}
         used = {address: by_id[identity] for address, identity in result.difference.recorded_as.items()}
         return PlanExecutor(
@@ -313,6 +320,13 @@ class Worker(Struct, dict=True):
             wait_idle=min(self.options.wait_idle, self.tries.patience),
             services=self.services,
         )
+
+    def hash_code(self, written: Mapping[str, Collection[str]], location: str) -> tuple[str, Mapping[str, str]]:
+        """Return the digest of a command's code, as plans compute it, and of each of its files."""
+        path, names = self.paths.root / location, written.get(location, ())
+        placed = find_placed_below(self.paths.attempts)
+        digest = hash_code(path, self.stamps, placed, names) or ""
+        return digest, hash_code_files(path, self.stamps, placed, names)
 
     def restore(self, step: Step, tree: Path) -> bool:
         """Restore logs. If no copy is left, the user decides whether to repeat the attempt that wrote them."""

@@ -29,6 +29,7 @@ from reconciler.resource.records import (
     Ended,
     Record,
     Summary,
+    find_changed_code,
     find_written,
     is_latency_limit,
     show_margin,
@@ -302,6 +303,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         lasting=values.get("lasting") is True,
         margin=_find_margin(values),
         samples=read_count(values.get("count"), 0) if record.address.kind is Kind.DATASET else 0,
+        changed_code=find_changed_code(record),
     )
 
 

@@ -42,6 +42,9 @@ class Shown(Struct, frozen=True):
     others: tuple[str, ...] = ()
 
 
+_FEW = 12  # files of code that are listed by name
+
+
 class ShownCode(Struct, frozen=True):
     """A folder or file of a command's code: its files that enter the keys of its runs, and the others with the
     reason."""
@@ -62,13 +65,20 @@ class Showing(Struct, frozen=True):
     commands: Mapping[Address, tuple[str, ...]] = {}
 
 
-def render_code_text(cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain) -> str:
-    """List left-out files by folder, since a build leaves many."""
+def render_code_text(
+    cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain, *, show_all: bool = False
+) -> str:
+    """Count files by folder, unless there are few or ``show_all``; left-out ones always, since a build leaves many."""
     lines = [paint(str(cell), Tone.HEADING)]
     lines += [] if parts else ["  no command: the harness of this project runs it"]
     for part in parts:
         lines += ["", f"{paint(part.location, Tone.HEADING)}  {show_count(len(part.counts), 'file')} of code"]
-        lines += [f"  {name}" for name in part.counts]
+        if show_all or len(part.counts) <= _FEW:
+            lines += [f"  {name}" for name in part.counts]
+        else:
+            counted = Counter(f"{name.partition('/')[0]}/" if "/" in name else "./" for name in part.counts)
+            listed = [(name, show_count(count, "file")) for name, count in sorted(counted.items())]
+            lines += [*render_table(listed, 2, width=paint.width), "  `--all` lists each of them"]
         folders = Counter((name.partition("/")[0] + "/" * ("/" in name), why) for name, why in part.left_out.items())
         if folders:
             lines.append(f"  {paint('not code', Tone.DOUBT)}")

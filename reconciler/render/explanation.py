@@ -34,7 +34,7 @@ class Reasoned(Struct, frozen=True):
     """One resource of a cell. ``step`` None: it is in sync with ``record`` ("" for one that is rendered, not recorded).
 
     ``inputs``: the compared inputs. ``made``: when the record was made, for people. ``accepted``: the record has other
-    inputs, but counts by decision.
+    inputs, but counts by decision. ``unmade``: why no step makes it, although it has no record.
     """
 
     resource: Resource
@@ -43,6 +43,7 @@ class Reasoned(Struct, frozen=True):
     record: str = ""
     made: str = ""
     accepted: bool = False
+    unmade: str = ""
 
 
 class Explanation(Struct, frozen=True):
@@ -120,7 +121,12 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     for (reason, fix), labels in blocked.items():
         lines.append(f"{paint('blocked', Tone.BAD)} {join_listing(labels)}: {reason}")
         lines += [f"    fix: {fix}"] if fix else []
-    kept = [part for part in explanation.parts if part.step is None]
+    unmade: dict[str, list[str]] = {}
+    for part in explanation.parts:
+        if part.step is None and part.unmade:
+            unmade.setdefault(part.unmade, []).append(part.resource.address.label)
+    lines += [f"{join_listing(labels)}: {why}" for why, labels in unmade.items()]
+    kept = [part for part in explanation.parts if part.step is None and not part.unmade]
     if kept:
         lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")
     return "\n".join(lines)
@@ -148,7 +154,7 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
 
 
 def _matched(part: Reasoned, paint: Paint) -> list[str]:
-    record = f"record {part.record}" if part.record else "rendered from the records above"
+    record = f"record {part.record}" if part.record else part.unmade or "rendered from the records above"
     made = f", {part.made}" if part.made else ""
     if part.accepted:
         return [f"  {part.resource.address.label}: not equal, accepted; {record}{made}"]
@@ -185,6 +191,7 @@ def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
         "reason": step.change.reason.value if step else None,
         "because": [str(address) for address in step.because] if step else [],
         "blocked": (step.blocked or None) if step else None,
+        "unmade": part.unmade or None,
         "changed": list(_changed(step.explained, commits)) if step else [],
         "inputs": [
             {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in part.inputs

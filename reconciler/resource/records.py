@@ -135,6 +135,24 @@ def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
 
 
+CODE_CHANGED = "code.changed"  # fact of a run whose command changed its own code
+
+
+class ChangedCode(Struct, frozen=True):
+    """Files of a command's code that changed while it ran; ``before`` and ``after``: digests of the code."""
+
+    before: str
+    after: str
+    names: tuple[str, ...]
+
+
+def find_changed_code(record: Record) -> ChangedCode | None:
+    fact = record.facts.get(CODE_CHANGED)
+    if fact is None:
+        return None
+    return ChangedCode(str(fact.value["before"]), str(fact.value["after"]), tuple(map(str, fact.value["names"])))
+
+
 LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the latency limit
 
 
@@ -179,7 +197,7 @@ class Summary(Struct, frozen=True, array_like=True):
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
     ``margin``: (name, headroom in percent) of the one that decides: the worst that is not met, else the tightest of the
-    latency limits. ``samples``: of a dataset, 0 if its maker does not count them.
+    latency limits. ``samples``: of a dataset, 0 if its maker does not count them. ``changed_code``: by its own command.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """
@@ -208,6 +226,7 @@ class Summary(Struct, frozen=True, array_like=True):
     lasting: bool = False
     margin: tuple[str, str] | None = None
     samples: int = 0
+    changed_code: ChangedCode | None = None
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""
@@ -231,6 +250,20 @@ class Recorded(Struct, frozen=True):
             for location, names in (summary.written for summary in summaries if summary.written):
                 found.setdefault(location, set()).update(names)
         return found
+
+    def list_self_changed(self, address: Address, code: str) -> tuple[str, ...]:
+        """List the files of its code that the last run at an address changed itself, if runs alone have brought the
+        code to the digest ``code`` since."""
+        known = self.by_address.get(address, ())
+        own = known[-1].changed_code if known else None
+        if own is None:
+            return ()
+        changes = [s.changed_code for summaries in self.by_address.values() for s in summaries if s.changed_code]
+        reached, more = {own.before}, {own.after}
+        while more - reached:
+            reached |= more
+            more = {change.after for change in changes if change.before in reached}
+        return own.names if code in reached else ()
 
     def done(self, key: str) -> tuple[Summary, ...]:
         found = self.by_key.get(key, ())

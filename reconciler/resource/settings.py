@@ -19,6 +19,7 @@ T = TypeVar("T")
 # Names used by several stages: a harness's own command, and its parts.
 HARNESS, SERVICE, BUILD = "harness", "harness.service", "harness.build"
 COMMAND, SCORE_COMMAND = "harness.command", "harness.score.command"
+ADAPTER = "harness.adapter"  # names the published harness from which unset settings are taken
 SERVICE_COMMAND, BUILD_COMMAND = f"{SERVICE}.command", f"{BUILD}.command"
 
 RESULTS, USUAL = "harness.results", "loadgen"  # a harness's output format; our own harness uses the default

@@ -4,7 +4,7 @@ users may add their own to the specs, in files with ``kind: Adapter``."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from inspect import isclass
 from pathlib import Path
@@ -15,18 +15,21 @@ from pydantic import Field, ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.settings import ADAPTER
 from reconciler.spec import fields
+from reconciler.spec.commands import PLACEHOLDERS
 from reconciler.spec.groups import Empty, Group
 from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
 from reconciler.spec.locations import Variables
-from reconciler.spec.names import find_nearest
+from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.settings_models import SettingsGroup
+from reconciler.spec.validation import find_node, find_position
 
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
-SETTING = "harness.adapter"
+_WORDS = ("system", "scenario")  # of a cell
 Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
 
 
@@ -62,7 +65,7 @@ class Rates(Group):
     sections: Annotated[dict[str, fields.Text], Empty] = Field(
         {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
     )
-    target_qps: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
+    target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
     min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
 
@@ -104,6 +107,7 @@ class HarnessAdapter:
         self.name = document.metadata.name
         self.known = document.adapter
         self.file = tree.origin.file  # that of its settings' origins
+        self.origin = find_position(tree, ("metadata", "name"))[1]
         self._tree = tree
         self._shipped = self.file == f"adapter {self.name}"
 
@@ -139,9 +143,8 @@ class HarnessAdapter:
         """Return the settings of a benchmark, which the spec may override. Raises KeyError for an unsupported
         benchmark."""
         words = self.known.benchmarks[benchmark].words
-        node = self._tree.items["adapter"]
-        common = _find(node, "settings")
-        own = _find(node, "benchmarks", benchmark, "settings")
+        common = find_node(self._tree, ("adapter", "settings"))
+        own = find_node(self._tree, ("adapter", "benchmarks", benchmark, "settings"))
         return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
 
     def list_needs(self, benchmark: str, part: Literal["command", "score"], words: Mapping[str, str]) -> list[str]:
@@ -175,14 +178,6 @@ def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
     return replace(setting, value=Value(setting.value.value, origin))
 
 
-def _find(node: Node, *names: str) -> Node | None:
-    for name in names:
-        if not isinstance(node, MapNode) or name not in node.items:
-            return None
-        node = node.items[name]
-    return node
-
-
 def _fill(node: Node, words: Mapping[str, str]) -> Node:
     """Replace each {name} of ``words`` in a node; other placeholders are filled in for each run."""
     if isinstance(node, MapNode):
@@ -206,7 +201,8 @@ def list_adapters() -> Mapping[str, HarnessAdapter]:
     found = {}
     for path in sorted(_FOLDER.glob("*.yaml")):
         adapter, problems = read_adapter(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
-        assert adapter is not None, problems
+        assert adapter is not None
+        assert not problems
         found[adapter.name] = adapter
     return found
 
@@ -241,24 +237,68 @@ def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]
         for benchmark in document.adapter.benchmarks:
             adapter.make_block(benchmark)
     except ValidationError as error:
-        return None, [_problem(finding, tree) for finding in error.errors(include_url=False)]
-    return adapter, []
+        found = error.errors(include_url=False)
+        meant = {(*f["loc"][:-1], _find_meant(f["loc"])) for f in found if f["type"] == "extra_forbidden"}
+        return None, [_problem(finding, tree) for finding in found if finding["loc"] not in meant]
+    return adapter, [*_check_words(adapter, tree), *_check_unsupported(adapter, tree)]
+
+
+def _check_words(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
+    """Check that no word replaces a placeholder, and that paths and names contain only words. Settings are checked
+    with the cells that use them."""
+    known = {*_WORDS}
+    for name, benchmark in adapter.known.benchmarks.items():
+        for word in benchmark.words:
+            known.add(word)
+            if word in PLACEHOLDERS:
+                path = ("adapter", "benchmarks", name, "words", word)
+                fix = f"choose another name for the word, and write it in the settings instead of {{{word}}}"
+                message = f"{{{word}}} is a placeholder: {PLACEHOLDERS[word]}"
+                yield find_position(tree, path)[0].make_problem(".".join(path), message, fix)
+    checked: list[tuple[str, ...]] = [("adapter", part) for part in ("folder", "needs", "published")]
+    checked += [("adapter", "benchmarks", name, "needs") for name in adapter.known.benchmarks]
+    for where in checked:
+        for node in _list_texts(find_node(tree, where)):
+            for word in re.findall(r"\{(\w+)\}", str(node.value)):
+                if word not in known | ({"accelerator"} if where[-1] == "published" else set()):
+                    message = f"{{{word}}} is not a word of any benchmark"
+                    yield node.origin.make_problem(".".join(where), message, give_advice(word, sorted(known)))
+
+
+def _check_unsupported(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
+    for name in adapter.known.unsupported:
+        if name in adapter.known.benchmarks:
+            where = ("adapter", "unsupported", name)
+            there = find_position(tree, ("adapter", "benchmarks", name))[0]
+            message = f"{name} is also one of its benchmarks ({there.file}:{there.line}:{there.column})"
+            yield find_position(tree, where)[0].make_problem(".".join(where), message, "remove it from one of them")
+
+
+def _list_texts(node: Node | None) -> Iterator[ScalarNode]:
+    if isinstance(node, ScalarNode):
+        yield node
+    items = node.items if isinstance(node, ListNode | MapNode) else []
+    for item in items.values() if isinstance(items, dict) else items:
+        yield from _list_texts(item)
 
 
 def _problem(finding: Any, tree: MapNode) -> Problem:
-    where = [str(part) for part in finding["loc"] if part != "[key]"]
-    origin, node = tree.origin, tree
-    for part in where:
-        if not isinstance(node, MapNode) or part not in node.items:
-            break
-        origin, node = node.keys[part], node.items[part]  # type: ignore[assignment]
+    where = tuple(str(part) for part in finding["loc"] if part != "[key]")
+    origin, _ = find_position(tree, where)
     context = finding.get("ctx", {})
     message = str(context.get("message", finding["msg"]))
     fix = str(context.get("fix", "see 'Your own adapter' in `reconcile help harnesses`"))
     if finding["type"] == "extra_forbidden":
-        message, near = "not a field here", find_nearest(where[-1], _list_fields(AdapterDocument, where[:-1]))
+        message, near = "not a field here", _find_meant(where)
         fix = f"write {near}" if near else fix
+    elif finding["type"] == "literal_error" and "[key]" in finding["loc"]:
+        message, fix = "not a scenario", give_advice(where[-1], get_args(Scenario))
     return origin.make_problem(".".join(where), f"{where[-1]}: {message}", fix)
+
+
+def _find_meant(where: Sequence[int | str]) -> str | None:
+    *above, name = map(str, where)
+    return find_nearest(name, _list_fields(AdapterDocument, above))
 
 
 def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
@@ -289,5 +329,21 @@ def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = ""
 
 
 def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
-    """Return all adapters by name; the user's own take precedence."""
+    """Return all adapters by name."""
     return {**list_adapters(), **{adapter.name: adapter for adapter in own}}
+
+
+def check_names(own: Iterable[HarnessAdapter]) -> Iterator[Problem]:
+    """Report each adapter whose name another one has."""
+    first: dict[str, Origin] = {}
+    for adapter in own:
+        there = first.setdefault(adapter.name, adapter.origin)
+        if adapter.name in list_adapters():
+            message = f"{adapter.name} is an included adapter"
+            fix = f"write another name here and in '{ADAPTER}', such as {adapter.name}-own"
+        elif there is not adapter.origin:
+            message = f"the name of an adapter is set here and in {there.file}:{there.line}:{there.column}"
+            fix = "remove one of the files, or write another name in it"
+        else:
+            continue
+        yield adapter.origin.make_problem("metadata.name", message, fix)

@@ -15,10 +15,18 @@ from reconciler.resource.placeholders import (
     list_placeholders,
     parse_template,
 )
-from reconciler.resource.settings import BUILD, BUILD_COMMAND, COMMAND, RESULTS, SCORE_COMMAND, SERVICE, SERVICE_COMMAND
+from reconciler.resource.settings import (
+    ADAPTER,
+    BUILD,
+    BUILD_COMMAND,
+    COMMAND,
+    RESULTS,
+    SCORE_COMMAND,
+    SERVICE,
+    SERVICE_COMMAND,
+)
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
-from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.layers import Block, LayeredSetting, get_text
 from reconciler.spec.names import give_advice
 

@@ -20,7 +20,7 @@ from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import DEFAULT, Origin, Value
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell, read_point
 from reconciler.resource.programs import BUILT_IN, PROGRAMS, find_program_of_division
-from reconciler.resource.settings import BACKGROUND, COMMAND, NO_HARDWARE, SCORE_COMMAND, SLICES
+from reconciler.resource.settings import ADAPTER, BACKGROUND, COMMAND, NO_HARDWARE, SCORE_COMMAND, SLICES
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts, load_benchmark_facts
 from reconciler.rules.benchmark_files import (
     SCRATCH_DEFAULTS,
@@ -30,7 +30,6 @@ from reconciler.rules.benchmark_files import (
     find_benchmark_files,
 )
 from reconciler.rules.programs import load_program
-from reconciler.spec.adapters import SETTING as ADAPTER
 from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
 from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell
 from reconciler.spec.commands import check_harness

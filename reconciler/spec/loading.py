@@ -13,7 +13,7 @@ from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin
 from reconciler.resource.programs import find_program_of_division
 from reconciler.spec import models, settings_models
-from reconciler.spec.adapters import HarnessAdapter, convert_adapter, correct_kind, is_adapter
+from reconciler.spec.adapters import HarnessAdapter, check_names, convert_adapter, correct_kind, is_adapter
 from reconciler.spec.declaration import Declaring
 from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
@@ -233,6 +233,15 @@ def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> R
     return read_texts(sources, root, environment, problems)
 
 
+def load_adapters(root: Path) -> list[HarnessAdapter]:
+    """Load the adapters in a repository's ``specs/``. Raises SpecError if a file there is wrong."""
+    sources, _ = read_sources([root / "specs"], root)
+    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # not a file called specs
+    if problems:
+        raise SpecError(problems)
+    return adapters
+
+
 def load_sources(
     sources: Sequence[Source], root: Path, environment: Mapping[str, str], problems: Sequence[Problem] = ()
 ) -> Declared:
@@ -253,8 +262,9 @@ def read_texts(
 ) -> Reading:
     """Read texts like ``read``."""
     found = list(problems)
-    sources, trees, adapters, wrong = _parse(sources)
-    found += wrong
+    taken, trees, adapters, wrong = _parse(sources)
+    found += [*wrong, *_find_no_spec(sources, taken, adapters)]
+    sources = taken
     merged, twice = merge(trees)
     complete = len(trees) + len(adapters) == len(sources) and not problems
     declared = None
@@ -320,15 +330,18 @@ def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list
         elif tree is not None:
             trees.append(tree)
             problems += check_header(tree)
+    return taken, trees, adapters, [*problems, *check_names(adapters)]
+
+
+def _find_no_spec(
+    sources: Sequence[Source], taken: Sequence[Source], adapters: Sequence[HarnessAdapter]
+) -> Iterator[Problem]:
     if sources and not taken:
         fix = f"pass one, such as {sources[0].name}"
-        problems.append(
-            Problem(sources[0].name, 1, 1, "", "every spec here applies only if passed on the command line", fix)
-        )
+        yield Problem(sources[0].name, 1, 1, "", "every spec here applies only if passed on the command line", fix)
     elif adapters and len(adapters) == len(taken):
-        fix = "add a spec that uses one: 'harness: {adapter: NAME}'"
-        problems.append(Problem(taken[0].name, 1, 1, "", "found adapters, but no spec", fix))
-    return taken, trees, adapters, problems
+        fix = f"write one with `reconcile init . --harness {adapters[0].name}`"
+        yield Problem(taken[0].name, 1, 1, "", "found adapters, but no spec", fix)
 
 
 def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem]:

@@ -19,7 +19,7 @@
 #             $ONLY for its parts, also outputs and accuracy); dlrm-fp16: compiled by AOTInductor; fused-tiles: its kernels alone, by tile
 #   bert-packed  BERT without padding in fp8: outputs, F1 of a trained network, three Offline runs of $SECONDS_EACH (62), Server   (14 minutes;
 #             $ONLY for its parts)
-#   whole     complete passes of dlrm-v2-99 and bert-99 in fp8, from generated data to the tree, and a second one   (7 minutes each; $ONLY for one)
+#   whole     complete passes of five benchmarks, from generated data to the tree, and a second one   (7 minutes each and more; $ONLY for one)
 #   scaling   Offline of resnet-int8 and bert-fp16 on all devices over each alone
 #   first, second, third: everything, in three parts of less than ten minutes each with two devices; all: the three
 #   serve-SHAPE  its Server figures alone; $SERVER_WAYS replaces what is tried (see tests.gpu.measure)

@@ -1,10 +1,10 @@
-"""Drive complete passes of built-in benchmarks on the PyTorch backend: ``python -m tests.gpu.whole [--size S] [--only
-BENCHMARK,…] [--json FILE]``.
+"""Drive complete passes of built-in benchmarks: ``python -m tests.gpu.whole [--size S] [--only BENCHMARK,…] [--json
+FILE]``.
 
-Each pass makes engine, accuracy run, performance run, compliance test and tree in the closed division, from data that
-``rehearse`` generates; a second pass must find nothing to do. Networks of ``true`` are as deep as the published ones.
-An interrupted pass continues in the same folder. BERT's random weights do not survive fp8: its F1 stays below the
-round's.
+Each pass makes engine, accuracy run, performance run, compliance tests and tree in the closed division, from data that
+``rehearse`` generates; a second pass must find nothing to do. Networks of ``true`` are as deep as the published ones,
+except the language model, whose own answers are the references. An interrupted pass continues in the same folder.
+BERT's random weights do not survive fp8: its F1 stays below the round's.
 """
 
 from __future__ import annotations
@@ -34,29 +34,84 @@ _SECONDS = float(os.environ.get("SECONDS", "62"))
 
 class Whole(NamedTuple):
     """``settings``: of the benchmark's entry in the spec. ``cells``: scenario -> settings, of which ``target_qps`` is
-    for true networks."""
+    for true networks. ``small``: the settings for small networks on processors, those of the rehearsal if it has none;
+    ``rate`` and ``queries``: of their cells. ``size``: of the networks of ``true``. ``category``: of the system; all
+    scenarios that it requires are cells."""
 
     samples: int
     settings: Mapping[str, Any]
     cells: Mapping[str, Mapping[str, Any]]
+    small: Mapping[str, Any] = {}
+    rate: float = 20
+    queries: int = 300
+    size: str = "full"
+    category: str = "datacenter"
 
 
 _FP8 = {"format": "pt2", "precision": "fp8"}
+# The small layers are too narrow for fp8.
+_PROGRAM = {"engine": {"backend": "pytorch", "batch_size": 64}, "model": {"settings": {"format": "pt2"}}}
 BENCHMARKS = {
     "dlrm-v2-99": Whole(
         512,
         {
             "model": {"settings": _FP8},
             "dataset": {"settings": {"dtype": "float16"}},
-            "engine": {"precision": "fp8", "batch_size": 65_536, "options": {"half_inputs": True}},
+            "engine": {
+                "backend": "pytorch-cuda",
+                "precision": "fp8",
+                "batch_size": 65_536,
+                "options": {"half_inputs": True},
+            },
             "run": {"streams": 1},
         },
         {"Offline": {"target_qps": 88_000}, "Server": {"target_qps": 50_000, "engine": {"batch_size": 32_768}}},
+        _PROGRAM,
     ),
     "bert-99": Whole(
         256,
-        {"model": {"settings": _FP8}, "engine": {"precision": "fp8", "batch_size": 640}},
+        {
+            "model": {"settings": _FP8},
+            "engine": {"backend": "pytorch-cuda", "precision": "fp8", "batch_size": 640},
+        },
         {"Offline": {"target_qps": 7200, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
+        _PROGRAM,
+        category="edge",
+    ),
+    "resnet": Whole(
+        1024,
+        {
+            "dataset": {"settings": {"dtype": "float16"}},
+            "engine": {
+                "backend": "onnxruntime-cuda",
+                "precision": "fp16",
+                "batch_size": 256,
+                "options": {"half_inputs": True},
+            },
+        },
+        {"Offline": {"target_qps": 11_000}, "Server": {"target_qps": 8_500, "engine": {"batch_size": 64}}},
+        rate=100,
+        queries=1200,
+    ),
+    "stable-diffusion-xl": Whole(
+        16,
+        {
+            "engine": {"backend": "diffusers", "precision": "fp8", "batch_size": 8},
+            "run": {"options": {"compile": "default", "channels_last": True}},
+        },
+        {"Offline": {"target_qps": 2}, "Server": {"target_qps": 1.6}},
+        {"engine": {"backend": "diffusers", "batch_size": 2}},
+        rate=2,
+        queries=20,
+    ),
+    "llama3.1-8b": Whole(
+        256,
+        {
+            "engine": {"backend": "vllm", "precision": "bf16"},
+            "run": {"options": {"min_new_tokens": 8, "max_new_tokens": 16, "sequences": 256}},
+        },
+        {"Offline": {"target_qps": 500}, "Server": {"target_qps": 100}},
+        size="small",
     ),
 }
 
@@ -66,21 +121,15 @@ def declare(name: str, size: str, spec: str) -> str:
     yaml, whole = YAML(), BENCHMARKS[name]
     document = yaml.load(spec)
     benchmark = document["spec"]["benchmarks"][name]
-    for field, settings in whole.settings.items():
+    for field, settings in (whole.settings if size == "true" else whole.small).items():
         benchmark[field] = (benchmark.get(field) or {}) | settings if field in ("model", "dataset") else dict(settings)
-    if size == "true":
-        benchmark["engine"]["backend"] = "pytorch-cuda"
-    else:
-        benchmark["engine"] = {"backend": "pytorch", "batch_size": 64}
-        benchmark["model"]["settings"] = {"format": "pt2"}  # the small layers are too narrow for fp8
-        benchmark["dataset"].pop("settings", None)
     system = document["spec"]["divisions"]["closed"]
     (cells,) = (entry[name] for entry in system.values())
     cells.clear()
     for scenario, settings in whole.cells.items():
         cell = {**settings, "min_duration": f"{_SECONDS:g} s"} if size == "true" else {"min_duration": 0}
         if size != "true" and "target_qps" in settings:
-            cell |= {"target_qps": 20, "min_query_count": 300}
+            cell |= {"target_qps": whole.rate, "min_query_count": whole.queries}
         cells[scenario] = cell
     text = StringIO()
     yaml.dump(document, text)
@@ -89,9 +138,13 @@ def declare(name: str, size: str, spec: str) -> str:
 
 def drive(name: str, size: str, seed: int) -> Figures:
     """Generate, drive a pass and a second one, and return their seconds, plans and cells."""
-    folder = WORK / f"whole-{size}-{name}"
+    folder, whole = WORK / f"whole-{size}-{name}", BENCHMARKS[name]
     asked = RehearsalRequest(
-        round_name="v5.1", size="full" if size == "true" else "small", samples=BENCHMARKS[name].samples, seed=seed
+        round_name="v5.1",
+        category=whole.category,
+        size=whole.size if size == "true" else "small",
+        samples=whole.samples,
+        seed=seed,
     )
     began = time.monotonic()
     chosen = choose_benchmarks([name]).benchmarks

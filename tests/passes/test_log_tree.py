@@ -77,7 +77,8 @@ def test_runs_tests_and_what_is_left(afternoon: Repository) -> None:
     assert (code, found["refused"], cell["missing"]) == (0, [], [])
     assert [record["address"] for record in cell["records"]] == [RUN, ACCURACY, TEST]
     assert cell["due"] == ["Score", "TEST06 verdict"]
-    assert taken(afternoon)[1]["cells"][0]["records"] == cell["records"]  # nothing new
+    known = [{**record, "known": True} for record in cell["records"]]
+    assert taken(afternoon)[1]["cells"][0]["records"] == known  # nothing new
     outcomes = afternoon.reconcile().outcomes
     kinds = {outcome.step.change.address.kind for outcome in outcomes}
     assert Kind.VERDICT in kinds
@@ -137,6 +138,16 @@ def test_refusals_name_the_file_and_why(afternoon: Repository) -> None:
     assert f"{swapped.relative_to(afternoon.root)}/{DETAIL}:{line}:" in why[f"logs/swapped/{BELOW}/performance/run_1"]
     assert (other / DETAIL).is_file()
     assert [record["address"] for record in found["cells"][0]["records"]] == [RUN, ACCURACY, TEST]
+
+
+@pytest.mark.parametrize("folder", ["logs/2026.01.01-13.10.00", "compliance_logs/TEST06"])
+def test_answers_that_are_cut_short_are_named(afternoon: Repository, folder: str) -> None:
+    log = afternoon.root / "theirs/build" / folder / BELOW / "mlperf_log_accuracy.json"
+    log.write_bytes(log.read_bytes()[:-100])
+    code, found = taken(afternoon)
+    (why,) = refusals(found).items()
+    assert (code, why[0]) == (2, f"{folder}/{BELOW}")
+    assert f"{log.name} is cut short" in why[1]
 
 
 def test_a_test_that_is_another_runs_log(afternoon: Repository) -> None:

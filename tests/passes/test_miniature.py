@@ -58,6 +58,26 @@ def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
         assert change.files == ("audits/TEST01.config removed", "helper.py added", "main.py changed")
 
 
+@pytest.mark.parametrize("name", ["generated.py", "score.py"])
+def test_a_run_that_changes_its_own_code_is_not_repeated(tmp_path: Path, name: str) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    writing = f'with open("{name}", "a") as file:\n    file.write(f"# {{time.time_ns()}}\\n")\n'
+    script(repository, "settings = lg.TestSettings()\n", f"{writing}settings = lg.TestSettings()\n")
+    repository.commit()
+    made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
+    assert len(made) == len(set(made))
+    assert set(RUNS) <= set(made)
+    steps = {str(step.change.address): step for step in repository.look().plan.steps}
+    assert {steps[run].blocked.rpartition(": ")[2] for run in RUNS} == {name}
+    assert not repository.reconcile().outcomes
+    if name == "score.py":  # a change of the user's own
+        repository.edit("theirs/main.py", writing, "")
+    else:
+        repository.write("theirs/.gitignore", f"{name}\n")
+    assert {str(outcome.step.change.address) for outcome in repository.reconcile().outcomes} >= {*RUNS}
+    assert not repository.look().plan.steps
+
+
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])
 def test_answers_that_all_differ_fail_the_test(tmp_path: Path, dtype: str, kind: str) -> None:
     """Class numbers that begin with the same byte: those of another class in every performance run."""
@@ -176,6 +196,27 @@ def test_show_lists_what_counts_as_its_code(tmp_path: Path) -> None:
     assert "main.py" in text
     assert "build/" in text
     assert "tool" not in text
+    for number in range(20):
+        repository.write(f"theirs/lib/part{number}.py", "")
+    text = console(tmp_path, "show", CELL, "--code").out
+    rows = dict(re.findall(r"^  (\S+/) +(\d+) file", text, re.M))
+    assert rows == {"./": "3", "audits/": "1", "lib/": "20"}
+    text = console(tmp_path, "show", CELL, "--code", "--all").out
+    assert {"main.py", "lib/part0.py", "lib/part19.py"} <= set(text.split())
+    assert console(tmp_path, "show", CELL, "--all").code == 1
+
+
+def test_a_test_of_an_invalid_run_is_not_in_sync(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    script(repository, "time.sleep(0.35)", "")
+    assert repository.reconcile().after.plan.unchanged == 7  # of 9: without the test and its verdict
+    shown = console(tmp_path, "show", CELL, "--json").report["resources"]
+    states = {item["address"]: item["state"] for item in shown if not item["record"]}
+    left = {f"{kind}:{CELL}/TEST01" for kind in ("ComplianceTest", "Verdict")}
+    assert {name for name, state in states.items() if state != "in sync"} == left
+    why = console(tmp_path, "why", CELL, "--json").report["resources"]
+    assert {item["address"] for item in why if item["unmade"]} == left
+    assert "TEST01" not in console(tmp_path, "why", CELL).out.partition("In sync: ")[2].partition("\n")[0]
 
 
 def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:

@@ -47,6 +47,9 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     pipe = draw_pipeline(shape, data, words["tokenizer"])
     pipe.save_pretrained(models / MODEL / PIPE)
     pipe.scheduler.save_pretrained(models / MODEL / SCHEDULER / "scheduler")
+    if torch.cuda.is_available():  # processors take minutes for a picture of the full networks
+        torch.backends.cudnn.allow_tf32 = False
+        pipe.to("cuda")
     pictures = []
     for caption in captions:
         pictures.append(paint_caption(pipe, caption, latents, STEPS[size]))

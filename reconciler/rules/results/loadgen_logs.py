@@ -416,7 +416,7 @@ def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterato
         if summary.errors is None or (log.validity and not summary.validity):
             yield f"summary: expected that of the run, {SUMMARY} is {'cut short' if path.stat().st_size else 'empty'}"
     if answers:
-        yield from _find_broken_answers(folder / ACCURACY_LOG)
+        yield from find_broken_answers(folder / ACCURACY_LOG)
 
 
 def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
@@ -444,7 +444,7 @@ def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
         yield LogFinding("run.duration", text, DETAIL, line, MEASURED)
 
 
-def _find_broken_answers(path: Path) -> Iterator[str]:
+def find_broken_answers(path: Path) -> Iterator[str]:
     if not path.is_file():
         yield f"answers: expected those of the run, but there is no {ACCURACY_LOG} with {DETAIL}"
         return

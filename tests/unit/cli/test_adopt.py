@@ -376,6 +376,10 @@ def test_tests_that_came_with_runs_count_next_to_a_backend_of_ours(
     wanted = {f"ComplianceTest:{test}", f"Verdict:{test}"} if missing else set()
     assert {address for address in due if "Test" in address or "Verdict" in address} == wanted
     assert bool(due) is missing
+    shown = json.loads(reconcile("show", "closed/sys1/resnet/Offline", "--json")[1])["resources"]
+    states = {item["address"].partition("/resnet/")[2]: item["state"] for item in shown if "TEST" in item["address"]}
+    assert states["Offline/TEST01"].startswith("imported")
+    assert states["Offline/TEST04"].startswith("Create" if missing else "imported")
     assert {status for status, _ in audited(reconcile)["resnet"]} == ({"True", "Unknown"} if missing else {"True"})
 
 

@@ -17,7 +17,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import REDUNDANT_LOGS
 from reconciler.storage.files import RepositoryPaths
 
-from .conftest import CELL, Reconcile, edit
+from .conftest import CELL, Reconcile, commit, edit, git
 
 DETAIL = "mlperf_log_detail.txt"
 
@@ -63,9 +63,13 @@ def test_an_imported_cell_is_in_sync(declared: Path, reconcile: Reconcile, logs:
 
 
 def test_importing_again_records_nothing_new(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
+    git(declared, "init", "--quiet")
     imported(reconcile, logs)
     first = sorted(path.name for path in (declared / "state/records").glob("*/*"))
-    imported(reconcile, logs)
+    commit(declared)
+    for mode, count in (("accuracy", 2), ("performance", 1)):
+        said = reconcile.succeed("import", str(logs[mode]), "--cell", "offline")
+        assert (said.count(": already recorded as "), said.count(": recorded as ")) == (count, 0)
     assert sorted(path.name for path in (declared / "state/records").glob("*/*")) == first
 
 
@@ -232,6 +236,17 @@ def test_a_truncated_log_needs_its_hash(declared: Path, reconcile: Reconcile, lo
     rendered = declared / ".reconcile/tree/open/Tester/results/box/digits/Offline/accuracy"
     assert (rendered / "accuracy.txt").read_bytes() == text.read_bytes()
     assert (rendered / log.name).read_bytes() == log.read_bytes()
+
+
+@pytest.mark.parametrize("end", [0.5, -2, -1])
+def test_a_log_of_answers_that_is_cut_short_is_named(
+    end: float, declared: Path, reconcile: Reconcile, logs: dict[str, Path]
+) -> None:
+    log = logs["accuracy"] / "mlperf_log_accuracy.json"
+    data = log.read_bytes().rstrip()
+    log.write_bytes(data[: int(len(data) * end) if end > 0 else int(end)])
+    refused(reconcile, logs["accuracy"], f"{log} is cut short")
+    assert not list((declared / "state/records").glob("Run/*"))
 
 
 def test_a_run_of_no_declared_cell(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:

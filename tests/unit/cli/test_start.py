@@ -23,6 +23,7 @@ from reconciler.spec.families import find_chip, find_family, find_starting_value
 from reconciler.spec.loading import load
 from reconciler.spec.proposal import Proposal
 from tests.unit.cli.conftest import Reconcile, commit, edit
+from tests.unit.spec.writing import OWN, VALID
 
 WANTED = ("--round", "v6.1", "--benchmark", "3d-unet-99,llama3.1-8b", "--benchmark", "whisper", "--system", "h200x8")
 
@@ -165,6 +166,38 @@ def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reco
     (tmp_path / "theirs").mkdir()
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     assert f"Warning: {tmp_path / 'theirs'} has no file configs/" in reconcile.succeed(*start, "--round", "v5.1")
+
+
+@pytest.mark.parametrize(("words", "adapter"), [(("--harness", "ours"), "ours"), ((), "")])
+def test_init_takes_an_adapter_that_the_folder_has(
+    words: tuple[str, ...], adapter: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "acme/specs").mkdir(parents=True)
+    own = tmp_path / "acme/specs/adapter.yaml"
+    own.write_text(OWN)
+    reconcile.succeed("init", str(tmp_path / "acme"), *words)
+    assert own.read_text() == OWN
+    assert (f"adapter: {adapter}" in (tmp_path / "acme/specs/acme.yaml").read_text()) is bool(adapter)
+    assert reconcile("-C", str(tmp_path / "acme"), "validate")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "says"),
+    [
+        ("adapter.yaml", OWN.replace("words:", "wrds:"), "specs/adapter.yaml:8:19"),
+        ("adapter.yaml", OWN.replace("name: ours", "name: theirs"), "write one of"),
+        ("acme.yaml", OWN, "--name NAME"),
+        ("spec.yaml", VALID, "has specs/spec.yaml already"),
+    ],
+)
+def test_init_names_what_prevents_the_use_of_an_adapter(
+    file: str, text: str, says: str, tmp_path: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "acme/specs").mkdir(parents=True)
+    (tmp_path / "acme/specs" / file).write_text(text)
+    harness = ("--harness", "nvidia-v5.1" if file == "spec.yaml" else "ours")
+    assert says in reconcile.refuse("init", str(tmp_path / "acme"), *harness)
+    assert [path.name for path in (tmp_path / "acme").glob("**/*.*")] == [file]
 
 
 def test_init_refuses_a_second_system(tmp_path: Path, reconcile: Reconcile) -> None:

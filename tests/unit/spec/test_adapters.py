@@ -23,7 +23,7 @@ from reconciler.spec.loading import load, load_sources
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.published import find_published_rate
 from reconciler.spec.starter import render_starter_spec
-from tests.unit.spec.writing import VALID, load_texts, problems_in
+from tests.unit.spec.writing import OWN, VALID, load_texts, problems_in
 
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
@@ -39,17 +39,6 @@ spec:
       dataset: {path: /data/one}
       harness: {adapter: ADAPTER, code: /code}
   divisions: {closed: {node: {BENCHMARK: {Offline: {target_qps: 10}}}}}
-"""
-OWN = """\
-apiVersion: mlperf-reconciler/v1
-kind: Adapter
-metadata: {name: ours}
-adapter:
-  source: our lab
-  settings: {harness: {command: [python, "{script}", "{run_dir}", "{user_conf}"], timeout: 2 h}}
-  benchmarks:
-    llama3.1-8b: {words: {script: run.py}, settings: {harness: {score: {command: [python, score.py]}}}}
-  unsupported: {whisper: no engine of it}
 """
 
 
@@ -235,6 +224,40 @@ def test_an_unknown_key_of_an_adapter_gets_the_nearest(right: str, wrong: str, t
         settings(tmp_path, "llama3.1-8b", "ours")
     fixes = {p.message: p.fix for p in raised.value.problems}
     assert fixes[f"{wrong.partition(':')[0]}: not a field here"] == f"write {right.partition(':')[0]}"
+
+
+PUBLISHED = '  published: {files: "{script}/{system}", target_qps: {Offline: qps}}\n'
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "at", "named"),
+    [
+        ("{script: run.py}", "{script: run.py, mode: fast}", (8, 43), "{mode}"),
+        ("{whisper:", "{llama3.1-8b:", (9, 17), "specs/ours.yaml:8:5"),
+        ("name: ours", "name: nvidia-v5.1", (3, 18), "nvidia-v5.1-own"),
+        ("{script}/", "{scirpt}/", (10, 22), "write script "),
+        ("{Offline:", "{Ofline:", (10, 56), "write Offline "),
+        ("files:", "file:", (10, 15), "write files"),
+        ("  settings:", '  needs: {score: ["{scenaro}.py"]}\n  settings:', (6, 19), "write scenario "),
+    ],
+)
+def test_a_mistake_in_an_own_adapter_is_the_only_problem(
+    right: str, wrong: str, at: tuple[int, int], named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/ours.yaml").write_text((OWN + PUBLISHED).replace(right, wrong))
+    with pytest.raises(SpecError) as raised:
+        settings(tmp_path, "llama3.1-8b", "nvidia-v5.1" if "nvidia" in wrong else "ours")
+    (problem,) = raised.value.problems
+    assert (problem.file, problem.line, problem.column) == ("specs/ours.yaml", *at)
+    assert named in f"{problem.message} {problem.fix}"
+
+
+def test_two_adapters_of_one_name_are_refused(tmp_path: Path) -> None:
+    spec = SPEC.replace("BENCHMARK", "llama3.1-8b").replace("ADAPTER", "ours")
+    (problem,) = problems_in(tmp_path, ours=OWN, second=OWN, spec=spec)
+    assert (problem.file[-11:], problem.line, problem.column) == ("second.yaml", 3, 18)
+    assert "ours.yaml:3:18" in problem.message
 
 
 CONFIGURATION = """\

@@ -35,6 +35,17 @@ spec:
         digits:
           Offline: {target_qps: 54}
 """
+OWN = """\
+apiVersion: mlperf-reconciler/v1
+kind: Adapter
+metadata: {name: ours}
+adapter:
+  source: our lab
+  settings: {harness: {command: [python, "{script}", "{run_dir}", "{user_conf}"], timeout: 2 h}}
+  benchmarks:
+    llama3.1-8b: {words: {script: run.py}, settings: {harness: {score: {command: [python, score.py]}}}}
+  unsupported: {whisper: no engine of it}
+"""
 
 
 def declare(text: str) -> Declared:

@@ -67,13 +67,14 @@ def test_hidden_and_ignored_files_are_no_code_and_links_out_are_listed(tmp_path:
 
 def test_what_builds_and_runs_write_is_no_code_unless_git_tracks_it(tmp_path: Path) -> None:
     outputs = ("build/bin/tool", "lib/build/cache.bin", "logs/a.txt", "mlperf_log_detail.txt", "run.log", ".cache/x")
-    written = ("tuned/last.json", "best.json")
+    outputs = (*outputs, "accuracy.txt", "predictions.json")
+    written = ("tuned/last.json", "best.json", "lib/accuracy.txt")
     added = "tuned/helper.py"  # by a person, while a run was on
     for name in ("run.py", "builder/build.py", added, *outputs, *written):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     names = ["run.py", "builder/build.py", added, *outputs, *written]
-    found = {"tuned/", "best.json"}
+    found = {"tuned/", "best.json", "lib/accuracy.txt"}
     assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", added, *written}
     assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)

@@ -63,7 +63,7 @@ class Rates(Group):
         {}, description="Part of a system's name → the same part in that setting."
     )
     sections: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="End of a system's name, such as _MaxQ → text in the heading of its settings."
+        {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
     )
     target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
@@ -123,6 +123,12 @@ class HarnessAdapter:
         ends = ("/".join(parts[skipped:]) for skipped in range(own[0].count("/") + 1) if parts)
         found = (sorted(path for path in checkout.glob(end) if path.is_dir()) for end in ends)
         return next(filter(None, found), [])
+
+    def find_partners(self, checkout: Path) -> list[Path]:
+        """Find the folders of other submitters with the same code, below a whole checkout or its closed/."""
+        needed = self.known.needs.command if "{" not in (self.known.folder or "{") else []
+        folders = (*checkout.glob("closed/*"), *checkout.glob("*"))
+        return sorted(path for path in folders if needed and all((path / each).is_file() for each in needed))
 
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
         """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""

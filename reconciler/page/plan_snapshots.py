@@ -16,7 +16,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import RepositoryError
 from reconciler.observed.rendered import Rendered, read_rendered
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.line_commits import LineCommitText, find_commits
+from reconciler.reconcile.line_commits import find_commits
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, list_cells
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
@@ -79,7 +79,7 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
             return {}
 
     @cached_property
-    def commits(self) -> Mapping[Origin, LineCommitText]:
+    def commits(self) -> Mapping[Origin, git.LineCommit]:
         """Map every line that sets an input to its commit: git is called once per file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)

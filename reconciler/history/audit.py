@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import REASON_WORDS, Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.difference import list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.errors import LogError
 from reconciler.history.commit_records import RECORDS
@@ -335,7 +335,7 @@ def _verify_evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim
     if chosen.performance not in at.records or chosen.accuracy not in at.records:
         return
     one, other = (at.committed.summaries[identity] for identity in (chosen.performance, chosen.accuracy))
-    unequal = find_differing_evidence(one, other, ALLOWED_TO_DIFFER)
+    unequal = find_differing_evidence(one, other)
     proof = Proof.CONTRADICTED if unequal else Proof.PROVEN
     names = ", ".join(name for name, _, _ in unequal)
     detail = f"different: {names}" if unequal else f"{len(one.evidence)} facts are equal (engine bytes, code, versions)"

@@ -23,7 +23,7 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.contract import ProbeRequest
 from reconciler.diff.change import Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.difference import list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt import create, repeat_intent
@@ -239,7 +239,7 @@ def _judged(
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
-    names = [name for name, _, _ in find_differing_evidence(published, again, ALLOWED_TO_DIFFER)]
+    names = [name for name, _, _ in find_differing_evidence(published, again)]
     unequal = [name for name in names if not name.startswith("engine.")]
     if unequal:
         return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
@@ -288,7 +288,7 @@ def _not_comparable(cell: Cell, why: str) -> Claim:
 
 def _alike(at: Snapshot, published: Summary) -> list[Summary]:
     runs = select_valid(at.recorded.done(published.key))
-    return [run for run in runs if not find_differing_evidence(published, run, ALLOWED_TO_DIFFER)]
+    return [run for run in runs if not find_differing_evidence(published, run)]
 
 
 def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:

@@ -25,7 +25,7 @@ from reconciler.resource.resources import Resource
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths, read_version
 from reconciler.storage.untrusted_files import walk_files
 
 _BELIEVED = 60.0  # seconds for which a plan is reused if no compared file has changed
@@ -119,10 +119,10 @@ def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
     state = paths.root / "state"
     folders = [state, *(_folders_of(state)), *_folders_of(paths.records), paths.index / "tree.json"]
     for path in [*folders, git / "HEAD", git / "index", git / "packed-refs", git / "logs" / "HEAD"]:
-        yield _version(path)
+        yield read_version(path)
     for path in list_spec_paths(paths, options.specs):
         files = sorted(walk_files(path))[:_MOST_FILES] if path.is_dir() else [path]
-        yield from ((str(file), _version(file)) for file in files)
+        yield from ((str(file), read_version(file)) for file in files)
 
 
 def _folders_of(folder: Path) -> list[Path]:
@@ -130,11 +130,3 @@ def _folders_of(folder: Path) -> list[Path]:
         return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -47,7 +47,7 @@ from reconciler.loadgen.log_files import (
 from reconciler.reconcile.worker import TOOL
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.canonical import digest
-from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
+from reconciler.resource.decisions import Decisions
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
@@ -131,14 +131,9 @@ def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) ->
 
 def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
     """Return path → subject and time of each decision."""
-    known: dict[str, Acceptance | Freeze | Amendment] = {
-        **decisions.acceptances,
-        **decisions.freezes,
-        **decisions.amendments,
-    }
     return {
         path: _Moment(type(item).__name__.lower(), str(item.cell or "submission"), item.made)
-        for path, item in known.items()
+        for path, item in decisions.all.items()
     }
 
 

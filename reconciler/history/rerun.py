@@ -132,9 +132,7 @@ def repeat_runs(
         found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
-    order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
-    ordered = sorted([*audited.claims, *claims], key=lambda claim: order.get(claim.where, len(order)))
-    return Repeats(replace(audited, claims=tuple(ordered)), kept)
+    return Repeats(audited.with_claims([*audited.claims, *claims]), kept)
 
 
 def _result(cell: Cell) -> Address:
@@ -336,17 +334,11 @@ def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> 
         claims = [_claim(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
     kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
-    return replace(audited, claims=tuple(sorted([*kept, *found.values()], key=_order(audited))))
+    return audited.with_claims([*kept, *found.values()])
 
 
 def _is_attested(claim: Claim) -> bool:
     return claim.what == _ACCURACY and claim.proof is Proof.ATTESTED
-
-
-def _order(audited: AuditReport) -> Any:
-    """Return the sort key that keeps each cell's claims together, in the audit's order."""
-    position = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
-    return lambda claim: position.get(claim.where, len(position))
 
 
 def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:

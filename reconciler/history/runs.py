@@ -17,7 +17,7 @@ from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError, RecordError
-from reconciler.history.commit_records import RECORDS
+from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.dates import verify_order
 from reconciler.history.logs import FOLDER, Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
@@ -276,7 +276,7 @@ def _deny_rewritten(record: Record, identity: str, detail: str) -> Claim:
 
 def _list_gone(at: Snapshot, appeared: Appearances) -> Iterator[tuple[tuple[str, str], Commit]]:
     for (path, blob), commit in appeared.items():
-        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        identity = name_record(path)
         if path != identity and path.endswith(".json") and identity not in at.records and path not in at.damaged:
             yield (path, blob), commit
 

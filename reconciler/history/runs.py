@@ -142,14 +142,10 @@ def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ())
             continue
         if recorded != derived:
             proof = Proof.CONTRADICTED if own else Proof.MISSING
-            recorded_part, derived_part = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
+            recorded_part, derived_part = _find_first_other(recorded, derived), _find_first_other(derived, recorded)
             version = "" if own else f" (derived by {record.tool or 'another version'})"
             return proof, f"values.{name}: recorded {recorded_part}, {again.source} says {derived_part}{version}"
     return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"
-
-
-def _pair(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (one, other), (other, one)
 
 
 def _find_first_other(value: Any, other: Any) -> str:

@@ -125,10 +125,11 @@ class HarnessAdapter:
         return next(filter(None, found), [])
 
     def find_partners(self, checkout: Path) -> list[Path]:
-        """Find the folders of other submitters with the same code, below a whole checkout or its closed/."""
-        needed = self.known.needs.command if "{" not in (self.known.folder or "{") else []
-        folders = (*checkout.glob("closed/*"), *checkout.glob("*"))
-        return sorted(path for path in folders if needed and all((path / each).is_file() for each in needed))
+        """Find the folders with this code of any submitter: a checkout itself, or those below it or its closed/."""
+        needed = self.known.needs.command if re.fullmatch(r"closed/\w+", self.known.folder or "") else []
+        levels = ([checkout], checkout.glob("closed/*"), checkout.glob("*"))
+        found = (sorted(path for path in paths if all((path / each).is_file() for each in needed)) for paths in levels)
+        return next(filter(None, found), []) if needed else []
 
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
         """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""

@@ -162,6 +162,15 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
     assert code == (1 if err else 0)
 
 
+def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile: Reconcile) -> None:
+    own = tmp_path / "ours"
+    for path in (own / "Makefile", own / "code/main.py", own / "older/Makefile", own / "older/code/main.py"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(own))
+    assert f"Its code: {own}.\n" in reconcile.succeed(*start, "--round", "v5.1")
+
+
 def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "theirs").mkdir()
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))

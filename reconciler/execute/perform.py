@@ -316,8 +316,7 @@ def perform(
         else:
             _make(attempt, context, watch, step.seconds)
         seconds = time.monotonic() - began
-        if before:
-            _refuse_changed_code(attempt, before, context)
+        _refuse_changed_code(attempt, before, context)
         record, kept = build_record(attempt)
     except Detached:
         raise
@@ -335,11 +334,12 @@ def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
 
 
 def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: AttemptContext) -> None:
-    """Let a run fail if files of its command's code have changed meanwhile. Files that it created are not code."""
+    """Let an attempt fail if files of its command's code have changed meanwhile. Files that it created are not code.
+    ``before``: the digests of the code's files, none if no key has them."""
     result = Result.read(attempt.result)
     if (created := result.facts.get(CODE_WRITTEN)) is not None:
         context.written.setdefault(created.value["location"], set()).update(created.value["names"])
-    digest, after = context.hash_code(attempt.intent.settings.harness_code)
+    digest, after = context.hash_code(attempt.intent.settings.harness_code) if before else ("", {})
     names = [name for name, known in before.items() if after.get(name) != known]
     if names and result.done:
         fact = Fact(value={"after": digest, "names": names[:_MOST_NAMED]}, role="note")
@@ -348,8 +348,8 @@ def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: A
             facts={**result.facts, CODE_CHANGED: fact},
             problem=f"files of the command's own code changed during the run: {join_listing(names)}",
             problem_class="code",
-            fix="if you edited them, run the pass again; else let the command write below {run_dir} or build/, or "
-            "remove such a file (git rm) if the command makes it anew",
+            fix="let the command write below {run_dir} or build/, or remove such a file (git rm) if the command makes "
+            "it anew; if you edited them, repeat the run (--rerun)",
         ).write(attempt.result)
 
 

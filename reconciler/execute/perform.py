@@ -348,8 +348,8 @@ def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: A
             facts={**result.facts, CODE_CHANGED: fact},
             problem=f"files of the command's own code changed during the run: {join_listing(names)}",
             problem_class="code",
-            fix="let the command write below {run_dir} or build/, or remove such a file (git rm) if the command makes "
-            "it anew; if you edited them, repeat the run (--rerun)",
+            fix="let the command write below {run_dir} or build/, let git ignore such a file, or remove it (git rm) if "
+            "the command makes it anew; if you edited it, repeat the run (--rerun)",
         ).write(attempt.result)
 
 

@@ -133,10 +133,11 @@ def test_a_run_that_changes_its_own_code_fails_and_is_not_repeated(tmp_path: Pat
         assert note.endswith(f": {name}")
     if name == "score.py":  # a change of the user's own
         repository.edit("theirs/main.py", writing, "")
-    else:
+    elif git:
+        repository.git("rm", "--quiet", "--cached", f"theirs/{name}")
+        repository.write("theirs/.gitignore", f"{name}\n")
+    else:  # it makes it anew
         (tmp_path / "theirs" / name).unlink()
-        if git:
-            repository.git("rm", "--quiet", "--cached", f"theirs/{name}")
     repository.reconcile()
     (cell,) = list_cells(repository.look())
     assert cell.ready is ConditionStatus.TRUE

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-SKIPPED = frozenset({".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
+SKIPPED = frozenset({".git", ".reconcile", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
 # Folders filled by builds, runs and tools. Files tracked by git in them still count as code.
 OUTPUTS = frozenset({"build", "logs", ".cache"})
 _LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")

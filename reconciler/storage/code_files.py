@@ -17,6 +17,8 @@ DEEPEST_CODE = 200  # nested folders
 # Folders of a submission, in which published code lies too. They are known by a run of a system that is described.
 PUBLISHED = frozenset({"compliance", "documentation", "measurements", "results", "systems"})
 _RUN = re.compile("results/([^/]+)/.+/performance/run_1/")
+# Folders of a repository of ours, which can lie next to code.
+_OURS = frozenset({"schemas", "specs", "state"})
 IGNORED, OUTPUT, STAGED = "git ignores it", "an output by its name", "part of a submission, not its code"
 WRITTEN = "created by a run, and git does not track it"
 
@@ -42,7 +44,8 @@ def explain_names(folder: Path, names: Iterable[str], written: Collection[str] =
     folders = tuple(name for name in written if name.endswith("/"))
     listed = dict.fromkeys(names)
     ran = {match[1] for name in listed if (match := _RUN.match(name))}
-    staged = PUBLISHED if any(f"systems/{system}.json" in listed for system in ran) else ()
+    staged = PUBLISHED if any(f"systems/{system}.json" in listed for system in ran) else frozenset[str]()
+    staged |= _OURS if (folder / ".reconcile").is_dir() else frozenset()
 
     def explain(name: str) -> str:
         if name.partition("/")[0] in staged:

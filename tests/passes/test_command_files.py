@@ -253,3 +253,11 @@ sys.exit(""",
     }
     assert kept == {"outputs/power.csv": "one", "outputs/two/power.csv": "two", "outputs/\\xff.bin": "undecodable"}
     assert not repository.reconcile().outcomes
+
+
+def test_specs_and_records_next_to_the_code_are_no_code(tmp_path: Path) -> None:
+    repository = with_command(tmp_path)
+    repository.edit("specs/spec.yaml", "code: ours", "code: .\n        cwd: ours")
+    assert {outcome.status for outcome in repository.reconcile().outcomes} == {Status.DONE}
+    assert "code.written" not in record_of(repository, RUN).facts
+    assert not repository.reconcile().outcomes

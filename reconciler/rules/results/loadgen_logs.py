@@ -28,6 +28,7 @@ from reconciler.loadgen.log_files import (
 )
 from reconciler.loadgen.settings import (
     LOADGEN_MODE,
+    RELEASES,
     find_setting,
     list_ruled,
     list_settings,
@@ -100,8 +101,9 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return AttemptVerdict({}, problem, "backend", "see the child's log")
+    asked = collect_asked(run.inputs, run.mode)
     differing = [
-        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
+        *map(str, find_contradictions(log, asked)),
         # Only a completed run has written all of its files.
         *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
@@ -110,12 +112,26 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
         passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
         checked = passes if run.by_command else "LoadGen's version and the round"
-        fix = f"the logs are kept; check {checked}, then run again"
+        fix = f"the logs are kept; {_explain_seeds(log.seeds, asked.seeds) or f'check {checked}'}, then run again"
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
         return AttemptVerdict(run.said)
     measured = measure_run(log, run.rules)
     return AttemptVerdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+
+
+def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
+    """Name the LoadGen of the requested round if the logged seeds are those of another round; else ""."""
+    from reconciler.rules.rounds import list_rounds, load_ruleset
+
+    if logged == asked:
+        return ""
+    rounds = {tuple(load_ruleset(name).seeds().items()): name for name in list_rounds()}
+    other, own = (rounds.get(tuple(seeds.items()), "") for seeds in (logged, asked))
+    if not other or not own:
+        return ""
+    release = f", such as mlcommons-loadgen {RELEASES[own]}" if own in RELEASES else ""
+    return f"its seeds are those of round {other}: install the LoadGen of round {own}{release} where the command runs"
 
 
 def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:

@@ -17,7 +17,7 @@ from reconciler.history.runs import DISTINCT, find_copies
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Recorded, Summary
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import CellSettings, SubmissionSettings, SystemSettings
 
 NET = Cell("closed", "box", "resnet", "Offline")
 Claims = list[tuple[str, str]]
@@ -38,6 +38,7 @@ def find(
     published: dict[Cell, str] | None = None,
     seen: dict[str, Iterable[str]] | None = None,
     official: dict[Cell, str] | None = None,
+    systems: dict[str, SystemSettings] | None = None,
 ) -> Claims:
     """``published``: cell → record, all by default; ``seen``: log → its fingerprints, none for one that is no log."""
     known = {s.id: s for s in runs}
@@ -55,7 +56,11 @@ def find(
         difference=SimpleNamespace(chosen={cell: Chosen(performance=i) for cell, i in chosen.items()}),
         committed=SimpleNamespace(summaries=known),
         recorded=Recorded(by_key),
-        desired=SimpleNamespace(by_address={a: SimpleNamespace(address=a) for a in results}, detail=details.get),
+        desired=SimpleNamespace(
+            by_address={a: SimpleNamespace(address=a) for a in results},
+            detail=details.get,
+            submission=SubmissionSettings(systems=systems or {}),
+        ),
     )
     logs: Any = SimpleNamespace(read=lambda artifacts: {a.sha256: a.sha256.encode() for a in artifacts})
 
@@ -96,6 +101,38 @@ def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     found = find(monkeypatch, run("Run/b", cell, "log", "2"), run("Run/a", NET, "log", "1"), official=official)
     claims = [(str(NET), OWN), (str(cell), OWN)]
     assert found == ([] if shared else claims)
+
+
+def test_one_machine_may_be_declared_for_each_category(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = run("Run/a", NET, "log", "1"), run("Run/b", ELSEWHERE, "log", "1")
+    described: dict[str, object] = {"accelerator_model_name": "H200"}
+    for category, description, shared in (
+        ("edge", described, True),
+        ("datacenter", described, False),
+        ("edge", {"accelerator_model_name": "L4"}, False),
+    ):
+        systems = {
+            "box": SystemSettings({"system.category": "datacenter"}, description=described),
+            "crate": SystemSettings({"system.category": category}, description=description),
+        }
+        assert (find(monkeypatch, *runs, systems=systems) == []) is shared
+
+
+def test_a_published_run_that_an_earlier_attempt_of_its_cell_claims_is_a_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also under another key, and where the earlier attempt failed."""
+    for first in (
+        replace(run("Run/a", NET, "log", "1"), key="other settings"),
+        run("Run/a", NET, "log", "1", ended=Ended.FAILED),
+    ):
+        later = run("Run/b", NET, "log", "2")
+        assert find(monkeypatch, first, later, published={NET: "Run/b"}) == [(str(NET), OWN)]
+        assert find(monkeypatch, first, later, published={NET: "Run/a"}) == []
+        again = replace(later, started="1")
+        assert find(monkeypatch, first, again, published={NET: "Run/b"}) == []
+        imported = replace(later, marks=(IMPORTED,))
+        assert find(monkeypatch, first, imported, published={NET: "Run/b"}) == []
 
 
 def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=Non
     out.log_output = outputs
 
     def issue(samples):
+        time.sleep(float(os.environ.get("DELAY", "0")))
         data = ANSWER.buffer_info()[0]
         lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.itemsize) for s in samples])
 
@@ -48,7 +49,8 @@ def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=Non
 
 folder = Path(logs)
 print("running", scenario, mode, flush=True)
-if LIE == "old logs":
+if LIE == "old logs" and os.path.isdir(os.environ["OLD"]):
+    time.sleep(float(os.environ.get("WAIT", "0")))
     shutil.copytree(os.environ["OLD"], folder / "old")
 elif LIE == "other scenario":
     run(folder, scenario="SingleStream")

@@ -164,7 +164,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
         yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
     yield from _judge_answers(kept, log)
     if COMMAND in kept.inputs and not kept.imported:
-        yield from find_excess_time(log, kept.seconds)
+        yield from find_excess_time(log, kept)
         yield from _judge_date(kept, log)
     if kept.clock_set:
         way = "forward" if kept.clock_set > 0 else "back"
@@ -445,19 +445,22 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
             yield LogFinding("summary.differs", text, SUMMARY, reading.number(name))
 
 
-def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
-    """Find a run that took longer than the ``seconds`` of its command. This is a doubt, because another clock measured
-    them."""
+def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:
+    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward meanwhile, so
+    this is a doubt, unless the run also ended before the attempt started: then it is a copy of an earlier run."""
     try:
         began, ended = log.started, log.ended
     except LogError:
         return
     logged = (ended - began).total_seconds() if began and ended else 0.0
-    if logged > seconds + _SLACK:
+    if ended and logged > kept.seconds + _SLACK:
+        started = datetime.fromisoformat(kept.started) if kept.started else began
+        earlier = started is not None and ended < started and not kept.clock_set
         line = log.find_line_number(keys.POWER_END)
         where = f"LoadGen logged {logged:.6g} s (line {line})"
-        text = f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
-        yield LogFinding("run.duration", text, DETAIL, line, MEASURED)
+        text = f"duration: expected a run within the {kept.seconds:.6g} s of the command, {where}"
+        text += f", and its end before the start of the attempt, {kept.started}" if earlier else ""
+        yield LogFinding("run.duration", text, DETAIL, line, "" if earlier else MEASURED)
 
 
 def find_broken_answers(path: Path) -> Iterator[str]:

@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from reconciler.desired.state import Desired
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import IMPORTED, Judgement, LogFinding, Recorded, Summary
-from reconciler.rules.benchmark_facts import strip_variant
+from reconciler.resource.records import IMPORTED, Ended, Judgement, LogFinding, Recorded, Summary
 
 
 def add_copies(judgements: Mapping[str, Judgement], desired: Desired, recorded: Recorded) -> Mapping[str, Judgement]:
@@ -48,13 +47,18 @@ def find_claimed_twice(desired: Desired, summaries: Iterable[Summary]) -> Iterat
 
 
 def _are_two_runs(desired: Desired, one: Summary, other: Summary) -> bool:
+    imported = any(IMPORTED in summary.marks for summary in (one, other))
+    if imported and Ended.FAILED in (one.ended, other.ended):
+        return False  # a run that did not fit its cell may be imported for the right one
     if one.address.cell != other.address.cell:
         return not may_share(desired, one.address.cell, other.address.cell)
-    return one.started != other.started and not any(IMPORTED in summary.marks for summary in (one, other))
+    return one.started != other.started and not imported
 
 
 def may_share(desired: Desired, one: Cell | None, other: Cell | None) -> bool:
     """Return True if one run may count for both cells: of one machine, and of variants of one benchmark."""
+    from reconciler.rules.benchmark_facts import strip_variant  # it imports slow libraries
+
     if one is None or other is None or not _are_one_machine(desired, one.system, other.system):
         return one == other
     if strip_variant(one.benchmark) == strip_variant(other.benchmark):

@@ -366,12 +366,15 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
-    """Find runs that count for a cell and that a record of another attempt or cell claims, too."""
+    """Find runs that count for a cell although an earlier attempt, or the counting record of another cell, claims
+    them."""
     for earlier, later in find_claimed_twice(at.desired, at.committed.summaries.values()):
+        if later.id not in counting:
+            continue
         # Of two cells either may have the original.
-        same_cell = earlier.address.cell == later.address.cell
-        for run, copy in ((earlier, later), (later, earlier)):
-            if run.id in counting and not (same_cell and run is earlier):
+        pairs = [(earlier, later), (later, earlier)][earlier.address.cell == later.address.cell :]
+        for run, copy in pairs:
+            if run.id in counting:
                 detail = f"its log is identical to that of {copy.id}, {copy.address} of {copy.started}"
                 yield Claim(counting[run.id], f"{run.address.label}: {DISTINCT}", Proof.CONTRADICTED, detail)
 

@@ -135,6 +135,15 @@ def test_a_published_run_that_an_earlier_attempt_of_its_cell_claims_is_a_copy(
         assert find(monkeypatch, first, imported, published={NET: "Run/b"}) == []
 
 
+def test_what_does_not_count_makes_no_run_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may be copied to another cell by mistake, or refused there and imported for the right cell."""
+    honest, failed = run("Run/a", NET, "log", "1"), run("Run/b", ELSEWHERE, "log", "2", ended=Ended.FAILED)
+    assert find(monkeypatch, honest, failed, published={NET: "Run/a"}) == []
+    assert find(monkeypatch, honest, replace(failed, ended=Ended.DONE), published={NET: "Run/a"}) == []
+    imported = replace(run("Run/c", NET, "log", "3"), marks=(IMPORTED,))
+    assert find(monkeypatch, failed, imported, published={NET: "Run/c"}) == []
+
+
 def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [
         run("Run/a", NET, "log", "1"),

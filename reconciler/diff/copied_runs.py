@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.resource.kinds import Address, Cell, Kind
+from reconciler.resource.kinds import Address, Cell, Kind, strip_variant
 from reconciler.resource.records import IMPORTED, Ended, Judgement, LogFinding, Recorded, Summary
 
 
@@ -57,8 +57,6 @@ def _are_two_runs(desired: Desired, one: Summary, other: Summary) -> bool:
 
 def may_share(desired: Desired, one: Cell | None, other: Cell | None) -> bool:
     """Return True if one run may count for both cells: of one machine, and of variants of one benchmark."""
-    from reconciler.rules.benchmark_facts import strip_variant  # it imports slow libraries
-
     if one is None or other is None or not _are_one_machine(desired, one.system, other.system):
         return one == other
     if strip_variant(one.benchmark) == strip_variant(other.benchmark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -19,19 +20,16 @@ def add_copies(judgements: Mapping[str, Judgement], desired: Desired, recorded: 
     for earlier, later in find_claimed_twice(desired, (s for group in recorded.by_key.values() for s in group)):
         for copy, original in ((later, earlier), (earlier, later)):
             if copy.started >= original.started:
-                item = LogFinding("run.copied", describe_copy(original), DETAIL)
+                where = f"{original.address} of {original.started} (state/records/{original.id}.json)"
+                item = LogFinding("run.copied", f"it is identical to the log of {where}", DETAIL)
                 known = found.get(copy.id, Judgement())
                 found[copy.id] = replace(known, findings=(*known.findings, item))
     return found
 
 
-def describe_copy(original: Summary) -> str:
-    return f"it is identical to the log of {original.address} of {original.started} (state/records/{original.id}.json)"
-
-
 def find_claimed_twice(desired: Desired, summaries: Iterable[Summary]) -> Iterator[tuple[Summary, Summary]]:
-    """Yield each record with the first one that claims its run: one of another attempt at the same cell, or of a cell
-    that may not share it. A run of this repository may be imported into it again."""
+    """Yield each record with the first one that claims its run: that of another attempt, or of a run that was imported
+    for another cell or had ended before. A run of this repository may be imported into it again."""
     groups: dict[str, dict[str, Summary]] = {}
     for summary in summaries:
         for artifact in summary.artifacts:
@@ -47,12 +45,24 @@ def find_claimed_twice(desired: Desired, summaries: Iterable[Summary]) -> Iterat
 
 
 def _are_two_runs(desired: Desired, one: Summary, other: Summary) -> bool:
-    imported = any(IMPORTED in summary.marks for summary in (one, other))
-    if imported and Ended.FAILED in (one.ended, other.ended):
-        return False  # a run that did not fit its cell may be imported for the right one
-    if one.address.cell != other.address.cell:
-        return not may_share(desired, one.address.cell, other.address.cell)
-    return one.started != other.started and not imported
+    """``one``: the earlier record."""
+    same_cell = one.address.cell == other.address.cell
+    if IMPORTED not in other.marks and (IMPORTED not in one.marks or same_cell):
+        return not same_cell or _ended_before(one, other)
+    # A run that did not fit its cell may be imported for the right one.
+    failed = Ended.FAILED in (one.ended, other.ended)
+    return not failed and not may_share(desired, one.address.cell, other.address.cell)
+
+
+def _ended_before(one: Summary, other: Summary) -> bool:
+    """An attempt that was judged again keeps its start, and the log of an imported run has its own."""
+    if IMPORTED not in one.marks:
+        return one.started != other.started
+    try:
+        ended = datetime.fromisoformat(one.started) + timedelta(seconds=one.seconds)
+        return ended < datetime.fromisoformat(other.started)
+    except (ValueError, TypeError, OverflowError):  # a log without a date, or an edited record
+        return False
 
 
 def may_share(desired: Desired, one: Cell | None, other: Cell | None) -> bool:
@@ -73,7 +83,7 @@ def _are_one_machine(desired: Desired, one: str, other: str) -> bool:
     if one not in systems or other not in systems:
         return False
     first, second = systems[one], systems[other]
-    return bool(first.description) and (first.description == second.description) and first.category != second.category
+    return bool(first.description) and first.description == second.description and first.category != second.category
 
 
 def _find_official(desired: Desired, cell: Cell) -> str:

@@ -94,17 +94,20 @@ ELSEWHERE, OTHER = replace(NET, system="crate"), replace(NET, benchmark="bert")
     ],
     ids=["scenario", "variant", "system", "benchmark", "same official", "official variant", "both"],
 )
-def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
+def test_an_imported_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     monkeypatch: pytest.MonkeyPatch, cell: Cell, official: dict[Cell, str], shared: bool
 ) -> None:
     # The later one is listed first.
-    found = find(monkeypatch, run("Run/b", cell, "log", "2"), run("Run/a", NET, "log", "1"), official=official)
+    own = run("Run/b", cell, "log", "2"), run("Run/a", NET, "log", "1")
+    imported = [replace(summary, marks=(IMPORTED,)) for summary in own]
     claims = [(str(NET), OWN), (str(cell), OWN)]
-    assert found == ([] if shared else claims)
+    assert find(monkeypatch, *imported, official=official) == ([] if shared else claims)
+    assert find(monkeypatch, *own, official=official) == claims  # each attempt has a log of its own
 
 
 def test_one_machine_may_be_declared_for_each_category(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = run("Run/a", NET, "log", "1"), run("Run/b", ELSEWHERE, "log", "1")
+    imported = {"marks": (IMPORTED,)}
+    runs = run("Run/a", NET, "log", "1", **imported), run("Run/b", ELSEWHERE, "log", "1", **imported)
     described: dict[str, object] = {"accelerator_model_name": "H200"}
     for category, description, shared in (
         ("edge", described, True),
@@ -133,6 +136,19 @@ def test_a_published_run_that_an_earlier_attempt_of_its_cell_claims_is_a_copy(
         assert find(monkeypatch, first, again, published={NET: "Run/b"}) == []
         imported = replace(later, marks=(IMPORTED,))
         assert find(monkeypatch, first, imported, published={NET: "Run/b"}) == []
+
+
+@pytest.mark.parametrize(("logged", "copied"), [("09:50", True), ("09:59", False), ("10:01", False), ("", False)])
+def test_a_command_may_copy_the_log_of_an_imported_run(
+    monkeypatch: pytest.MonkeyPatch, logged: str, copied: bool
+) -> None:
+    """Also imported again is its own log, which a slow clock may have dated a little before the attempt."""
+    brought = logged and f"2026-01-01T{logged}:00.000000Z"
+    runs = (
+        run("Run/a", NET, "log", brought, marks=(IMPORTED,), seconds=300.0),
+        run("Run/b", NET, "log", "2026-01-01T10:00:00.000000Z", seconds=310.0),
+    )
+    assert find(monkeypatch, *runs, published={NET: "Run/b"}) == [(str(NET), OWN)] * copied
 
 
 def test_what_does_not_count_makes_no_run_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,9 +92,16 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
     candidates = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
     conf = next((path for path in candidates if path.is_file()), None)
     if conf is None:
-        return "user.conf: the command left none at the harvest path"
+        return f"user.conf: the command left none at {candidates[0]}{_name_similar(request.user_conf_at)}"
     Path(request.user_conf).write_bytes(conf.read_bytes())
     return ""
+
+
+def _name_similar(user_conf_at: str) -> str:
+    """Name one of another system, benchmark or scenario."""
+    folders = Path(user_conf_at).parents[:3]
+    near = [path for folder in folders for path in folder.parent.glob(f"*/{Path(user_conf_at).relative_to(folder)}")]
+    return f", but one at {near[0]}: correct the system's name, or harness.user_conf_at" if near else ""
 
 
 def list_stamps(logs: Path) -> dict[Path, tuple[int, int]]:

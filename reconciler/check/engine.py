@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -160,7 +160,7 @@ def check_tree(
         if (program := find_program_of_tree(path)) is not None:
             report: TreeReport = program.check(path, lists or PublishedLists())
             return report
-        return _check(survey_tree(path, round_name, original), path, closed, origin or (lambda _: ""), progress)
+        return _check(survey_tree(path, round_name, original), path, closed, origin or _nowhere, progress)
 
 
 def _check(
@@ -175,13 +175,20 @@ def _check(
     )
     with pause_collector():
         findings = walk.find(surveys)
+    return make_report(surveys, path, closed, facts, findings)
+
+
+def make_report(
+    surveys: Sequence[Survey], path: Path, closed: Iterable[Path], facts: Iterable[Facts], found: Iterable[TreeFinding]
+) -> TreeReport:
+    """Report what was found in a tree, and what could not be read."""
     roots = [*((item.root.path, item.root.shown) for item in surveys), (path, "")]
     return TreeReport(
         root=str(path),
         rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
         layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
         facts=tuple(facts),
-        findings=report_closed_folders(closed, roots, findings),
+        findings=report_closed_folders(closed, roots, found),
     )
 
 

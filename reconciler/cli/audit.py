@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -70,7 +69,6 @@ def sign_command(selectors: tuple[str, ...], as_json: bool) -> int:
 
 # Render an audit as text and JSON.
 
-VERSION = 1
 _ALWAYS = frozenset(Proof) - {Proof.ACCEPTED}  # counted even if there are none
 _TONES = {
     Proof.PROVEN: Tone.GOOD,
@@ -102,19 +100,6 @@ def render_audit_text(audit: AuditReport, *, paint: Paint = show_plain, everythi
 def summarise_audit(audit: AuditReport) -> str:
     counts = Counter(claim.proof for claim in audit.claims)
     return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
-
-
-def render_audit_document(audit: AuditReport) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "report": "audit",
-        "commit": audit.commit,
-        "proof": str(audit.proof),
-        "records": audit.records,
-        "logs": audit.logs,
-        "marks": {where: list(marks) for where, marks in audit.marks.items()},
-        "claims": [{"where": c.where, "what": c.what, "proof": str(c.proof), "detail": c.detail} for c in audit.claims],
-    }
 
 
 log = logging.getLogger(__name__)
@@ -177,7 +162,8 @@ def audit_command(
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _log_claims(found)
     if as_json:
-        say_json(render_audit_document(found))
+        head = {"commit": found.commit, "proof": found.proof, "records": found.records, "logs": found.logs}
+        say_json(render_document("audit", **head, marks=found.marks, claims=found.claims))
     else:
         say(render_audit_text(found, paint=choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC

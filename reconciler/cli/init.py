@@ -40,7 +40,7 @@ def _describe_submission(made: NewRepository, wanted: Wanted) -> list[str]:
     ]
     if started:
         lines.append(f"Starting values from published results ({len(started)} of {cells} cells):")
-        lines += [f"  {value.setting} {value.value}: {value.shown}, {value.source}" for value in started]
+        lines += [f"  {cell} {one.setting} {one.value}: {one.shown}, {one.source}" for cell, one in started.items()]
     if wanted.adapter is not None and wanted.adapter.known.notes:
         notes = " ".join(wanted.adapter.known.notes.split())
         lines.append(f"About {wanted.adapter.name}:")

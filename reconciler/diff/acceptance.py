@@ -7,15 +7,15 @@ the round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Change, Difference, InputChange, Reason, Work
+from reconciler.diff.comparison import ComparisonState
 from reconciler.resource.decisions import (
     Acceptance,
     AcceptanceStatus,
@@ -27,7 +27,7 @@ from reconciler.resource.decisions import (
     find_freeze,
 )
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.records import Recorded, Summary
+from reconciler.resource.records import Recorded
 from reconciler.resource.resources import Resource
 
 BUILT = (Kind.DATASET, Kind.MODEL, Kind.ENGINE)
@@ -42,18 +42,7 @@ class Refused(Struct, frozen=True):
     fix: str = "run `reconcile` to create it again"
 
 
-class AcceptedComparison(Protocol):
-    """State of the comparison, read and written. ``accepted``: the accepted keys, by resource."""
-
-    desired: Desired
-    recorded: Recorded
-    forced: frozenset[Address]
-    changes: dict[Address, Change]
-    used: dict[Address, Summary]
-    accepted: Mapping[Address, AcceptedKey]
-
-
-def drop_unneeded_builds(walk: AcceptedComparison) -> None:
+def drop_unneeded_builds(walk: ComparisonState) -> None:
     """Skip builds needed only by accepted results."""
     users: dict[Address, list[Address]] = {}
     for resource in walk.desired.resources:

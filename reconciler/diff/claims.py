@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class Proof(StrEnum):
@@ -42,6 +43,11 @@ class AuditReport(Struct, frozen=True):
     @property
     def proof(self) -> Proof:
         return find_worst_proof(claim.proof for claim in self.claims)
+
+    def with_claims(self, claims: Iterable[Claim]) -> AuditReport:
+        """Return the report with these claims, each subject's together, in the order of the subjects here."""
+        order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in self.claims))}
+        return replace(self, claims=tuple(sorted(claims, key=lambda claim: order.get(claim.where, len(order)))))
 
 
 def find_worst_proof(proofs: Iterable[Proof]) -> Proof:

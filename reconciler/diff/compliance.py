@@ -8,45 +8,19 @@ repeated in turn. A verdict that was made with other runs is computed again from
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import AUDIT_FAILS, WAITS, Action, Change, Difference, Finding, Reason, Work
-from reconciler.diff.run_selection import find_differing_evidence
+from reconciler.diff.change import AUDIT_FAILS, WAITS, Action, Difference, Finding, Reason, Work
+from reconciler.diff.comparison import ComparisonState
+from reconciler.diff.run_selection import ALLOWED_TO_DIFFER, find_differing_evidence
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
 from reconciler.resource.resources import Resource
 
 _DATASET = "dataset."  # prefix of evidence about a dataset file
-
-
-class ComparisonState(Protocol):
-    """State of the comparison, read and written."""
-
-    desired: Desired
-    recorded: Recorded
-    forced: frozenset[Address]
-    changes: dict[Address, Change]
-    findings: list[Finding]
-    used: dict[Address, Summary]
-    unmade: dict[Address, str]
-
-    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
-
-    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
-
-    def find_contradictions(self, address: Address, summary: Summary | None) -> bool: ...
-
-    def plan_change(
-        self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object
-    ) -> None: ...
-
-    def plan_creation(self, resource: Resource) -> None: ...
-
-    def compare_run(self, resource: Resource, summary: Summary | None) -> None: ...
 
 
 class CellTest(Struct, frozen=True):
@@ -56,12 +30,11 @@ class CellTest(Struct, frozen=True):
     verdict: Resource
     own_dataset: bool = False
 
-    def list_allowed_differences(self, allowed: frozenset[str], summaries: Iterable[Summary]) -> frozenset[str]:
-        """List the evidence that may differ from the performance run: ``allowed``, and the dataset's if the test has
-        its own."""
+    def list_allowed_differences(self, summaries: Iterable[Summary]) -> frozenset[str]:
+        """List the evidence that may differ from the performance run: also the dataset's if the test has its own."""
         if not self.own_dataset:
-            return allowed
-        return allowed | {name for s in summaries for name, _ in s.evidence if name.startswith(_DATASET)}
+            return ALLOWED_TO_DIFFER
+        return ALLOWED_TO_DIFFER | {name for s in summaries for name, _ in s.evidence if name.startswith(_DATASET)}
 
 
 def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
@@ -75,27 +48,27 @@ def list_cell_tests(desired: Desired, cell: Cell) -> Iterator[CellTest]:
 
 
 def compare_cell_tests(
-    walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None, allowed: frozenset[str]
+    walk: ComparisonState, audits: Sequence[CellTest], published: Summary | None
 ) -> tuple[tuple[str, str, str], ...]:
     """Plan the changes in ``walk``. Return (name, test's record, verdict's record) of each test, with "" if none
     passes. ``published``: the performance run, None if none is VALID."""
     found = []
     for audit in audits:
-        good = _compare(walk, audit, published, allowed)
+        good = _compare(walk, audit, published)
         names = (audit.test.address, audit.verdict.address)
         test, verdict = (walk.used[name].id if good and name in walk.used else "" for name in names)
         found.append((audit.test.address.label, test, verdict))
     return tuple(found)
 
 
-def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None, allowed: frozenset[str]) -> bool:
+def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None) -> bool:
     """Return True if the test has a passing verdict."""
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         walk.unmade |= dict.fromkeys((audit.test.address, audit.verdict.address), WAITS)
         return False  # an INVALID run proves nothing and has a finding of its own
     done = walk.select_trusted(walk.list_done(audit.test))
-    allowed = audit.list_allowed_differences(allowed, (*done, *((published,) if published else ())))
+    allowed = audit.list_allowed_differences((*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]
     if audit.test.address not in walk.forced:
         if not done:

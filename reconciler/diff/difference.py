@@ -7,9 +7,8 @@ only if an action reads them, so the second step adds those that the first step'
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import field
 
 from reconciler.desired.state import Desired
 from reconciler.diff.acceptance import BUILT, drop_unneeded_builds, judge_acceptances, list_accepted_keys, spread
@@ -21,7 +20,6 @@ from reconciler.diff.change import (
     NEEDED,
     WAITS,
     Action,
-    Change,
     Chosen,
     Difference,
     Drift,
@@ -29,19 +27,12 @@ from reconciler.diff.change import (
     Reason,
     Work,
 )
+from reconciler.diff.comparison import ComparisonState
 from reconciler.diff.compliance import compare_cell_tests, list_cell_tests
 from reconciler.diff.fingerprint import compute_fingerprint, compute_submission_fingerprint, differ_only_in_code
-from reconciler.diff.run_selection import (
-    LASTING,
-    RecordedRuns,
-    find_differing_evidence,
-    list_contradictions,
-    select_published,
-    select_trusted,
-    select_valid,
-)
+from reconciler.diff.run_selection import ALLOWED_TO_DIFFER, LASTING, find_differing_evidence, select_valid
 from reconciler.observed.state import ArtifactPresence, Observed
-from reconciler.resource.decisions import NONE, AcceptedKey, Decisions, Freeze, find_freeze
+from reconciler.resource.decisions import NONE, Decisions, Freeze, find_freeze
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, REDUNDANT_LOGS, Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
@@ -83,17 +74,6 @@ def find_failed_repeats(
 # Cells without an accuracy run of their own use another cell's run, which must have run on the same system.
 
 
-class RunSelection(RecordedRuns, Protocol):
-    """State of the comparison, read and written."""
-
-    forced: frozenset[Address]
-    changes: dict[Address, Change]
-
-    def plan_change(
-        self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object
-    ) -> None: ...
-
-
 def list_accuracy_dependents(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
     """Map each accuracy run to the performance runs of other cells that use it."""
     found: dict[Address, list[Resource]] = {}
@@ -108,79 +88,23 @@ def list_accuracy_dependents(desired: Desired) -> dict[Address, tuple[Resource, 
     return {source: tuple(runs) for source, runs in found.items()}
 
 
-def repeat_outdated(
-    walk: RunSelection,
-    runs: Iterable[Resource],
-    accuracy_run: Summary,
-    dependents: Iterable[Resource],
-    allowed: frozenset[str],
-) -> None:
-    """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` if a cell that shares it was measured later
-    on another system: an accuracy run belongs to the performance run of its own cell."""
-    for run in dependents:
-        if run.address in walk.forced or run.cell is None:
-            continue
-        published, _ = select_published(walk, run, (accuracy_run,), allowed)
-        unequal = find_differing_evidence(published, accuracy_run, allowed) if published is not None else ()
-        if published is not None and unequal and accuracy_run.started <= published.started:
-            names = ", ".join(name for name, _, _ in unequal)
-            note = f"{names} differs from the performance run of {run.cell.scenario}"
-            for due in runs:
-                if due.address not in walk.changes:
-                    walk.plan_change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
-
-
-# Evidence that may differ between a cell's runs according to the rules (rules.md: LoadGen revisions may mix).
-ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
-
-
 _BROUGHT = "imported with the result"  # why a compliance test is not made here
 
 
-class Comparison(Struct):
-    """Working state of the comparison; the resulting ``difference`` is frozen."""
+class Comparison(ComparisonState):
+    """The comparison of a whole submission; the resulting ``difference`` is frozen."""
 
-    desired: Desired
-    recorded: Recorded
-    observed: Observed
-    forced: frozenset[Address]
-    changes: dict[Address, Change] = field(default_factory=dict)
     drifts: list[Drift] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    used: dict[Address, Summary] = field(default_factory=dict)
     chosen: dict[Cell, Chosen] = field(default_factory=dict)
     imported_tests: dict[Cell, list[tuple[Address, tuple[Summary, ...]]]] = field(default_factory=dict)
-    accepted: Mapping[Address, AcceptedKey] = field(default_factory=dict)
     frozen: tuple[Freeze, ...] = ()
     accuracy_dependents: Mapping[Address, tuple[Resource, ...]] = field(default_factory=dict)
-    contradicted: set[Address] = field(default_factory=set)
-    unmade: dict[Address, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for address, summaries in self.recorded.by_address.items():
             whole = address.kind is Kind.COMPLIANCE_TEST and not summaries[-1].upstream
             if whole and address.cell is not None and IMPORTED in summaries[-1].marks:
                 self.imported_tests.setdefault(address.cell, []).append((address, summaries))
-
-    def list_done(self, resource: Resource) -> tuple[Summary, ...]:
-        """List a resource's successful records, or else the accepted ones."""
-        own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
-        return own if own or instead is None else self.recorded.done(instead.key.before)
-
-    def plan_change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
-        known = self.recorded.by_address.get(resource.address, ())
-        done = [s for s in known if s.ended is Ended.DONE]
-        latest = done or list(known)
-        previous = latest[-1] if latest else None
-        self.changes[resource.address] = Change(
-            resource.address,
-            resource.key,
-            action,
-            reason,
-            previous=previous.id if previous else "",
-            note=note,
-            **extra,  # type: ignore[arg-type]
-        )
 
     def walk(self) -> None:
         if self.forced:  # first, because downstream resources check whether these are due
@@ -238,32 +162,6 @@ class Comparison(Struct):
         else:
             self.plan_creation(resource, Work.START)
 
-    def plan_creation(self, resource: Resource, how: Work = Work.MAKE) -> None:
-        """Plan a resource whose key has no record, with the best reason known here; ``explain`` refines InputChanged
-        later."""
-        failed = [s for s in self.recorded.by_key.get(resource.key, ()) if s.ended is Ended.FAILED]
-        known = self.recorded.by_address.get(resource.address, ())
-        action = Action.REPLACE if any(s.ended is Ended.DONE for s in known) else Action.CREATE
-        if failed:
-            self.plan_change(resource, action, Reason.PREVIOUS_ATTEMPT_FAILED, failed[-1].problem, how=how)
-        elif not known:
-            self.plan_change(resource, action, Reason.NOT_RECORDED, how=how)
-        elif any(up in self.changes for up in resource.upstream):
-            self.plan_change(resource, action, Reason.UPSTREAM_REPLACED, how=how)
-        else:
-            self.plan_change(resource, action, Reason.INPUT_CHANGED, how=how)
-
-    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]:
-        return select_trusted(summaries, self.observed.judgements)
-
-    def find_contradictions(self, address: Address, summary: Summary | None) -> bool:
-        """Return True if a chosen record's kept logs contradict it, and add the findings."""
-        found = list_contradictions(address, summary, self.observed.judgements)
-        self.findings += found
-        if found:
-            self.contradicted.add(address)
-        return bool(found)
-
     # -- measured resources --------------------------------------------------------------------------------------
 
     def compare_cell(self, performance: Resource) -> None:
@@ -276,12 +174,12 @@ class Comparison(Struct):
         done = self.list_done(performance)
         audits = tuple(list_cell_tests(self.desired, cell))
         runs = [(audit, self.list_done(audit.test)) for audit in audits]
-        tests = [(found, audit.list_allowed_differences(ALLOWED_TO_DIFFER, (*found, *done))) for audit, found in runs]
+        tests = [(found, audit.list_allowed_differences((*found, *done))) for audit, found in runs]
         dependents = self.accuracy_dependents.get(accuracy.address, ()) if own else ()
         tests += [(select_valid(self.list_done(run)), ALLOWED_TO_DIFFER) for run in dependents]
         counts = self.used.get(accuracy.address)  # the accuracy run that its own cell uses
         others = self.select_trusted(self.list_done(accuracy)) if own else (counts,) if counts else ()
-        published, matching = select_published(self, performance, others, ALLOWED_TO_DIFFER, tests)
+        published, matching = self.select_published(performance, others, tests)
         if own and accuracy.address not in self.forced:
             self.compare_run(accuracy, matching)
             self.find_contradictions(accuracy.address, matching)
@@ -290,7 +188,7 @@ class Comparison(Struct):
         if published and matching and not {performance.address, accuracy.address} & set(self.changes):
             self.repeat_unless_evidence_matches(performance, accuracy, published, matching)
         if published and matching and dependents:
-            repeat_outdated(self, (accuracy, performance), matching, dependents, ALLOWED_TO_DIFFER)
+            self.repeat_outdated((accuracy, performance), matching, dependents)
         if own:
             self.compare_score(score, accuracy, matching)
         imported = self.list_imported_tests(cell)
@@ -298,7 +196,7 @@ class Comparison(Struct):
         kept = [a for a in audits if a.test.address.label in brought and a.test.address not in self.forced]
         self.unmade |= dict.fromkeys((at for a in kept for at in (a.test.address, a.verdict.address)), _BROUGHT)
         audits = tuple(audit for audit in audits if audit not in kept)
-        judged = compare_cell_tests(self, audits, published, ALLOWED_TO_DIFFER)
+        judged = compare_cell_tests(self, audits, published)
         others_of_cell = (accuracy.address, *(audit.test.address for audit in audits))
         self.drifts += find_host_drift(published, (self.used[a] for a in others_of_cell if a in self.used))
         red = performance.address in self.contradicted or (published is None and bool(done))
@@ -337,13 +235,6 @@ class Comparison(Struct):
             return ""
         return self.used[address].id if address in self.used and not due else ""
 
-    def compare_run(self, resource: Resource, summary: Summary | None) -> None:
-        if summary is None:
-            self.plan_creation(resource)
-            return
-        self.used[resource.address] = summary
-        self.check_logs(resource, summary)
-
     def compare_performance_run(self, resource: Resource, published: Summary | None, done: tuple[Summary, ...]) -> None:
         if published is None and done:
             self.used[resource.address] = done[-1]
@@ -361,28 +252,11 @@ class Comparison(Struct):
         self.compare_run(resource, published)
         self.find_contradictions(resource.address, published)
 
-    def check_logs(self, resource: Resource, summary: Summary) -> None:
-        """Restore unreadable logs: those in git's folder, which the tree needs, and corrupt copies in the store."""
-        if not self.observed.artifacts:
-            return
-        bad = [a for a in summary.artifacts if a.place == "logs" and ("logs", a.sha256) in self.observed.artifacts]
-        spoilt = [
-            a for a in summary.artifacts
-            if self.observed.artifacts.get(("objects", a.sha256)) is ArtifactPresence.CORRUPT and a not in bad
-        ]  # fmt: skip
-        if not bad and not spoilt:
-            return
-        wanted = tuple(("logs", a.sha256) for a in bad) + tuple(("objects", a.sha256) for a in spoilt)
-        presence = self.observed.artifacts[wanted[0]]
-        names = ", ".join(a.name for a in [*bad, *spoilt])
-        reason = Reason.ARTIFACT_CORRUPT if presence is ArtifactPresence.CORRUPT else Reason.ARTIFACT_MISSING
-        self.plan_change(resource, Action.REPLACE, reason, f"{names} is {presence}", how=Work.RESTORE, restore=wanted)
-
     def repeat_unless_evidence_matches(
         self, performance: Resource, accuracy: Resource, published: Summary, accuracy_run: Summary
     ) -> None:
         """Repeat the older of two runs with different evidence, which may not be published together."""
-        unequal = find_differing_evidence(published, accuracy_run, ALLOWED_TO_DIFFER)
+        unequal = find_differing_evidence(published, accuracy_run)
         if not unequal:
             if performance.address in accuracy.upstream and accuracy_run.started < published.started:
                 note = "its performance run was repeated"
@@ -392,6 +266,21 @@ class Comparison(Struct):
         names = ", ".join(name for name, _, _ in unequal)
         other = PERFORMANCE if older is accuracy else ACCURACY
         self.plan_change(older, Action.REPLACE, Reason.EVIDENCE_DIFFERS, f"{names} differs from the {other} run")
+
+    def repeat_outdated(self, runs: Iterable[Resource], accuracy_run: Summary, dependents: Iterable[Resource]) -> None:
+        """Repeat both ``runs`` of the cell with accuracy run ``accuracy_run`` if a cell that shares it was measured
+        later on another system: an accuracy run belongs to the performance run of its own cell."""
+        for run in dependents:
+            if run.address in self.forced or run.cell is None:
+                continue
+            published, _ = self.select_published(run, (accuracy_run,))
+            unequal = find_differing_evidence(published, accuracy_run) if published is not None else ()
+            if published is not None and unequal and accuracy_run.started <= published.started:
+                names = ", ".join(name for name, _, _ in unequal)
+                note = f"{names} differs from the performance run of {run.cell.scenario}"
+                for due in runs:
+                    if due.address not in self.changes:
+                        self.plan_change(due, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
     def compare_score(self, resource: Resource, accuracy: Resource, accuracy_run: Summary | None) -> None:
         """Compare the score. It belongs to one accuracy run: after a repeat the run is scored again, even under the

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Protocol
 
-from reconciler.desired.state import Desired
 from reconciler.diff.change import CONTRADICTED, Finding
-from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, Judgement, LogFinding, Summary
-from reconciler.resource.resources import Resource
 
+# Evidence that may differ between a cell's runs according to the rules (rules.md: LoadGen revisions may mix).
+ALLOWED_TO_DIFFER = frozenset({"loadgen.version", "loadgen.digest"})
 LASTING = "change the run's settings as the message says; a repeat or another target gives the same result"
 
 
@@ -61,7 +60,9 @@ def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_bett
     return ranked[-1] if policy == "best" else ranked[(len(ranked) - 1) // 2]
 
 
-def find_differing_evidence(a: Summary, b: Summary, allowed: frozenset[str]) -> tuple[tuple[str, str, str], ...]:
+def find_differing_evidence(
+    a: Summary, b: Summary, allowed: frozenset[str] = ALLOWED_TO_DIFFER
+) -> tuple[tuple[str, str, str], ...]:
     """Return evidence that differs between two runs: (name, in a, in b). A fact known for only one run is a difference,
     unless one of them is imported; unknown facts of an imported run prevent packaging instead."""
     if a.evidence == b.evidence:
@@ -79,7 +80,6 @@ def _alike(run: Summary, others: Sequence[Summary], allowed: frozenset[str]) -> 
 def select_runs(
     performance: Sequence[Summary],
     accuracy: Sequence[Summary],
-    allowed: frozenset[str],
     policy: str,
     *,
     lower: bool,
@@ -91,7 +91,7 @@ def select_runs(
     ``tests``: the records of each compliance test, and their allowed differences. If tests exist, but no performance
     run matches them all, the newest run is taken: older runs that differ from it are repeated, so that the repeats end.
     """
-    run = [item for item in ((accuracy, allowed), *tests) if item[0]]
+    run = [item for item in ((accuracy, ALLOWED_TO_DIFFER), *tests) if item[0]]
     together = [p for p in performance if run and all(_alike(p, *item) for item in run)]
     if any(records for records, _ in tests) and not together and performance:
         published: Summary | None = performance[-1]
@@ -99,33 +99,6 @@ def select_runs(
         published = choose_by_policy(together or performance, policy, lower_is_better=lower)
     if published is None:
         return None, accuracy[-1] if accuracy else None
-    matching = [a for a in accuracy if not find_differing_evidence(published, a, allowed)]
+    matching = [a for a in accuracy if not find_differing_evidence(published, a)]
     candidates = matching or accuracy
     return published, candidates[-1] if candidates else None
-
-
-class RecordedRuns(Protocol):
-    """State of the comparison, read only."""
-
-    desired: Desired
-
-    def list_done(self, resource: Resource) -> tuple[Summary, ...]: ...
-
-    def select_trusted(self, summaries: tuple[Summary, ...]) -> tuple[Summary, ...]: ...
-
-
-def select_published(
-    walk: RecordedRuns,
-    performance: Resource,
-    accuracy: Sequence[Summary],
-    allowed: frozenset[str],
-    tests: Sequence[tuple[Sequence[Summary], frozenset[str]]] = (),
-) -> tuple[Summary | None, Summary | None]:
-    """Apply ``select_runs`` to the valid runs of a cell, with its declared policy."""
-    done, cell = walk.list_done(performance), performance.cell
-    valid = walk.select_trusted(select_valid(done))
-    assert cell is not None
-    inputs = walk.desired.detail(Address(Kind.RESULT, str(cell))).inputs if len(done) > 1 else ()
-    policy = next((str(item.value) for item in inputs if item.name == "policy.publish"), "latest")
-    lower = cell.scenario in ("SingleStream", "MultiStream")
-    return select_runs(valid, accuracy, allowed, policy, lower=lower, tests=tests)

@@ -199,9 +199,9 @@ def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scen
     texts = select_settings(
         scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
     )
+    ending = f"_{settings.system.rpartition('_')[2]}"
     return {
-        mode: mode,  # a condition, as in {accuracy:+--accuracy}
-        **({scenario: scenario} if scenario else {}),
+        **{name: name for name in (mode, scenario, ending) if name},  # conditions, as in {accuracy:+--accuracy}
         "mode": mode,
         "test": str(asked.get("test", "")),
         "loadgen_mode": LOADGEN_MODE[mode],

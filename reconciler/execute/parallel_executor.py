@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import HERE
-from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
+from reconciler.execute.outcome import Event, Outcome, StepProgress
 from reconciler.execute.perform import Finished
 from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.plan import Plan, Step
@@ -127,7 +127,7 @@ class _Follower(Struct):
 
     step: Step
     lasts: bool
-    thread: threading.Thread | None = None
+    thread: threading.Thread
     submitted: bool = False
 
 
@@ -210,7 +210,6 @@ class ParallelExecutor(Struct):
         walk = self.walk
         detail = walk.desired.detail(step.change.address)
         upstream = walk.collect_upstream(detail)
-        follower = _Follower(step, walk.find_capacity(step, detail).lasts)
         turns = MachineTurns(self._check, self.events.put, patience=walk.wait_idle)
         context = replace(walk.context, check=self._check)
 
@@ -221,9 +220,9 @@ class ParallelExecutor(Struct):
                 self.events.put(_Ended(step, error))
             walk.wait_idle = min(walk.wait_idle, turns.patience)
 
-        follower.thread = threading.Thread(target=follow, name=str(step.change.address), daemon=True)
-        self.followers[step.change.address] = follower
-        follower.thread.start()
+        thread = threading.Thread(target=follow, name=str(step.change.address), daemon=True)
+        self.followers[step.change.address] = _Follower(step, walk.find_capacity(step, detail).lasts, thread)
+        thread.start()
 
     def _check(self, step: Step, _: bool) -> None:
         """Check in the thread of a step."""
@@ -252,8 +251,7 @@ class ParallelExecutor(Struct):
     def _report_event(self, event: Event) -> None:
         if isinstance(event, StepProgress) and (follower := self.followers.get(event.step.change.address)):
             follower.submitted = True
-        if isinstance(event, StepStarted | StepProgress | Message | Outcome):
-            self.walk.report(event)
+        self.walk.report(event)
 
     def _settle(self, ended: _Ended) -> Outcome:
         self.followers.pop(ended.step.change.address, None)
@@ -271,8 +269,7 @@ class ParallelExecutor(Struct):
         """Stop every thread; its submission is left to the queue or ended."""
         self.stop = stop
         for follower in self.followers.values():
-            if follower.thread is not None:
-                follower.thread.join()
+            follower.thread.join()
 
     def _take_late(self) -> Iterator[Outcome]:
         """Yield the steps that ended while the others were being stopped."""

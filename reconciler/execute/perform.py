@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field, structs
 from msgspec.structs import replace
 
-from harness.contract import Progress, Result
+from harness.contract import Fact, Progress, Result
 from reconciler.desired.detail import Detail
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import Attempt, Intent, MachineFacts, ServerAccess, create, make_attempt_id
@@ -31,17 +31,16 @@ from reconciler.execute.run_code import pack_run_code
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BASELINE, COMPLIANCE, DETAIL, SUMMARY
 from reconciler.plan.plan import Step
 from reconciler.resource.canonical import canonicalise
-from reconciler.resource.inputs import REVISIONS, Role
+from reconciler.resource.inputs import CODE, REVISIONS
 from reconciler.resource.kinds import AUDIT, PERFORMANCE, Kind
-from reconciler.resource.quantities import show_size
+from reconciler.resource.quantities import join_listing, show_size
 from reconciler.resource.records import (
     CODE_CHANGED,
+    CODE_WRITTEN,
     NOT_HANDED_ON,
     Artifact,
     Record,
-    RecordedFact,
     Summary,
-    find_written,
 )
 from reconciler.resource.settings import COMMAND
 from reconciler.rules.compliance.definition import AuditVerdict, MissingLogError, Part, RunLogs, VerdictInputs
@@ -298,8 +297,8 @@ def perform(
     """
     earlier = context.under_way.pop(step.change.key, None)
     attempt = earlier or begin(step, detail, upstream, context)
-    code = "" if earlier or not has_command(attempt) else attempt.intent.settings.harness_code
-    before = context.hash_code(code) if code else None
+    code = attempt.intent.settings.harness_code if CODE in attempt.intent.inputs else ""
+    _, before = context.hash_code(code) if code else ("", {})
     try:
         stall = _stall(attempt, detail, context)
         began = time.monotonic()
@@ -317,6 +316,7 @@ def perform(
         else:
             _make(attempt, context, watch, step.seconds)
         seconds = time.monotonic() - began
+        _refuse_changed_code(attempt, before, context)
         record, kept = build_record(attempt)
     except Detached:
         raise
@@ -324,16 +324,33 @@ def perform(
         if not attempt.result.exists():
             remove(attempt.folder)
         raise
-    if (found := find_written(record)) is not None:
-        context.written.setdefault(found[0], set()).update(found[1])
-    if before is not None and (after := context.hash_code(code))[0] not in ("", before[0]):
-        record = replace(record, facts={**record.facts, CODE_CHANGED: _describe_change(before, after)})
     return Finished(attempt, record, kept, seconds)
 
 
-def _describe_change(before: tuple[str, Mapping[str, str]], after: tuple[str, Mapping[str, str]]) -> RecordedFact:
-    names = sorted({name for name, _ in before[1].items() ^ after[1].items()})[:_MOST_NAMED]
-    return RecordedFact({"before": before[0], "after": after[0], "names": names}, Role.NOTE)
+def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
+    """Return True if the code of a step's command is no longer the one that its key has."""
+    planned = detail.values().get(CODE)
+    return planned is not None and context.hash_code(detail.settings.harness_code)[0] not in ("", planned)
+
+
+def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: AttemptContext) -> None:
+    """Let an attempt fail if files of its command's code have changed meanwhile. Files that it created are not code.
+    ``before``: the digests of the code's files, none if no key has them."""
+    result = Result.read(attempt.result)
+    if (created := result.facts.get(CODE_WRITTEN)) is not None:
+        context.written.setdefault(created.value["location"], set()).update(created.value["names"])
+    digest, after = context.hash_code(attempt.intent.settings.harness_code) if before else ("", {})
+    names = [name for name, known in before.items() if after.get(name) != known]
+    if names and result.done:
+        fact = Fact(value={"after": digest, "names": names[:_MOST_NAMED]}, role="note")
+        result.edit(
+            done=False,
+            facts={**result.facts, CODE_CHANGED: fact},
+            problem=f"files of the command's own code changed during the run: {join_listing(names)}",
+            problem_class="code",
+            fix="let the command write below {run_dir} or build/, let git ignore such a file, or remove it (git rm) if "
+            "the command makes it anew; if you edited it, repeat the run (--rerun)",
+        ).write(attempt.result)
 
 
 def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: float | None) -> None:

@@ -23,7 +23,15 @@ from reconciler.diff.change import Work
 from reconciler.errors import LockedError, ReconcilerError
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepProgress, StepStarted
-from reconciler.execute.perform import INTERRUPTED, AttemptContext, Check, Finished, derive_outcome, perform
+from reconciler.execute.perform import (
+    INTERRUPTED,
+    AttemptContext,
+    Check,
+    Finished,
+    derive_outcome,
+    is_code_changed,
+    perform,
+)
 from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.loadgen import keys
@@ -229,6 +237,9 @@ class PlanExecutor(Struct, dict=True):
             except _NotIdleError as error:
                 return Outcome(step, Status.BLOCKED, str(error), error.fix)
             context.check(step, False)
+            if is_code_changed(detail, context):
+                fix = "run the pass again"
+                return Outcome(step, Status.BLOCKED, "the command's code has changed since this was planned", fix)
             report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
             def moved(progress: Progress) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import REASON_WORDS, Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.difference import list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.errors import LogError
 from reconciler.history.commit_records import RECORDS
@@ -47,7 +47,7 @@ from reconciler.loadgen.log_files import (
 from reconciler.reconcile.worker import TOOL
 from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.canonical import digest
-from reconciler.resource.decisions import Acceptance, Amendment, Decisions, Freeze
+from reconciler.resource.decisions import Decisions
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind, place_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
@@ -131,14 +131,9 @@ def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) ->
 
 def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
     """Return path → subject and time of each decision."""
-    known: dict[str, Acceptance | Freeze | Amendment] = {
-        **decisions.acceptances,
-        **decisions.freezes,
-        **decisions.amendments,
-    }
     return {
         path: _Moment(type(item).__name__.lower(), str(item.cell or "submission"), item.made)
-        for path, item in known.items()
+        for path, item in decisions.all.items()
     }
 
 
@@ -335,7 +330,7 @@ def _verify_evidence(cell: Cell, chosen: Chosen, at: Snapshot) -> Iterator[Claim
     if chosen.performance not in at.records or chosen.accuracy not in at.records:
         return
     one, other = (at.committed.summaries[identity] for identity in (chosen.performance, chosen.accuracy))
-    unequal = find_differing_evidence(one, other, ALLOWED_TO_DIFFER)
+    unequal = find_differing_evidence(one, other)
     proof = Proof.CONTRADICTED if unequal else Proof.PROVEN
     names = ", ".join(name for name, _, _ in unequal)
     detail = f"different: {names}" if unequal else f"{len(one.evidence)} facts are equal (engine bytes, code, versions)"

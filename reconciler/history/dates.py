@@ -7,7 +7,7 @@ otherwise and the clocks would have to differ by more than a time zone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from reconciler.history.records import CLOCKS, TIME_ZONES, WHY, read_clock, read
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.resource.decisions import Acceptance, Amendment, Freeze
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
 from reconciler.storage.git import Appearances, find_commit_times, find_early_commits
@@ -99,12 +98,9 @@ def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterato
 
 
 def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetime]) -> Iterator[Claim]:
-    known: dict[str, Acceptance | Freeze | Amendment] = {
-        **at.decisions.acceptances,
-        **at.decisions.freezes,
-        **at.decisions.amendments,
-    }
-    bases = find_commit_times(root, _list_bases(known.values()))
+    known = at.decisions.all
+    # What each is based on; for an amendment, the submitted commit.
+    bases = find_commit_times(root, [decision.commit for decision in known.values() if decision.commit])
     for path, decision in sorted(known.items()):
         made, base = read_time(decision.made), bases.get(decision.commit)
         detail = _deny(path, decision.made, committed)
@@ -115,11 +111,6 @@ def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetim
         if detail:
             where = str(decision.cell or "submission")
             yield Claim(where, f"{type(decision).__name__.lower()}: when it was decided", Proof.MISSING, detail)
-
-
-def _list_bases(decisions: Iterable[Acceptance | Freeze | Amendment]) -> list[str]:
-    """List the commits that decisions are based on; for an amendment, the submitted commit."""
-    return [item.commit for item in decisions if item.commit]
 
 
 def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:

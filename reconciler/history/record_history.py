@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written, drop_repeated
 from reconciler.errors import RecordError
-from reconciler.history.commit_records import RECORDS
+from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
@@ -128,14 +128,14 @@ def read_record_history(root: Path, tip: str) -> RecordHistory:
     contents = git.read_blobs(root, [blob for _, blob in named])
     records, brought = {}, {}
     for (path, blob), commit in named.items():
-        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        identity = name_record(path)
         try:
             records[identity] = decode(contents[blob], path)
         except (KeyError, RecordError):
             continue
         brought[identity] = commit
     here = git.list_files_at(root, tip, [RECORDS])
-    kept = frozenset(path.removeprefix(f"{RECORDS}/").removesuffix(".json") for path in here)
+    kept = frozenset(name_record(path) for path in here)
     return RecordHistory(root, tip, records, brought, kept, {at: c for at, c in added.items() if at not in named})
 
 

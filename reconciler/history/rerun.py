@@ -23,7 +23,7 @@ from harness.benchmark_catalog import BENCHMARKS
 from harness.contract import ProbeRequest
 from reconciler.diff.change import Work
 from reconciler.diff.claims import AuditReport, Claim, Proof
-from reconciler.diff.difference import ALLOWED_TO_DIFFER, list_published_cells
+from reconciler.diff.difference import list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence, select_valid
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt import create, repeat_intent
@@ -132,9 +132,7 @@ def repeat_runs(
         found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
-    order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
-    ordered = sorted([*audited.claims, *claims], key=lambda claim: order.get(claim.where, len(order)))
-    return Repeats(replace(audited, claims=tuple(ordered)), kept)
+    return Repeats(audited.with_claims([*audited.claims, *claims]), kept)
 
 
 def _result(cell: Cell) -> Address:
@@ -239,7 +237,7 @@ def _judged(
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
-    names = [name for name, _, _ in find_differing_evidence(published, again, ALLOWED_TO_DIFFER)]
+    names = [name for name, _, _ in find_differing_evidence(published, again)]
     unequal = [name for name in names if not name.startswith("engine.")]
     if unequal:
         return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
@@ -288,7 +286,7 @@ def _not_comparable(cell: Cell, why: str) -> Claim:
 
 def _alike(at: Snapshot, published: Summary) -> list[Summary]:
     runs = select_valid(at.recorded.done(published.key))
-    return [run for run in runs if not find_differing_evidence(published, run, ALLOWED_TO_DIFFER)]
+    return [run for run in runs if not find_differing_evidence(published, run)]
 
 
 def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
@@ -336,17 +334,11 @@ def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> 
         claims = [_claim(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
     kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
-    return replace(audited, claims=tuple(sorted([*kept, *found.values()], key=_order(audited))))
+    return audited.with_claims([*kept, *found.values()])
 
 
 def _is_attested(claim: Claim) -> bool:
     return claim.what == _ACCURACY and claim.proof is Proof.ATTESTED
-
-
-def _order(audited: AuditReport) -> Any:
-    """Return the sort key that keeps each cell's claims together, in the audit's order."""
-    position = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
-    return lambda claim: position.get(claim.where, len(position))
 
 
 def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:

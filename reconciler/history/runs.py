@@ -18,7 +18,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.copied_runs import find_claimed_twice
 from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError, RecordError
-from reconciler.history.commit_records import RECORDS
+from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.dates import verify_order
 from reconciler.history.logs import FOLDER, Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
@@ -142,14 +142,10 @@ def _compare_derived(record: Record, again: Recheck, leave: Container[str] = ())
             continue
         if recorded != derived:
             proof = Proof.CONTRADICTED if own else Proof.MISSING
-            recorded_part, derived_part = (_find_first_other(v, w) for v, w in _pair(recorded, derived))
+            recorded_part, derived_part = _find_first_other(recorded, derived), _find_first_other(derived, recorded)
             version = "" if own else f" (derived by {record.tool or 'another version'})"
             return proof, f"values.{name}: recorded {recorded_part}, {again.source} says {derived_part}{version}"
     return Proof.PROVEN, f"{', '.join(known) or 'nothing else'}, from {again.source}"
-
-
-def _pair(one: Any, other: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    return (one, other), (other, one)
 
 
 def _find_first_other(value: Any, other: Any) -> str:
@@ -276,7 +272,7 @@ def _deny_rewritten(record: Record, identity: str, detail: str) -> Claim:
 
 def _list_gone(at: Snapshot, appeared: Appearances) -> Iterator[tuple[tuple[str, str], Commit]]:
     for (path, blob), commit in appeared.items():
-        identity = path.removeprefix(f"{RECORDS}/").removesuffix(".json")
+        identity = name_record(path)
         if path != identity and path.endswith(".json") and identity not in at.records and path not in at.damaged:
             yield (path, blob), commit
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
-from reconciler.history.commit_records import RECORDS
+from reconciler.history.commit_records import RECORDS, name_record
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
@@ -40,8 +38,7 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
             record = at.records[identity]
             if signed.get(identity) or demanded:
                 claims.append(_claim(str(cell), record, checked.get(identity, ()), known=file is not None))
-    order = {where: index for index, where in enumerate(dict.fromkeys(claim.where for claim in audited.claims))}
-    return replace(audited, claims=tuple(sorted(claims, key=lambda claim: order.get(claim.where, len(order)))))
+    return audited.with_claims(claims)
 
 
 def _records(chosen: Chosen) -> Iterator[str]:
@@ -94,9 +91,7 @@ def _checked(
 
 def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
     files = git.list_files_at(root, at.commit, [RECORDS])
-    return {
-        p.removeprefix(f"{RECORDS}/").removesuffix(".json"): b for p, (b, _) in files.items() if p.endswith(".json")
-    }
+    return {name_record(path): blob for path, (blob, _) in files.items() if path.endswith(".json")}
 
 
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:

@@ -7,7 +7,7 @@ intact. So all users see the same for one commit, whatever they have installed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -38,6 +38,8 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 if TYPE_CHECKING:
     from reconciler.spec.declared import Declared
+
+_SPECS = "specs"  # the folder that a commit's spec is read from
 
 
 class Snapshot(Struct, frozen=True, dict=True):
@@ -90,47 +92,40 @@ class Shared(Struct, dict=True):
         return RecordReader(self.index, self.keep, self.checked_out)
 
 
-def read_snapshot(
-    root: Path,
-    commit: str,
-    specs: tuple[str, ...] = ("specs",),
-    *,
-    today: date | None = None,
-    shared: Shared | None = None,
-) -> Snapshot:
+def read_snapshot(root: Path, commit: str, *, today: date | None = None, shared: Shared | None = None) -> Snapshot:
     """Read the submission at a commit. ``today``: the day (UTC) on which decisions are evaluated, by default the
     commit's own day, so that the result never changes. ``shared``: data of other snapshots. Raises SpecError with every
     problem of that commit's spec."""
     with pause_collector():
-        return _snapshot(root, commit, specs, today, shared or Shared())
+        return _snapshot(root, commit, today, shared or Shared())
 
 
-def _snapshot(root: Path, commit: str, specs: tuple[str, ...], today: date | None, shared: Shared) -> Snapshot:
-    listed, links = git.list_files_and_links_at(root, commit, (*specs, *FOLDERS) if specs else ())
+def _snapshot(root: Path, commit: str, today: date | None, shared: Shared) -> Snapshot:
+    listed, links = git.list_files_and_links_at(root, commit, (_SPECS, *FOLDERS))
     there = _list_specs(root, commit, listed, links)
     files = {p: blob for p, (blob, _) in there.items()}
     large = {p: n for p, (_, n) in there.items() if n > LARGEST_FILE}
     if large:
         raise SpecError([Problem(p, 1, 1, "", f"it has {n:,} bytes", _SPEC_FIX) for p, n in large.items()])
     if not files:
-        fix = f"{_propose_spec(root, specs)}; or find a commit with specs: git log -- specs"
-        raise SpecError([Problem(", ".join(specs), 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
+        fix = f"{_propose_spec(root)}; or find a commit with specs: git log -- specs"
+        raise SpecError([Problem(_SPECS, 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     committed = shared.reader.read(root, commit)
     recorded = committed.recorded
 
     def observe(needed: Iterable[Pin]) -> Pins:
         return collect_recorded_pins(needed, recorded, _digest_sources(root, commit, needed))
 
-    made = load_committed(shared.index, (files, specs), lambda: _declare(root, files, specs), observe, shared.compiled)
+    made = load_committed(shared.index, files, lambda: _declare(root, files), observe, shared.compiled)
     decisions = read_decisions(root, commit, today, listed)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
 
 
-def _propose_spec(root: Path, specs: Iterable[str]) -> str:
+def _propose_spec(root: Path) -> str:
     """Propose to commit the specs that only the work tree has."""
-    found = any((root / name).is_file() or any((root / name).glob("**/*.y*ml")) for name in specs)
-    return f"commit yours: git add {' '.join(specs)} && git commit" if found else "`reconcile init` writes a starter"
+    found = any((root / _SPECS).glob("**/*.y*ml"))
+    return f"commit yours: git add {_SPECS} && git commit" if found else "`reconcile init` writes a starter"
 
 
 def _list_specs(
@@ -169,14 +164,12 @@ def _follow_link(root: Path, commit: str, path: str, blob: str) -> tuple[str, di
     return target, {} if target in links else files
 
 
-def _declare(root: Path, files: Mapping[str, str], specs: Sequence[str]) -> Declared:
+def _declare(root: Path, files: Mapping[str, str]) -> Declared:
     from reconciler.spec.loading import load_sources
 
     contents = git.read_blobs(root, files.values())
     read = [decode(contents[blob], path) for path, blob in files.items()]
-    sources = [
-        replace(item, blob=files[item.name], named=item.name in specs) for item in read if isinstance(item, Source)
-    ]
+    sources = [replace(item, blob=files[item.name], named=False) for item in read if isinstance(item, Source)]
     unread = [item for item in read if isinstance(item, Problem)]
     return load_sources(sources, root, _Unset(os.environ), unread)
 

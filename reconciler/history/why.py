@@ -13,7 +13,7 @@ from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import find_spared
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
 from reconciler.plan.plan import Step
-from reconciler.reconcile.line_commits import LineCommitText, find_commits
+from reconciler.reconcile.line_commits import find_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult
 from reconciler.render.explanation import By, Explanation, Link, Reasoned
@@ -83,7 +83,7 @@ class _Version(Struct):
         self.values[path] = value, origin
 
 
-def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
+def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, git.LineCommit]:
     """Find who last changed the value at each place of a spec, as far as git knows. Edits of other values on its line,
     of comments and of the indentation do not count."""
     versions: dict[tuple[str, str], _Version] = {}
@@ -97,7 +97,7 @@ def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dic
                 version.add(root)
         return versions[file, commit]
 
-    def trace(origin: Origin, commit: LineCommitText) -> LineCommitText:
+    def trace(origin: Origin, commit: git.LineCommit) -> git.LineCommit:
         here = read(origin.file, "")
         path = here.paths.get(origin)
         while path is not None:
@@ -119,7 +119,7 @@ def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
     return (i for i in seen.desired.detail(resource.address).inputs if i.origin.line and i.value is not None)
 
 
-def _when(commits: Mapping[Origin, LineCommitText], item: Input) -> float:
+def _when(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:
     """Return the sort key: an uncommitted edit is the newest, a file unknown to git the oldest."""
     commit = commits.get(item.origin)
     if commit is None:
@@ -127,7 +127,7 @@ def _when(commits: Mapping[Origin, LineCommitText], item: Input) -> float:
     return commit.when.timestamp() if commit.when else float("inf")
 
 
-def _changed(commit: LineCommitText | None) -> By | None:
+def _changed(commit: git.LineCommit | None) -> By | None:
     if commit is None or not commit.committed or commit.when is None:
         return None
     return _by(commit.commit, commit.author, commit.when, commit.summary, older=commit.boundary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from reconciler.importing.log_folder import refuse_special, refuse_vanished
 from reconciler.importing.log_tree import ImportedTree, LogTree
 from reconciler.importing.read_tree import TakenTree, find_runs, read_tree
 from reconciler.importing.run_import import ImportContext
-from reconciler.importing.run_reader import TakenCell
+from reconciler.importing.run_reader import ProgramTree, TakenCell, TakenSubmission
 from reconciler.observed.digest_cache import DigestCache
 from reconciler.plan.select import find_cell
 from reconciler.publish.rendered_tree import assemble_content, find_log
@@ -118,47 +118,6 @@ def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> 
         return False
 
 
-class Taken(Protocol):
-    """A submission that was read: ``TakenTree`` or a ``ProgramTree``."""
-
-    @property
-    def submitter(self) -> str: ...
-
-    @property
-    def ruleset(self) -> Ruleset: ...
-
-    @property
-    def cells(self) -> tuple[TakenCell, ...]: ...
-
-    @property
-    def problems(self) -> tuple[str, ...]: ...
-
-    @property
-    def rehearsal(self) -> bool: ...
-
-    @property
-    def folders(self) -> Mapping[str, Path]:
-        """List the submitter's folders by their place in a rendering."""
-
-    @property
-    def unreadable(self) -> Mapping[Path, str]:
-        """List its unread entries, with their descriptions."""
-
-
-class ProgramTree(Taken, Protocol):
-    """A submission that was read, from a program other than MLPerf Inference."""
-
-    def find_files(self) -> dict[str, Path]:
-        """Find the files that a repository keeps with its spec, by their place."""
-
-    def refuse_round(self, round_name: str) -> None:
-        """Raise ReconcilerError for a version of the rules for which the results cannot be declared; "" is their
-        own."""
-
-    def render_spec(self, cells: list[TakenCell], left_out: Mapping[str, str], files: Mapping[str, Path]) -> str:
-        """Return the spec that declares the cells. ``files``: from ``find_files``."""
-
-
 # (cells to declare, cell or file → why it is left out) → the spec
 RenderSpec = Callable[[list[TakenCell], Mapping[str, str]], str]
 
@@ -167,7 +126,7 @@ class DeclaredTree(Struct, frozen=True):
     """The spec of an adopted tree. ``left_out``: cell or file → why it is not in the spec; ``refused``: benchmark → why
     the settings that the tree states for its measurement may not be in it."""
 
-    tree: Taken
+    tree: TakenSubmission
     text: str
     cells: tuple[TakenCell, ...]
     left_out: Mapping[str, str]
@@ -188,7 +147,7 @@ class Adoption(Struct, frozen=True):
     unused: Mapping[str, str] = {}
 
 
-def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: RenderSpec) -> DeclaredTree:
+def declare(tree: TakenSubmission, ruleset: Ruleset, name: str, root: Path, render: RenderSpec) -> DeclaredTree:
     """Return the spec with as many cells as the round accepts. ``name``: of the spec file, relative to the
     repository."""
     left_out = {problem.partition(": ")[0]: problem.partition(": ")[2] for problem in tree.problems}
@@ -215,7 +174,7 @@ def declare(tree: Taken, ruleset: Ruleset, name: str, root: Path, render: Render
     )
 
 
-def _rehearsed(tree: Taken, cells: list[TakenCell]) -> dict[str, str]:
+def _rehearsed(tree: TakenSubmission, cells: list[TakenCell]) -> dict[str, str]:
     """Keep the mark of a rehearsal."""
     why = "its tree is a rehearsal; adopt it with `--rehearsal`"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.check.compliance import check_verdicts
 from reconciler.errors import ReconcilerError
 from reconciler.importing import log_folder
-from reconciler.importing.run_reader import CellReader, FoundRun, RunReader, TakenCell
+from reconciler.importing.run_reader import CellReader, FoundRun, RunReader, TakenCell, TakenSubmission
 from reconciler.loadgen.settings import list_settings, name_loadgen_scenario
 from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import find_program_of_results
@@ -57,27 +56,13 @@ def _list_readers() -> Iterator[CellReader]:
     yield log_folder
 
 
-class TakenTree(Struct, frozen=True):
-    """One submitter's part of a tree. ``ruleset``: the rules of the tree's own round; ``recognised``: None if the user
-    chose it. ``systems``: {name: its description's values}.
+class TakenTree(TakenSubmission, frozen=True, kw_only=True):
+    """One submitter's part of a tree. ``systems``: {name: its description's values}; ``recognised``: None if the user
+    chose the round."""
 
-    ``unreadable``: paths of the tree that are not read, with their descriptions.
-    """
-
-    submitter: str
-    ruleset: Ruleset
     places: tuple[SubmitterPlace, ...]
     systems: Mapping[str, Mapping[str, Any]]
-    cells: tuple[TakenCell, ...]
-    problems: tuple[str, ...] = ()
-    rehearsal: bool = False
-    unreadable: Mapping[Path, str] = field(default_factory=dict)
     recognised: RecognisedRound | None = None
-
-    @property
-    def folders(self) -> dict[str, Path]:
-        """The folders by their place in a rendering."""
-        return {f"{place.division}/{place.submitter}": place.path for place in self.places}
 
 
 def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTree:
@@ -122,15 +107,15 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
             for benchmark in place.list_benchmarks(name):
                 cells += _cells(tree, files, system, benchmark, unreadable)
-    cells_ = _with_sources(cells)
     return TakenTree(
         places[0].submitter,
         tree.ruleset,
-        places,
-        systems,
-        cells_,
+        {f"{place.division}/{place.submitter}": place.path for place in places},
+        _with_sources(cells),
         tuple(problems),
         unreadable=unreadable,
+        places=places,
+        systems=systems,
         recognised=tree.recognised,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from reconciler.importing.run_import import Import, ImportContext, Made
 from reconciler.resource.kinds import Cell
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import ResultFormat
-from reconciler.rules.ruleset import BenchmarkRules
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.tree.reading.cell import CellFiles
 
 
@@ -86,6 +86,38 @@ class TakenCell(Struct, frozen=True):
     def is_nothing(self) -> bool:
         """True if a spec can leave it out."""
         return not self.runs and self.source is None and not self.needed
+
+
+class TakenSubmission(Struct, frozen=True):
+    """One submitter's results, as read from their folder. ``ruleset``: the rules of their own round; ``folders``: the
+    submitter's folders by their place in a rendering; ``unreadable``: entries that are not read, with their
+    descriptions."""
+
+    submitter: str
+    ruleset: Ruleset
+    folders: Mapping[str, Path]
+    cells: tuple[TakenCell, ...]
+    problems: tuple[str, ...] = ()
+    rehearsal: bool = False
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
+
+
+class ProgramTree(TakenSubmission, frozen=True):
+    """Results of a program other than MLPerf Inference."""
+
+    def find_files(self) -> dict[str, Path]:
+        """Find the files that a repository keeps with its spec, by their place."""
+        raise NotImplementedError
+
+    def refuse_round(self, round_name: str) -> None:
+        """Raise ReconcilerError for a version of the rules for which the results cannot be declared; "" is their
+        own."""
+        raise NotImplementedError
+
+    def render_spec(self, cells: Sequence[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
+        """Return the spec that declares the cells. ``left_out``: cell or file → why it is not declared; ``files``:
+        those of ``find_files`` that were copied."""
+        raise NotImplementedError
 
 
 class RunReader(Protocol):

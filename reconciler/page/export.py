@@ -19,8 +19,9 @@ from reconciler.page.links import (
     name_spec_file,
 )
 from reconciler.page.plots import bundle_script, can_draw
+from reconciler.page.repository_page import FINDINGS
 from reconciler.page.server import STATIC, VEGA
-from reconciler.page.site import FINDINGS, VIEWS, Site
+from reconciler.page.site import VIEWS, Site
 from reconciler.render.html import read_static
 from reconciler.storage.files import is_leftover, replace
 from reconciler.storage.leftovers import sweep

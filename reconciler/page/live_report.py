@@ -157,13 +157,8 @@ def _newest_log(folder: Path) -> Path | None:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read complete lines; an incomplete one at the end is ignored."""
-    return [row for row in parse_json_lines(_head(path)) if isinstance(row.get("message"), str)]
-
-
-def _head(path: Path) -> bytes:
-    """Read the whole log, or the end of a very long one."""
-    return _tail(path, _PASS_LOG)
+    """Read the complete lines of a log, or of the end of a very long one."""
+    return [row for row in parse_json_lines(_tail(path, _PASS_LOG)) if isinstance(row.get("message"), str)]
 
 
 def _tail(path: Path, size: int) -> bytes:

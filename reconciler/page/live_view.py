@@ -17,22 +17,12 @@ def arrange_live(document: Document) -> Document:
     queue = document["next"]
     left = [step["seconds"] for step in queue] + [attempt["left"] for attempt in document["attempts"]]
     return {
-        "running": document["running"],
-        "timed": document["timed"],
-        "began": document["began"],
-        "ended": document["ended"],
-        "outcome": document["outcome"],
-        "steps": document["steps"],
-        "done": document["done"],
-        "submission": document["submission"],
-        "id": document["id"],
+        **document,
         "attempts": [_attempt(attempt) for attempt in document["attempts"]],
         "jobs": [_job(job) for job in document["jobs"]],
         "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
         "left": _about(sum(seconds or 0.0 for seconds in left)),
-        "recent": document["recent"],
-        "problems": document["problems"],
     }
 
 

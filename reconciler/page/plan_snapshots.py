@@ -16,7 +16,7 @@ from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import RepositoryError
 from reconciler.observed.rendered import Rendered, read_rendered
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.line_commits import LineCommitText, find_commits
+from reconciler.reconcile.line_commits import find_commits
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan, list_cells
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.inputs import Origin
@@ -25,7 +25,7 @@ from reconciler.resource.resources import Resource
 from reconciler.spec.declared import Declared
 from reconciler.spec.loading import load
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RepositoryPaths, read_version
 from reconciler.storage.untrusted_files import walk_files
 
 _BELIEVED = 60.0  # seconds for which a plan is reused if no compared file has changed
@@ -79,7 +79,7 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
             return {}
 
     @cached_property
-    def commits(self) -> Mapping[Origin, LineCommitText]:
+    def commits(self) -> Mapping[Origin, git.LineCommit]:
         """Map every line that sets an input to its commit: git is called once per file."""
         known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
         origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)
@@ -119,10 +119,10 @@ def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
     state = paths.root / "state"
     folders = [state, *(_folders_of(state)), *_folders_of(paths.records), paths.index / "tree.json"]
     for path in [*folders, git / "HEAD", git / "index", git / "packed-refs", git / "logs" / "HEAD"]:
-        yield _version(path)
+        yield read_version(path)
     for path in list_spec_paths(paths, options.specs):
         files = sorted(walk_files(path))[:_MOST_FILES] if path.is_dir() else [path]
-        yield from ((str(file), _version(file)) for file in files)
+        yield from ((str(file), read_version(file)) for file in files)
 
 
 def _folders_of(folder: Path) -> list[Path]:
@@ -130,11 +130,3 @@ def _folders_of(folder: Path) -> list[Path]:
         return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size

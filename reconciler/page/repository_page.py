@@ -27,7 +27,6 @@ from reconciler.history.record_history import RecordHistory, read_record_history
 from reconciler.page.cell_report import report_cell, report_run
 from reconciler.page.live_report import is_timed, report_live
 from reconciler.page.plan_snapshots import PlanSnapshot, PlanSnapshots
-from reconciler.page.site import FINDINGS
 from reconciler.plan.select import find_cell
 from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.reconcile.planning import Options
@@ -39,6 +38,7 @@ from reconciler.render.plan import summarise_plan
 from reconciler.render.pull_request import render_document as render_impact
 from reconciler.render.timeline import report_comparison
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.parts import PARTS
 from reconciler.spec.families import find_chip, find_starting_value
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
@@ -79,7 +79,8 @@ _QUEUE_ASKED = 10.0  # seconds between two queries
 
 class RepositoryPage(Struct, dict=True):
     """``trees``: name → a submission tree that may be shown in addition to the rendered one. Slow views are computed on
-    request, cached until the repository changes, and postponed while a run is timed."""
+    request, cached until the repository changes, and postponed while a run is timed. Each method raises ReconcilerError
+    with a fix, like the command whose document it returns."""
 
     paths: RepositoryPaths
     options: Options
@@ -97,6 +98,7 @@ class RepositoryPage(Struct, dict=True):
         return self.paths.root.resolve().name
 
     def is_timed(self) -> bool:
+        """Return True while a run is being timed, so that slow work must wait."""
         return is_timed(self.paths)
 
     def look(self) -> PlanSnapshot:
@@ -107,6 +109,7 @@ class RepositoryPage(Struct, dict=True):
         return str(_cell(self.look(), cell))
 
     def read_matrix(self) -> dict[str, Any]:
+        """Return `status` and the time of its plan."""
         look = self.look()
         return self._keep(look, ("matrix",), lambda: self._matrix(look))
 
@@ -125,14 +128,17 @@ class RepositoryPage(Struct, dict=True):
         return {**status, "cells": cells, **named}
 
     def read_cell(self, cell: str) -> dict[str, Any]:
+        """Return `show`, `why` and the measurements."""
         look = self.look()
         return self._keep(look, ("cell", cell), lambda: _report_cell(look, cell))
 
     def read_run(self, cell: str, record: str) -> dict[str, Any]:
+        """Return another performance run of a cell, like the ``performance`` of ``read_cell``."""
         look = self.look()
         return self._keep(look, ("run", cell, record), lambda: report_run(look, _cell(look, cell), record))
 
     def read_log(self, cell: str, name: str) -> dict[str, Any]:
+        """Return `logs --print`: the end of one log as text."""
         look = self.look()
         chosen = _cell(look, cell)
         log = find_log(name, [log for r in look.lineages[chosen] for log in list_logs(look.seen, r)])
@@ -167,11 +173,13 @@ class RepositoryPage(Struct, dict=True):
         return self._keep(look, ("plan",), lambda: _report_plan(look))
 
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
+        """Return `pr`."""
         root = self.paths.root
         at = tuple(git.resolve(root, name) for name in (base, head))
         return self._keep_slow(at, ("impact",), lambda: render_impact(assess_merge(self.paths, *at).impact))
 
     def read_history(self, cell: str) -> dict[str, Any]:
+        """Return `history` and `blame`: results, and the steps between them."""
         tip = git.resolve(self.paths.root, "HEAD")
         past = self._past(tip)
         known = {str(item): item for item in past.cells}
@@ -179,6 +187,7 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
 
     def read_recent(self) -> dict[str, Any]:
+        """Return the newest committed results of all cells."""
         tip = git.resolve(self.paths.root, "HEAD")
         return self._keep_slow(tip, ("recent",), lambda: _report_recent(self._past(tip)))
 
@@ -189,6 +198,7 @@ class RepositoryPage(Struct, dict=True):
         return self._history
 
     def read_comparison(self, one: str, other: str) -> dict[str, Any]:
+        """Return `compare` of two commits or systems, or of trees with names from ``list_trees``."""
         at = tuple(self._identify(name) for name in (one, other))
         return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
 
@@ -262,6 +272,7 @@ class RepositoryPage(Struct, dict=True):
             return kept[1]
 
 
+FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)  # commands that report findings
 _MOST_KEPT = 256
 _RECENT = 50  # results that the history shows at first
 RENDERED = "the rendered tree"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, Template
 from msgspec import Struct
@@ -18,17 +18,16 @@ from reconciler.page.live_view import arrange_live
 from reconciler.page.matrix_view import NOTHING, UnderWay, arrange_matrix, list_under_way, load_program_page
 from reconciler.page.plan_view import arrange_plan
 from reconciler.page.plots import THEMES, can_draw, describe_plot, describe_theme
+from reconciler.page.repository_page import FINDINGS, RepositoryPage
 from reconciler.render.charts import Chart, find_curve
 from reconciler.render.documents import Document
 from reconciler.render.html import make_environment
-from reconciler.resource.parts import PARTS
 from reconciler.resource.rules import Severity
 from reconciler.rules.programs import load_programs
 from reconciler.storage.escaping import escape_hidden
 
 # Findings of `check` and `verify-tree`, by cause and individually.
 
-FINDINGS = ("check", "verify-tree") if "verify" in PARTS else ("check",)
 _WORST = [severity.value for severity in Severity]  # first
 _MOST_FINDINGS = 3000  # maximum number of findings shown
 _OPEN_FINDINGS = 12  # up to so many are shown without opening their group
@@ -71,70 +70,10 @@ def _finding(finding: Document) -> Document:
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between updates of a pass; the last if nothing runs
 
 
-class PageSource(Protocol):
-    """Each method raises ReconcilerError with a fix, like the command whose document it returns."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the repository's folder."""
-
-    def is_timed(self) -> bool:
-        """Return True while a run is being timed, so that slow work must wait."""
-
-    def read_matrix(self) -> Document:
-        """`status`: submission, round, in_sync, cells, findings, and the time of the plan."""
-
-    def read_cell(self, cell: str) -> Document:
-        """`show`, `why` and the measurements: cell, status, settings, resources, why, runs, performance, logs, and the
-        files of ``list_specs``."""
-
-    def read_run(self, cell: str, record: str) -> Document:
-        """Return another performance run of a cell, like the ``performance`` of ``read_cell``."""
-
-    def read_log(self, cell: str, name: str) -> Document:
-        """`logs --print`: the end of one log as text."""
-
-    def list_specs(self) -> tuple[str, ...]:
-        """List the files with a line that sets a value, as named in origins."""
-
-    def read_spec(self, file: str) -> Document:
-        """Return the lines of a file of ``list_specs``, each with its commit."""
-
-    def read_plan(self) -> Document:
-        """`plan`."""
-
-    def read_impact(self, base: str, head: str) -> Document:
-        """`pr`."""
-
-    def read_history(self, cell: str) -> Document:
-        """`history` and `blame`: results, and the steps between them."""
-
-    def read_recent(self) -> Document:
-        """Return the newest committed results of all cells: cell, started, value, unit, validity, change and commit."""
-
-    def read_comparison(self, one: str, other: str) -> Document:
-        """`compare`: two commits or systems, or trees with names from ``list_trees``."""
-
-    def list_systems(self) -> tuple[str, ...]:
-        """List the systems that the specs declare."""
-
-    def list_refs(self) -> tuple[str, ...]:
-        """List branches and tags for the user to choose from."""
-
-    def list_trees(self) -> tuple[str, ...]:
-        """List the names of the trees that may be viewed; the first is the rendered one."""
-
-    def read_findings(self, tree: str, command: str) -> Document:
-        """Return the findings. ``command``: `check` or `verify-tree`."""
-
-    def read_live(self) -> Document:
-        """Return the pass in progress; cheap, and polled."""
-
-
 class Site(Struct, dict=True):
     """``files``: whether every view is a file of an export."""
 
-    source: PageSource
+    source: RepositoryPage
     files: bool = False
     _matrix: tuple[Document, Links, UnderWay, str] | None = None
 

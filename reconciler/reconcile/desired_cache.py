@@ -197,17 +197,16 @@ def _cold(
 
 def load_committed(
     index: Path | None,
-    specs: tuple[Mapping[str, str], Sequence[str]],
+    specs: Mapping[str, str],
     declare: Callable[[], Declared],
     observe: Callable[[Iterable[Pin]], Pins],
     kept: DesiredCache,
 ) -> Compiled:
-    """Load the desired state of a commit, without any location on this machine. ``specs``: path → blob id of its files,
-    and the names that were requested. ``index``: the folder of caches, None to use none. Raises SpecError."""
-    blobs, names = specs
+    """Load the desired state of a commit, without any location on this machine. ``specs``: path → blob id of its files.
+    ``index``: the folder of caches, None to use none. Raises SpecError."""
     code = {"version": __version__, "code": _stamp_code()}
-    found = [[ascii(path), blob] for path, blob in sorted(blobs.items())]  # names need not be UTF-8
-    fingerprint = digest({**code, "blobs": found, "named": [ascii(name) for name in names]})
+    found = [[ascii(path), blob] for path, blob in sorted(specs.items())]  # names need not be UTF-8
+    fingerprint = digest({**code, "blobs": found})
     cache = None if index is None else index / f"{_COMMITTED}{fingerprint[:16]}.jsonl"
     known = kept.last
     if cache is not None and (known is None or known.fingerprint != fingerprint):

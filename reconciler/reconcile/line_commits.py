@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from reconciler.resource.inputs import Origin
 from reconciler.resource.quantities import show_age
 from reconciler.storage.files import RepositoryPaths
 
-
-class LineCommitText(Protocol):
-    """The commit of a line; see ``reconciler.storage.git.LineCommit``, which is imported only if there is a line."""
-
-    @property
-    def commit(self) -> str: ...
-    @property
-    def author(self) -> str: ...
-    @property
-    def when(self) -> datetime | None: ...
-    @property
-    def summary(self) -> str: ...
-    @property
-    def committed(self) -> bool: ...
-    @property
-    def boundary(self) -> bool: ...
+if TYPE_CHECKING:
+    from reconciler.storage.git import LineCommit
 
 
-def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommitText]:
+def find_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, LineCommit]:
     """Find who last changed each spec line, as far as git knows. Without lines, git is neither imported nor run."""
     by_file: dict[str, list[Origin]] = {}
     for origin in origins:
         by_file.setdefault(origin.file, []).append(origin)
-    found: dict[Origin, LineCommitText] = {}
+    found: dict[Origin, LineCommit] = {}
     for file, group in by_file.items():
         from reconciler.storage import git
 
@@ -52,7 +37,7 @@ def find_line_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict
     }
 
 
-def show_line_commit(commit: LineCommitText) -> str:
+def show_line_commit(commit: LineCommit) -> str:
     """Return for example "3f2c1ab, Ada, 2 days ago: Raise the batch size"."""
     if not commit.committed:
         return "not committed yet"

@@ -22,11 +22,16 @@ from reconciler.spec.files import leads_out
 from reconciler.spec.loading import load_adapters
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
-from reconciler.spec.published import list_published_systems, names_system
+from reconciler.spec.published import find_published_rate, list_published_systems, names_system
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
-from reconciler.spec.submission_template import Wanted, list_starting_values, render_submission_spec
+from reconciler.spec.submission_template import (
+    Wanted,
+    list_required,
+    list_starting_values,
+    render_submission_spec,
+)
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, replace
 from reconciler.storage.launch.launcher import Launcher
@@ -269,14 +274,19 @@ def _prepare_submission(
 def _find_code(
     adapter: HarnessAdapter, checkout: Path, benchmarks: Sequence[BenchmarkRules], system: str
 ) -> dict[str, str]:
-    """Return the folder of each benchmark's code: below ``checkout``, or this itself if all benchmarks share it. Raises
-    ReconcilerError if there is none."""
+    """Return the folder of each benchmark's code: below ``checkout``, preferably with settings of the system, or this
+    itself if all benchmarks share it. Raises ReconcilerError if there is none."""
     found = {}
     alone = len({adapter.name_folder(rules.name) for rules in benchmarks}) == 1
+    partners = adapter.find_partners(checkout)
+    fitting = [path for path in partners if any(_has_settings(adapter, path, each.name, system) for each in benchmarks)]
     for name in (rules.name for rules in benchmarks):
         folders = adapter.find_code(checkout, name)
-        if not folders and alone and adapter.fits_folder(checkout, name):
+        if fitting and not set(folders) & set(fitting):
+            folders = fitting
+        elif not folders and not partners and alone and adapter.fits_folder(checkout, name):
             folders = [checkout]
+        folders = folders or partners
         if len(folders) > 1:
             folders = [each for each in folders if _has_settings(adapter, each, name, system)] or folders
         if len(folders) > 1:
@@ -313,6 +323,8 @@ def list_warnings(wanted: Wanted) -> list[str]:
     if published is None or not codes:
         return found
     if any(_has_settings(adapter, folder, name, wanted.system) for name, folder in codes.items()):
+        if without := ", ".join(_list_without_settings(wanted, adapter, codes)):
+            found.append(f"the code has no settings of {wanted.system} for {without}")
         return found
     systems = sorted({each for name, folder in codes.items() for each in list_published_systems(adapter, folder, name)})
     few = ", ".join(systems[:_FEW]) + (", …" if len(systems) > _FEW else "")
@@ -325,6 +337,19 @@ def list_warnings(wanted: Wanted) -> list[str]:
         near += f", with {published.accelerators} accelerators" if published.accelerators else ""
         found.append(f"the code has no settings of {wanted.system}; the closest of its names: {near}")
     return found
+
+
+def _list_without_settings(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Path]) -> Iterator[str]:
+    """List the benchmarks, with their scenarios, that the code has no settings of the system for."""
+    published = adapter.known.published
+    for rules in wanted.benchmarks:
+        rates = {
+            scenario: find_published_rate(adapter, codes[rules.name], wanted.system, rules.name, scenario)
+            for scenario in list_required(wanted, rules)
+            if published and scenario in published.target_qps and not adapter.explain_refusal(rules.name, scenario)
+        }
+        if without := ", ".join(scenario for scenario, rate in rates.items() if rate is None):
+            yield f"{rules.name} ({without})"
 
 
 def _propose_system(system: str) -> Proposal:

@@ -339,17 +339,17 @@ def make_plan_of(
 def find_self_changed(
     paths: RepositoryPaths, desired: Desired, recorded: Recorded, change: Change
 ) -> tuple[str, str] | None:
-    """Return why a step is not repeated, and the fix, if only its own last run made it due, by changing its code."""
-    address = change.address
-    code = desired.detail(address).values().get(CODE)
-    names = recorded.list_self_changed(address, str(code)) if code and change.reason is not Reason.FORCED else ()
-    if not names or [item.name for item in explain_change(paths, desired, change)] != [CODE]:
+    """Return why a step is not repeated, and the fix, if only runs that changed their own code have made it due."""
+    detail = desired.detail(change.address)
+    last = recorded.find_self_changed(change.address, str(detail.values().get(CODE)))
+    if last is None or change.reason is Reason.FORCED:
         return None
-    listed, cell = join_listing(names), address.cell
-    why = f"its last run changed the command's own code: {listed}"
-    again = f"kind={address.label} cell={cell}" if address.kind is Kind.COMPLIANCE_TEST else f"cell={cell}"
-    fix = "let the command write elsewhere, such as below build/, or add what it writes to .gitignore"
-    return why, f"{fix}; if you changed the code, repeat it: reconcile apply --rerun {again}"
+    try:
+        record = load_record(paths, last.id)
+    except RecordError:
+        return None
+    differing = [item.name for item in list_input_changes(detail.inputs, record.inputs)]
+    return (record.problem, record.fix) if differing == [CODE] else None
 
 
 def find_changed_files(

@@ -23,13 +23,13 @@ from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import parse_decimal, read_count
 from reconciler.resource.records import (
+    CODE_CHANGED,
     FORMAT,
     LATE_QUERIES,
     REDUNDANT_LOGS,
     Ended,
     Record,
     Summary,
-    find_changed_code,
     find_written,
     is_latency_limit,
     show_margin,
@@ -303,7 +303,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         lasting=values.get("lasting") is True,
         margin=_find_margin(values),
         samples=read_count(values.get("count"), 0) if record.address.kind is Kind.DATASET else 0,
-        changed_code=find_changed_code(record),
+        left_code=str(record.facts[CODE_CHANGED].value["after"]) if CODE_CHANGED in record.facts else "",
     )
 
 

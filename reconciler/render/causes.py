@@ -92,4 +92,5 @@ def find_obstacle(blocked: str) -> str:
 
 def describe_sharing(step: Step) -> str:
     """Return "also for 3 more cells" for a step whose outcome satisfies others too."""
-    return f"also for {show_count(len(step.shared), 'more cell')}" if step.shared else ""
+    noun = "more cell" if step.change.address.cell else "more benchmark"
+    return f"also for {show_count(len(step.shared), noun)}" if step.shared else ""

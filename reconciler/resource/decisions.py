@@ -122,6 +122,11 @@ class Decisions(Struct, frozen=True):
     amendments: Mapping[str, Amendment] = field(default_factory=dict)
 
     @property
+    def all(self) -> dict[str, Acceptance | Freeze | Amendment]:
+        """Return every decision by its path."""
+        return {**self.acceptances, **self.freezes, **self.amendments}
+
+    @property
     def frozen(self) -> tuple[Freeze, ...]:
         """Freezes in force today."""
         return tuple(f for f in self.freezes.values() if f.until is None or self.today < f.until)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct, field
 
-from reconciler.resource.inputs import Role
+from reconciler.resource.inputs import CODE, Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import parse_decimal
 
@@ -129,28 +129,14 @@ class Judgement(Struct, frozen=True, array_like=True):
     missing: str = ""
 
 
+CODE_WRITTEN = "code.written"  # fact of a run: the files that it created in its code's folder
+CODE_CHANGED = "code.changed"  # fact of a run that failed because its command's code changed meanwhile
+
+
 def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:
     """Find the files that a record's command created in its code folder: the folder's location, and their names."""
-    fact = record.facts.get("code.written")
+    fact = record.facts.get(CODE_WRITTEN)
     return (str(fact.value["location"]), tuple(map(str, fact.value["names"]))) if fact is not None else None
-
-
-CODE_CHANGED = "code.changed"  # fact of a run whose command changed its own code
-
-
-class ChangedCode(Struct, frozen=True):
-    """Files of a command's code that changed while it ran; ``before`` and ``after``: digests of the code."""
-
-    before: str
-    after: str
-    names: tuple[str, ...]
-
-
-def find_changed_code(record: Record) -> ChangedCode | None:
-    fact = record.facts.get(CODE_CHANGED)
-    if fact is None:
-        return None
-    return ChangedCode(str(fact.value["before"]), str(fact.value["after"]), tuple(map(str, fact.value["names"])))
 
 
 LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the latency limit
@@ -197,7 +183,8 @@ class Summary(Struct, frozen=True, array_like=True):
     run. ``efficiency``: (value, unit) of a run with power measurement. ``written``: (location, names) of files that a
     command created in its code folder. ``lasting``: True for an INVALID run that a repeat would not make VALID.
     ``margin``: (name, headroom in percent) of the one that decides: the worst that is not met, else the tightest of the
-    latency limits. ``samples``: of a dataset, 0 if its maker does not count them. ``changed_code``: by its own command.
+    latency limits. ``samples``: of a dataset, 0 if its maker does not count them. ``left_code``: digest of the
+    code after a run that changed it.
 
     ``array_like`` omits the field names from the index, which every pass reads.
     """
@@ -226,7 +213,7 @@ class Summary(Struct, frozen=True, array_like=True):
     lasting: bool = False
     margin: tuple[str, str] | None = None
     samples: int = 0
-    changed_code: ChangedCode | None = None
+    left_code: str = ""
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
         """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""
@@ -251,19 +238,16 @@ class Recorded(Struct, frozen=True):
                 found.setdefault(location, set()).update(names)
         return found
 
-    def list_self_changed(self, address: Address, code: str) -> tuple[str, ...]:
-        """List the files of its code that the last run at an address changed itself, if runs alone have brought the
-        code to the digest ``code`` since."""
-        known = self.by_address.get(address, ())
-        own = known[-1].changed_code if known else None
-        if own is None:
-            return ()
-        changes = [s.changed_code for summaries in self.by_address.values() for s in summaries if s.changed_code]
-        reached, more = {own.before}, {own.after}
-        while more - reached:
-            reached |= more
-            more = {change.after for change in changes if change.before in reached}
-        return own.names if code in reached else ()
+    def find_self_changed(self, address: Address, code: str) -> Summary | None:
+        """Find the last run at an address if a repeat would only change its own code again: it did so, after or before
+        another run that did the same, and ``code`` is the digest of what one of them left."""
+        last = self.by_address.get(address, ())[-1:]
+        if not (last and last[0].left_code):
+            return None
+        changed = [s for summaries in self.by_address.values() for s in summaries if s.left_code]
+        before, left = {dict(s.pins).get(CODE) for s in changed}, {s.left_code for s in changed}
+        again = last[0].left_code in before or dict(last[0].pins).get(CODE) in left
+        return last[0] if again and code in left else None
 
     def done(self, key: str) -> tuple[Summary, ...]:
         found = self.by_key.get(key, ())

@@ -64,25 +64,6 @@ class AppliedRule(NamedTuple, Generic[V, F]):
         return self.find(view)
 
 
-class Declaration(Struct, frozen=True):
-    """All facts about a rule except its explanation, which is the docstring of the function that applies it."""
-
-    id: str
-    title: str
-    sources: tuple[str, ...]
-    severity: Severity
-    cause: str
-    premises: tuple[Premise, ...]
-    proof: str
-
-    def __call__(self, function: Callable[[V], Iterator[F]]) -> AppliedRule[V, F]:
-        argument = " ".join((function.__doc__ or "").split())
-        if not argument and __debug__:  # python -OO drops docstrings
-            raise TypeError(f"{self.id}: the function that applies a rule needs a docstring that explains it")
-        declared = (self.id, self.title, self.sources, self.severity, self.cause, argument, self.premises, self.proof)
-        return AppliedRule(Rule(*declared), function)
-
-
 def rule(
     name: str,
     title: str,
@@ -92,12 +73,21 @@ def rule(
     premises: tuple[Premise, ...] = (),
     cause: str = "",
     proof: str = "",
-) -> Declaration:
-    """Declare the rule that the decorated function applies."""
-    return Declaration(name, title, sources, severity, cause, premises, proof)
+) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
+    """Declare the rule that the decorated function applies. The function's docstring explains it."""
+
+    def declare(function: Callable[[V], Iterator[F]]) -> AppliedRule[V, F]:
+        argument = " ".join((function.__doc__ or "").split())
+        if not argument and __debug__:  # python -OO drops docstrings
+            raise TypeError(f"{name}: the function that applies a rule needs a docstring that explains it")
+        return AppliedRule(Rule(name, title, sources, severity, cause, argument, premises, proof), function)
+
+    return declare
 
 
-def question(name: str, title: str, *, sources: tuple[str, ...], cause: str = "") -> Declaration:
+def question(
+    name: str, title: str, *, sources: tuple[str, ...], cause: str = ""
+) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
     """Declare a rule whose findings are only questions."""
     return rule(name, title, sources=sources, severity=Severity.NOTE, cause=cause)
 

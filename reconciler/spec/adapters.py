@@ -63,7 +63,7 @@ class Rates(Group):
         {}, description="Part of a system's name → the same part in that setting."
     )
     sections: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="End of a system's name, such as _MaxQ → text in the heading of its settings."
+        {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
     )
     target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
@@ -123,6 +123,13 @@ class HarnessAdapter:
         ends = ("/".join(parts[skipped:]) for skipped in range(own[0].count("/") + 1) if parts)
         found = (sorted(path for path in checkout.glob(end) if path.is_dir()) for end in ends)
         return next(filter(None, found), [])
+
+    def find_partners(self, checkout: Path) -> list[Path]:
+        """Find the folders with this code of any submitter: a checkout itself, or those below it or its closed/."""
+        needed = self.known.needs.command if re.fullmatch(r"closed/\w+", self.known.folder or "") else []
+        levels = ([checkout], checkout.glob("closed/*"), checkout.glob("*"))
+        found = (sorted(path for path in paths if all((path / each).is_file() for each in needed)) for paths in levels)
+        return next(filter(None, found), []) if needed else []
 
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
         """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""

@@ -74,7 +74,7 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
-# Further names in {name:+text}: conditions for parts of a command.
+# Further names in {name:+text}: conditions for parts of a command, besides the end of the system's name, such as _MaxQ.
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -148,7 +148,8 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
                 fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for literal braces"
                 yield setting.make_problem(f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
-            if isinstance(part, Conditional) and part.name not in (*known, *runs, *_OF_SCENARIOS):
+            allowed = part.name.startswith("_") or part.name in (*known, *runs, *_OF_SCENARIOS)
+            if isinstance(part, Conditional) and not allowed:
                 fix = give_advice(part.name, [*known, *runs, *_OF_SCENARIOS])
                 yield setting.make_problem(f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
 

@@ -46,7 +46,7 @@ def find_published_rate(
     sections = [
         each
         for each in read_sections(code, systems[name])
-        if heading in each.heading and _name_system(published, each) in ("", name)
+        if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
     ]
     keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
     names = [fill_words(key or "", words) for key in keys]
@@ -92,8 +92,8 @@ def _simplify(name: str, spelling: Mapping[str, str]) -> str:
 def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
     """Return the name of each system, "" if the files have none, with the files that have its settings."""
     files = fill_words(published.files, words)
-    pattern = re.escape(files).replace(r"\*", "[^/]*")
-    pattern = re.sub(r"\\\{(?:system|accelerator)\\\}", "([^/]+)", pattern)
+    pattern = re.escape(files).replace(r"\*", "[^/]*").replace(r"\{accelerator\}", "([^/_]+)")
+    pattern = pattern.replace(r"\{system\}", "([^/]+)")
     named = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]*", pattern))
     found: dict[str, list[Path]] = {}
     paths = sorted(path for path in code.glob(re.sub(r"\{\w+\}", "*", files)) if path.is_file())

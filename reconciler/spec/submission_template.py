@@ -59,16 +59,15 @@ def render_submission_spec(wanted: Wanted) -> str:
     return "\n".join(_lines(wanted)) + "\n"
 
 
-def list_starting_values(wanted: Wanted) -> list[StartingValue]:
-    """List the values of the spec that have a source."""
-    cells = (
-        (rules, scenario)
+def list_starting_values(wanted: Wanted) -> dict[str, StartingValue]:
+    """Return benchmark and scenario → the value of the spec, if it has a source."""
+    found = {
+        f"{rules.name} {scenario}": _start(wanted, rules.name, scenario)
         for rules in wanted.benchmarks
         for scenario in list_required(wanted, rules)
         if not _find_refusal(wanted, rules.name, scenario)
-    )
-    found = (_start(wanted, rules.name, scenario) for rules, scenario in cells)
-    return [value for value in found if value is not None]
+    }
+    return {cell: value for cell, value in found.items() if value is not None}
 
 
 def list_required(wanted: Wanted, rules: BenchmarkRules) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Every plan needs this; it reads no file whose size and time are unchanged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from harness.contract import SKIPPED, is_below, is_output
 from reconciler.storage.untrusted_files import walk_files
 
 DEEPEST_CODE = 200  # nested folders
-# Files that a person may have added during a run: they count unless a rule for names excludes them.
-SOURCES = (".py", ".sh", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".go", ".rs", ".java", ".mk", ".cmake")
-IGNORED, OUTPUT, WRITTEN = "git ignores it", "an output by its name", "written by a run"
+# Folders of a submission, in which published code lies too. They are known by a run of a system that is described.
+PUBLISHED = frozenset({"compliance", "documentation", "measurements", "results", "systems"})
+_RUN = re.compile("results/([^/]+)/.+/performance/run_1/")
+IGNORED, OUTPUT, STAGED = "git ignores it", "an output by its name", "part of a submission, not its code"
+WRITTEN = "created by a run, and git does not track it"
 
 
 def list_code_names(folder: Path) -> Iterator[str]:
@@ -31,20 +34,25 @@ def select_kept_names(folder: Path, names: Iterable[str], written: Collection[st
 
 
 def explain_names(folder: Path, names: Iterable[str], written: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return each name with the reason why it is not code, "" if it is. Files tracked by git always are."""
+    """Return each name with the reason why it is not code, "" if it is. Files tracked by git are, except those of a
+    published submission."""
     from reconciler.storage.git import list_kept_files
 
     kept = list_kept_files(folder)
     folders = tuple(name for name in written if name.endswith("/"))
+    listed = dict.fromkeys(names)
+    ran = {match[1] for name in listed if (match := _RUN.match(name))}
+    staged = PUBLISHED if any(f"systems/{system}.json" in listed for system in ran) else ()
 
     def explain(name: str) -> str:
+        if name.partition("/")[0] in staged:
+            return STAGED
         if kept and name not in kept:
             return IGNORED
         if kept.get(name):
             return ""
         if is_output(name):
             return OUTPUT
-        created = name in written or is_below(name, folders)
-        return WRITTEN if created and not name.endswith(SOURCES) else ""
+        return WRITTEN if name in written or is_below(name, folders) else ""
 
-    return [(name, explain(name)) for name in names]
+    return [(name, explain(name)) for name in listed]

@@ -29,10 +29,11 @@ class Sources(Protocol):
     not exist, or that is not allowed in a submission tree."""
 
     def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Like ``list_published_files``."""
+        """Return {name below src/<benchmark>: bytes} of files and folders. The content of a single folder is at the
+        top; several folders keep their names."""
 
     def choose(self, path: str, what: str) -> bytes:
-        """Like ``choose_published_file``."""
+        """Read a single document. ``what`` is its name in the error message."""
 
 
 class DiskSources(Struct, frozen=True):
@@ -41,31 +42,22 @@ class DiskSources(Struct, frozen=True):
     root: Path
 
     def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
-        return list_published_files([self.root / path for path in paths])
+        found: dict[str, bytes] = {}
+        for path in map(self.root.joinpath, paths):
+            prefix = f"{path.name}/" if path.is_dir() and len(paths) > 1 else ""
+            for name, file in sorted(_walk(path)):
+                target = f"{prefix}{name}"
+                if target in found:
+                    raise ReconcilerError(f"two published files would be {target}", fix="rename one of them")
+                found[target] = _read(file, target)
+        return found
 
     def choose(self, path: str, what: str) -> bytes:
-        return choose_published_file(self.root / path, what)
-
-
-def list_published_files(paths: Sequence[Path]) -> dict[str, bytes]:
-    """Return {name below src/<benchmark>: bytes} of files and folders. The content of a single folder is at the top;
-    several folders keep their names. ReconcilerError names the first file not allowed in a submission tree."""
-    found: dict[str, bytes] = {}
-    for path in paths:
-        prefix = f"{path.name}/" if path.is_dir() and len(paths) > 1 else ""
-        for name, file in sorted(_walk(path)):
-            target = f"{prefix}{name}"
-            if target in found:
-                raise ReconcilerError(f"two published files would be {target}", fix="rename one of them")
-            found[target] = _read(file, target)
-    return found
-
-
-def choose_published_file(path: Path, what: str) -> bytes:
-    """Read a single document. ``what`` is its name in the error message."""
-    if not path.is_file():
-        raise ReconcilerError(f"{what}: {path} is not there", fix="copy the file here, or correct the path in the spec")
-    return _read(path, path.name)
+        file = self.root / path
+        if not file.is_file():
+            fix = "copy the file here, or correct the path in the spec"
+            raise ReconcilerError(f"{what}: {file} is not there", fix=fix)
+        return _read(file, file.name)
 
 
 def find_unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Protocol
+from statistics import linear_regression
 
 from msgspec import Struct
 
@@ -25,13 +25,6 @@ _NEAR = 0.06  # rates this close to the one found count for the line through it
 _STEEPEST = 1.2  # largest strain at which that line still holds
 _NINETEEN_OF_TWENTY = 1.645  # standard deviations of a normal distribution
 _UNSURE = 1.5  # relative increase per degree of freedom: nearly Student's distribution
-
-
-class Strained(Protocol):
-    @property
-    def rate(self) -> float: ...
-    @property
-    def strain(self) -> float | None: ...
 
 
 class Noise(Struct, frozen=True):
@@ -60,7 +53,7 @@ class Noise(Struct, frozen=True):
         return min(rate, self.crossing * (1 - min(aside, _NEAR)))
 
 
-def measure_noise(trials: Sequence[Strained], rate: float) -> Noise:
+def measure_noise(trials: Sequence[RateTrial], rate: float) -> Noise:
     """Measure the noise from repeats of the same rate, and from the distances of trials near ``rate`` to a straight
     line."""
     near = sorted(
@@ -99,13 +92,11 @@ def _pool(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
 
 def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """Return (slope, level) of the least-squares line; None unless it rises."""
-    count = len(points)
-    mean_rate, mean_strain = sum(at for at, _ in points) / count, sum(strain for _, strain in points) / count
-    across = sum((at - mean_rate) ** 2 for at, _ in points)
-    if not across:
+    rates, strains = zip(*points, strict=True)
+    if len(set(rates)) < 2:
         return None
-    slope = sum((at - mean_rate) * (strain - mean_strain) for at, strain in points) / across
-    return (slope, mean_strain - slope * mean_rate) if slope > 0 else None
+    slope, level = linear_regression(rates, strains)
+    return (slope, level) if slope > 0 else None
 
 
 TOLERANCE = 0.01

@@ -13,7 +13,6 @@ from decimal import ROUND_DOWN, Decimal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from reconciler.diff.difference import ALLOWED_TO_DIFFER
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.loadgen.duration import predict_run_seconds
 from reconciler.loadgen.settings import name_loadgen_scenario
@@ -158,7 +157,7 @@ class Search(Struct):
         return [
             run
             for run, summary in zip(found, summaries, strict=True)
-            if not find_differing_evidence(summaries[-1], summary, ALLOWED_TO_DIFFER)
+            if not find_differing_evidence(summaries[-1], summary)
         ]
 
 

@@ -29,21 +29,19 @@ _CONF = "user-conf.contradicts"
 _CONF_DIGEST = "user.conf"
 _FEW = 1e-5
 
-Files = Mapping[tuple[str, str, str], str]  # (submitter, cell, run) → the log's path
-Fingerprints = Mapping[tuple[str, str, str], tuple[str, ...]]  # the same → values that no other run shares
-Machines = Mapping[tuple[str, str], SystemEntry]  # by (submitter, cell)
+Run = tuple[str, str, str]  # submitter, cell, run
 Pairs = frozenset[tuple[str, str]]  # (scenario, measured): which results may be inferred from which scenario
 
 
-class PublishedLogs(Struct, frozen=True):
-    """The logs of all cells. ``inferable``: which scenarios may be inferred from which, None if the round is unknown;
-    ``machines``: descriptions of the cells' systems."""
+class PublishedLogs(Struct):
+    """The logs of all cells. ``files``: run → its log's path; ``fingerprints``: run → values that no other run shares;
+    ``inferable``: None if the round is unknown; ``machines``: (submitter, cell) → the description of its system."""
 
-    facts: Sequence[Facts]
-    files: Files
-    fingerprints: Fingerprints = {}
+    facts: list[Facts] = field(default_factory=list)
+    files: dict[Run, str] = field(default_factory=dict)
+    fingerprints: dict[Run, tuple[str, ...]] = field(default_factory=dict)
     inferable: Pairs | None = frozenset()
-    machines: Machines = {}
+    machines: dict[tuple[str, str], SystemEntry] = field(default_factory=dict)
 
 
 _ONE_MACHINE = "both systems are described as one machine, entered in two categories"

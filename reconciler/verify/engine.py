@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.check.cell_formats import read_facts
 from reconciler.check.demands import OURS
-from reconciler.check.engine import LevelRules, TreeWalk
+from reconciler.check.engine import LevelRules, TreeWalk, make_report
 from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import find_fingerprints
@@ -25,8 +25,7 @@ from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.findings import Complaint, Facts, Gap, Place, TreeFinding, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
-from reconciler.tree.reading.system import SystemEntry
-from reconciler.tree.reading.unreadable_folders import collect_closed_folders, report_closed_folders
+from reconciler.tree.reading.unreadable_folders import collect_closed_folders
 from reconciler.tree.reading.values import find_at, read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, compare_cells
@@ -210,44 +209,27 @@ def verify_tree(
 
 
 def _verify(surveys: tuple[Survey, ...], path: Path, closed: set[Path], progress: Progress | None) -> TreeReport:
-    memory = _Memory()
+    pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
+    known = all(item.ruleset.is_known for item in surveys)
+    memory = _Memory(PublishedLogs(inferable=pairs if known else None))
     rules = LevelRules(verify_cell, ROUND_QUESTIONS, system=SYSTEM_CONTRADICTIONS, benchmark=BENCHMARK_CONTRADICTIONS)
     walk = TreeWalk(rules, memory.add, progress=progress)
     with pause_collector():
         found = walk.find(surveys)
-    pairs = frozenset((rule.scenario, rule.measured) for item in surveys for rule in item.ruleset.inferences)
-    known = all(item.ruleset.is_known for item in surveys)
-    logs = PublishedLogs(memory.facts, memory.files, memory.fingerprints, pairs if known else None, memory.machines)
-    found += compare_cells(verify_copied_logs, logs)
+    found += compare_cells(verify_copied_logs, memory.logs)
     found += compare_cells(verify_stated_hashes, memory.hashes)
     found += compare_cells(verify_overlaps, memory.spans)
     found += compare_cells(verify_sources, memory.builds)
     found += compare_cells(verify_revisions, memory.revisions)
-    return TreeReport(
-        root=str(path),
-        rounds=tuple(dict.fromkeys(item.ruleset.round for item in surveys)),
-        layouts=tuple(dict.fromkeys(s.layout for item in surveys for s in item.root.submitters)),
-        facts=tuple(memory.facts),
-        findings=fold_systemic(
-            report_closed_folders(
-                closed,
-                [*((item.root.path, item.root.shown) for item in surveys), (path, "")],
-                add_causes(found, memory.facts),
-            ),
-            memory.facts,
-        ),
-        gaps=tuple(memory.gaps),
-    )
+    facts = memory.logs.facts
+    report = make_report(surveys, path, closed, facts, add_causes(found, facts))
+    return replace(report, findings=fold_systemic(report.findings, facts), gaps=tuple(memory.gaps))
 
 
 class _Memory(Struct):
-    """Facts about each cell for the comparison across cells: its result, its logs' paths and digests, and missing
-    files."""
+    """Facts about each cell for the comparison across cells, and missing files."""
 
-    facts: list[Facts] = field(default_factory=list)
-    files: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    fingerprints: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
-    machines: dict[tuple[str, str], SystemEntry] = field(default_factory=dict)
+    logs: PublishedLogs
     gaps: list[Gap] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     builds: list[LoadGenBuild] = field(default_factory=list)
@@ -255,8 +237,8 @@ class _Memory(Struct):
     hashes: list[StatedHash] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
-        self.facts.append(_facts(view))
-        self.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
+        self.logs.facts.append(_facts(view))
+        self.logs.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
         self.gaps += choose_cell_rules(view).find_gaps(view)
         self.spans += list_spans(view)
         if (build := find_build(view)) is not None:
@@ -265,10 +247,10 @@ class _Memory(Struct):
         self.hashes += list_stated_hashes(view)
         for run in view.files.list_runs():
             key = (view.files.submitter.submitter, str(view.cell), run.name)
-            self.files[key] = f"{run.folder.shown}/{DETAIL}"
+            self.logs.files[key] = f"{run.folder.shown}/{DETAIL}"
         for read in list_runs(view):
             key = (view.files.submitter.submitter, str(view.cell), read.name)
-            self.fingerprints[key] = read.log.compute_once(find_fingerprints)
+            self.logs.fingerprints[key] = read.log.compute_once(find_fingerprints)
 
 
 def _facts(view: CellView) -> Facts:

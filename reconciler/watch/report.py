@@ -124,7 +124,7 @@ _SPEC = "the spec"
 
 
 class WatchReport:
-    """Report of watch mode; remembers the plan shown last and the current problem."""
+    """Report of watch mode, called from several threads; remembers the plan shown last and the current problem."""
 
     def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
         self._output, self._settings = output, settings
@@ -167,13 +167,14 @@ class WatchReport:
         self._output.line("specs or sources changed, but no resolved value: the pass continues")
 
     def report_superseded(self, stopped: Step | None) -> None:
+        """``stopped``: the step in progress."""
         name = name_step(stopped) if stopped else ""
         text = f"{name} is stopped, and " if name else ""
         text = f"the spec has changed: {text}the queue is dropped"
         self.say("superseded", text, stopped=name)
 
     def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """Print the plan if it differs from the one printed last."""
+        """Print the plan if it differs from the one printed last. ``topics``: the changes that triggered it."""
         plan = render_plan_text(result.plan, limit=LIMIT)
         if self._last_plan == f"{plan} {len(due)}":
             return

@@ -8,12 +8,12 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,7 +29,8 @@ from reconciler.resource.embargo import explain_refusal, make_embargo
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
 from reconciler.watch.decider import Decider
-from reconciler.watch.settings import Backoff, Wait, WatchSettings
+from reconciler.watch.report import WatchReport
+from reconciler.watch.settings import Backoff, WatchSettings
 from reconciler.watch.source import ChangeSource, Homes, Topic
 
 _PASSES = 20  # maximum per turn; each but the last left something new to do
@@ -53,7 +54,7 @@ class Loop(Struct):
     decider: Decider
     supersession: Supersession
     commits: Commits
-    reporter: Reporter
+    reporter: WatchReport
     left: bool = True
     passes: int = 0
     topics: tuple[str, ...] = ()
@@ -283,7 +284,7 @@ def _handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler
     return Handler
 
 
-def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -> None:
+def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: WatchReport) -> None:
     """Watch until KeyboardInterrupt. Raises ReconcilerError if a requested port or remote is not usable."""
     for remote in filter(None, (settings.remote, settings.push)):
         git.list_addresses(paths.root, remote)
@@ -309,7 +310,7 @@ def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: Reporter) -
         loop.run()
 
 
-def _say(reporter: Reporter, queue: Queue) -> Callable[[str, str], None]:
+def _say(reporter: WatchReport, queue: Queue) -> Callable[[str, str], None]:
     def say(event: str, text: str) -> None:
         reporter.say(event, text)
         if event == "fetched":
@@ -368,7 +369,7 @@ class Supersession(Struct):
     settings: WatchSettings
     queue: Queue
     memory: PlanCache
-    reporter: Reporter
+    reporter: WatchReport
     generation: str = ""
     asked: Desired | None = None
     checked: dict[str, int] = field(default_factory=dict)
@@ -421,7 +422,7 @@ class Commits(Struct):
 
     paths: RepositoryPaths
     settings: WatchSettings
-    reporter: Reporter
+    reporter: WatchReport
     due: bool = True
     unpushed: bool = True
     moved: tuple[str, str] | None = None
@@ -513,54 +514,3 @@ class Queue:
 
     def _ready_at(self) -> float:
         return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)
-
-
-class Reporter(Protocol):
-    """Receiver of the events of a watch, in order. Called from several threads; its answers do not affect the
-    watch."""
-
-    def say(self, event: str, text: str, **facts: Any) -> None:
-        """Report one line for people, and one event for programs."""
-
-    def report_step(self, event: Event) -> None:
-        """Report an event of a pass."""
-
-    def report_next_try(self, step: Step, wait: Wait) -> None:
-        """Report that a step was not completed, and when it is retried."""
-
-    def report_unwatched(self, problem: str) -> None:
-        """Report that changes in some place are noticed only when a plan is made."""
-
-    def report_valid_spec(self, result: PlanResult) -> None:
-        """Report that the specs could be read."""
-
-    def report_broken_spec(self, error: SpecError) -> None: ...
-
-    def report_repaired_spec(self) -> None:
-        """Report that the specs are valid again, if they were broken, while a pass continues."""
-
-    def report_unchanged_spec(self) -> None:
-        """Report that specs or sources changed, but no resolved value did."""
-
-    def report_superseded(self, stopped: Step | None) -> None:
-        """Report that a pass was superseded. ``stopped``: the step in progress."""
-
-    def report_plan(self, result: PlanResult, due: Sequence[Step], topics: Sequence[str]) -> None:
-        """Report the differences, and which steps are due now. ``topics``: the changes that triggered the plan."""
-
-    def report_pass_begun(self, number: int) -> None: ...
-
-    def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
-        """Report that a pass ended. ``due``: the steps due after it."""
-
-    def report_state(self, result: PlanResult, next_try: datetime) -> None:
-        """Report that a turn was completed."""
-
-    def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
-        """Report that a turn failed, possibly by an error of a class that we never raise: a bug of ours."""
-
-    def report_recovery(self) -> None:
-        """Report that a turn was completed after earlier problems."""
-
-    def read_state(self) -> dict[str, Any]:
-        """Return the state of the watch for the health page."""

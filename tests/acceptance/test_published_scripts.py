@@ -153,7 +153,7 @@ def make_submission(root: Path, code: Path, adapter: str, benchmark: str, dtype:
     spec = submission / "specs/acme.yaml"
     text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
     text = re.sub(r"/path/to/(model|dataset)", str(code), text)
-    paths = f"PATH: '{Path(sys.executable).parent}:/usr/bin:/bin', PYTHONPATH: '{root}/libraries'"
+    paths = f"PATH: '{Path(sys.executable).parent}:/usr/bin:/bin', PYTHONPATH: '{root}/libraries', GPU: mi355x"
     score = json.dumps([sys.executable, "score.py", "{accuracy_log}", "--dtype", dtype])
     assert f"code: {code}}}" in text
     changed = f"env: {{{paths}}}, score: {{command: {score}}}, code: {code}}}\n      min_duration: 1 s"

@@ -14,8 +14,9 @@ import pytest
 
 from reconciler.page.guard import LOOPBACK
 from reconciler.page.plots import describe_theme
+from reconciler.page.repository_page import RepositoryPage
 from reconciler.page.server import make_application, open_socket
-from reconciler.page.site import PageSource, Site
+from reconciler.page.site import Site
 from tests.shared import need
 from tests.unit.cli.conftest import recorded, recorded_once
 
@@ -138,7 +139,7 @@ def serve() -> Iterator[Callable[..., str]]:
 
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 
-    def start(source: PageSource, token: str = "") -> str:
+    def start(source: RepositoryPage, token: str = "") -> str:
         listening = open_socket("127.0.0.1", 0)
         guarded = RequestGuard(make_application(Site(source)), token, LOOPBACK)
         config = uvicorn.Config(guarded, log_level="error", lifespan="off", timeout_graceful_shutdown=1)

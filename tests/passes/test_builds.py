@@ -157,3 +157,11 @@ def test_a_killed_pass_leaves_no_build_and_no_half_of_an_engine(tmp_path: Path) 
     repository.write("builder/build.py", BUILD)
     assert not failed(repository)
     assert not repository.damage()
+
+
+def test_sources_that_a_build_creates_in_the_folder_of_the_runs_are_no_code(tmp_path: Path) -> None:
+    repository = with_build(tmp_path)
+    repository.edit("specs/spec.yaml", "          code: builder/build.py\n", "")
+    repository.write("ours/build.py", BUILD + 'pathlib.Path("made.h").write_text("made")\n')
+    assert {outcome.status for outcome in repository.reconcile().outcomes} == {Status.DONE}
+    assert not repository.reconcile().outcomes

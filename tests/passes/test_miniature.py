@@ -22,8 +22,13 @@ CELL = "open/box/tiny/Offline"
 RUNS = (f"Run:{CELL}/performance", f"Run:{CELL}/accuracy")
 
 
-def only(repository: Repository, address: str) -> Record:
+def only_of(repository: Repository, address: str) -> Record:
     (found,) = repository.records_of(address).values()
+    return found
+
+
+def only(repository: Repository, address: str) -> Record:
+    found = only_of(repository, address)
     assert found.ended is Ended.DONE, found.problem
     return found
 
@@ -58,24 +63,103 @@ def test_every_run_of_it_is_made_once(tmp_path: Path) -> None:
         assert change.files == ("audits/TEST01.config removed", "helper.py added", "main.py changed")
 
 
+BEFORE = "settings = lg.TestSettings()\n"
+
+
+def prepend(repository: Repository, lines: str) -> None:
+    """Let every run of the harness begin with these lines."""
+    script(repository, BEFORE, lines + BEFORE)
+
+
+def list_made(repository: Repository) -> list[str]:
+    outcomes = repository.reconcile().outcomes
+    return [str(outcome.step.change.address) for outcome in outcomes if outcome.record is not None]
+
+
+@pytest.mark.parametrize("text", ["# constant", "# {time.time_ns()}"])
+@pytest.mark.parametrize("git", [True, False])
+def test_sources_that_a_run_creates_are_no_code(tmp_path: Path, text: str, git: bool) -> None:
+    """Not until git tracks them, and `show --code` says why."""
+    repository = with_miniature(tmp_path, "TEST01")
+    writing = f'for name in ("gen_pb2.py", f"kernels/{{time.time_ns()}}.cu"):\n    Path(name).write_text(f"{text}")\n'
+    prepend(repository, f'Path("kernels").mkdir(exist_ok=True)\n{writing}')
+    if git:
+        repository.commit()
+    made = list_made(repository)
+    assert len(made) == len(set(made)) == 7
+    (cell,) = list_cells(repository.look())
+    assert cell.ready is ConditionStatus.TRUE
+    assert not repository.reconcile().outcomes
+    (part,) = json.loads(console(tmp_path, "show", CELL, "--code", "--json").out)["code"]
+    assert part["left_out"]["gen_pb2.py"] == "created by a run, and git does not track it"
+    if git:
+        repository.commit()
+        repository.write("theirs/gen_pb2.py", "# mine\n")
+        (change,) = next(s.explained for s in repository.look().plan.steps if str(s.change.address) == RUNS[0])
+        assert "gen_pb2.py added" in change.files
+
+
+def find_state(repository: Repository, address: str) -> tuple[str, str]:
+    """What the plan says of a step: why it is blocked, and what its last attempt was."""
+    (step,) = [step for step in repository.look().plan.steps if str(step.change.address) == address]
+    return step.blocked, step.change.note
+
+
 @pytest.mark.parametrize("name", ["generated.py", "score.py"])
-def test_a_run_that_changes_its_own_code_is_not_repeated(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("git", [True, False])
+def test_a_run_that_changes_its_own_code_fails_and_is_not_repeated(tmp_path: Path, name: str, git: bool) -> None:
     repository = with_miniature(tmp_path, "TEST01")
     writing = f'with open("{name}", "a") as file:\n    file.write(f"# {{time.time_ns()}}\\n")\n'
-    script(repository, "settings = lg.TestSettings()\n", f"{writing}settings = lg.TestSettings()\n")
-    repository.commit()
-    made = [str(outcome.step.change.address) for outcome in repository.reconcile().outcomes]
+    prepend(repository, writing)
+    (tmp_path / "theirs" / name).touch()
+    if git:
+        repository.commit()
+    made = list_made(repository)
     assert len(made) == len(set(made))
     assert set(RUNS) <= set(made)
-    steps = {str(step.change.address): step for step in repository.look().plan.steps}
-    assert {steps[run].blocked.rpartition(": ")[2] for run in RUNS} == {name}
-    assert not repository.reconcile().outcomes
+    for run in RUNS:
+        record = only_of(repository, run)
+        assert record.ended is Ended.FAILED
+        assert record.problem == f"files of the command's own code changed during the run: {name}"
+        assert record.facts["code.changed"].value["names"] == [name]
+        assert find_state(repository, run)[0] == record.problem
+    assert not list_made(repository)
+    if git:  # none of its runs counts, though the folder is as before
+        repository.git("checkout", "theirs")
+        (cell,) = list_cells(repository.look())
+        assert cell.ready is not ConditionStatus.TRUE
+        blocked, note = find_state(repository, RUNS[1])
+        assert blocked == ""
+        assert note.endswith(f": {name}")
     if name == "score.py":  # a change of the user's own
         repository.edit("theirs/main.py", writing, "")
-    else:
+    elif git:
+        repository.git("rm", "--quiet", "--cached", f"theirs/{name}")
         repository.write("theirs/.gitignore", f"{name}\n")
-    assert {str(outcome.step.change.address) for outcome in repository.reconcile().outcomes} >= {*RUNS}
+    else:  # it makes it anew
+        (tmp_path / "theirs" / name).unlink()
+    repository.reconcile()
+    (cell,) = list_cells(repository.look())
+    assert cell.ready is ConditionStatus.TRUE
     assert not repository.look().plan.steps
+
+
+def test_an_edit_during_a_run_makes_the_next_pass_repeat_it(tmp_path: Path) -> None:
+    """It is one of a user: no second run changes the code. Later runs of the pass start with the edited code."""
+    repository = with_miniature(tmp_path, "TEST01")
+    mine = "if not os.path.exists('../edited'):\n    open('../edited', 'w')\n    open('README', 'a').write('more')\n"
+    repository.write("theirs/README", "of the user\n")
+    prepend(repository, mine)
+    repository.reconcile()
+    accuracy, run = (only_of(repository, run) for run in reversed(RUNS))
+    assert (accuracy.ended, run.ended) == (Ended.FAILED, Ended.DONE)
+    assert find_state(repository, RUNS[1])[0] == ""
+    assert RUNS[0] not in list_made(repository)
+    (cell,) = list_cells(repository.look())
+    assert cell.ready is ConditionStatus.TRUE
+    assert not repository.reconcile().outcomes
+    (done,) = [r for r in repository.records_of(RUNS[1]).values() if r.ended is Ended.DONE]
+    assert done.inputs["harness.code.sha256"] == run.inputs["harness.code.sha256"]
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("int32", "i"), ("int64", "q")])

@@ -3,7 +3,7 @@ documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,12 @@ from reconciler.endpoints.tree.reading import (
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.adopted_documents import find_publishable, is_readable
 from reconciler.importing.adopted_spec import render_description, render_head
-from reconciler.importing.run_reader import TakenCell
+from reconciler.importing.run_reader import ProgramTree, TakenCell
 from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Cell, name_point
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.records import REHEARSAL
 from reconciler.rules.rounds import load_ruleset
-from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import render_value
 from reconciler.storage.documents import ResultDocument
 from reconciler.storage.untrusted_files import list_special_entries
@@ -70,28 +69,15 @@ class TakenCurve(Struct, frozen=True):
         return Cell(self.division, self.system, self.benchmark, name_point(concurrency))
 
 
-class TakenCurves(Struct, frozen=True):
-    """Curves of one submission. ``unreadable``: parts of the folder that cannot be read → the reason. ``stated``: cell
-    → contents of the point.yaml and system_desc.json of its point."""
+class TakenCurves(ProgramTree, frozen=True, kw_only=True):
+    """Curves of one submission. ``stated``: cell → contents of the point.yaml and system_desc.json of its point."""
 
-    submitter: str
-    ruleset: Ruleset
     path: Path
     curves: tuple[TakenCurve, ...]
-    cells: tuple[TakenCell, ...]
     stated: Mapping[Cell, Mapping[str, object]]
-    problems: tuple[str, ...] = ()
-    rehearsal: bool = False
-    unreadable: Mapping[Path, str] = field(default_factory=dict)
-
-    @property
-    def folders(self) -> dict[str, Path]:
-        """Map each place in a rendered tree to its folder."""
-        return {f"{self.submitter}/{PENDING}": self.path}
 
     def find_files(self) -> dict[str, Path]:
-        """Find the files that a repository stores with its spec, by place: code, documents, and the power of each
-        system."""
+        """Find the code, the documents, and the power of each system."""
         found: dict[str, Path] = {}
         for curve in self.curves:
             if curve.implementation:
@@ -107,9 +93,7 @@ class TakenCurves(Struct, frozen=True):
         if round_name not in ("", V1_0):
             raise ReconcilerError(f"curves can be declared for {V1_0} alone", fix="leave --round out")
 
-    def render_spec(self, cells: Collection[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
-        """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``files``: those
-        copied to the folder of the spec."""
+    def render_spec(self, cells: Sequence[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
         chosen = {item.cell: item for item in cells}
         kept = [curve for curve in self.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
         return "".join(f"{line}\n" for line in _lines(self, kept, chosen, left_out, files))
@@ -129,7 +113,6 @@ def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> TakenCurv
 
 def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> TakenCurves:
     unreadable = dict(list_special_entries(folder.path))
-    ruleset = load_ruleset(f"{ROUND_PREFIX}{V1_0}")
     curves: list[TakenCurve] = []
     cells: list[TakenCell] = []
     stated: dict[Cell, Mapping[str, object]] = {}
@@ -148,8 +131,18 @@ def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> Taken
         for point in [*own, *offline[:1]]:
             cells.append(_point(point, taken))
             stated[cells[-1].cell] = _state(point)
-    found = tuple(curves), tuple(cells), stated, tuple(problems)
-    return TakenCurves(submitter, ruleset, folder.path, *found, rehearsal=rehearsal, unreadable=unreadable)
+    return TakenCurves(
+        submitter,
+        load_ruleset(f"{ROUND_PREFIX}{V1_0}"),
+        {f"{submitter}/{PENDING}": folder.path},
+        tuple(cells),
+        tuple(problems),
+        rehearsal,
+        unreadable,
+        path=folder.path,
+        curves=tuple(curves),
+        stated=stated,
+    )
 
 
 def _take_curve(

@@ -325,10 +325,7 @@ _METRIC = {"metric_key": "system_tps", "metric_unit": "tokens/s", "metric_diviso
 
 def load_endpoints_ruleset(name: str) -> Ruleset:
     """Load the rules as a round. Raises ReconcilerError for an unknown version."""
-    return _make(name, load_endpoints_rules(name.removeprefix(ROUND_PREFIX)))
-
-
-def _make(name: str, rules: CurveRules) -> Ruleset:
+    rules = load_endpoints_rules(name.removeprefix(ROUND_PREFIX))
     general = {field: RuledValue(value, ("policy",)) for field, value in _METRIC.items()}
     benchmarks = {
         benchmark.name: BenchmarkRules(

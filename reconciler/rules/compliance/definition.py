@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -122,19 +121,13 @@ class VerdictInputs(Struct, frozen=True):
         return Slack.from_limits(self.limits, name)
 
 
-class Judge(Protocol):
-    """Return a test's verdict. Raises MissingLogError if a required log is not available, LogError if one is
-    damaged."""
-
-    def __call__(self, inputs: VerdictInputs, /) -> AuditVerdict: ...
-
-
 class ComplianceTest(Struct, frozen=True, kw_only=True):
     """Definition of a test, without the rounds' rules for it (``TestRules``: audit settings, files, limits).
 
-    ``judge``: computes the verdict. ``reads_answers``: the runs ("audit", "accuracy") whose complete accuracy log it
-    reads. ``compare_answers``: where the verdict stores its comparison of answers for reuse without the logs; if
-    answers differ, the benchmark's scorer decides. ``scored``: the scorer decides the verdict. ``dtypes``: answer types
+    ``judge``: computes the verdict, or raises MissingLogError if a required log is not available, LogError if one is
+    damaged. ``reads_answers``: the runs ("audit", "accuracy") whose complete accuracy log it reads.
+    ``compare_answers``: where the verdict stores its comparison of answers for reuse without the logs; if answers
+    differ, the benchmark's scorer decides. ``scored``: the scorer decides the verdict. ``dtypes``: answer types
     supported by the official script, ``usual_dtype``: its default. ``unknown_dtype``: how to read a command's answers
     of undeclared type; "": the default. ``speed_file``: the verify file that needs no answers.
 
@@ -144,7 +137,7 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     shows at least one and a performance run none.
     """
 
-    judge: Judge
+    judge: Callable[[VerdictInputs], AuditVerdict]
     reads_answers: tuple[str, ...] = ()
     compare_answers: Callable[[VerdictInputs], Part] | None = None
     scored: bool = False

@@ -36,14 +36,10 @@ class Launch(Struct, frozen=True):
     seen: Sequence[Path]
 
 
-class BareLaunch(Struct, frozen=True):
+class BareLaunch(Launch, frozen=True):
     """A declared command to start in an image without our code. ``cwd``: its working folder; ``environment``: its
     variables; ``passed``: names of the variables that it takes from its client."""
 
-    launcher: Launcher
-    command: tuple[str, ...]
-    name: str
-    seen: Sequence[Path]
     cwd: str
     environment: Mapping[str, str]
     passed: Sequence[str]

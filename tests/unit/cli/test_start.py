@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -89,6 +90,10 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
         (("--round", "v6.0", "--system", "B200-SXM-180GBx8_TRT"), "nvidia-v5.1 is for the code of round v5.1"),
         (("--round", "v5.1"), "the code has settings of B200-SXM-180GBx8, GB200x4; name one with --system"),
         (("--round", "v5.1", "--system", "B200-SXM-180GBx4_TRT"), "the closest of its names: B200-SXM-180GBx8"),
+        (
+            ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "whisper,llama2-70b-99.9"),
+            "no settings of B200-SXM-180GBx8_TRT for whisper (Offline), llama2-70b-99.9 (Offline, Server).\n",
+        ),
     ],
 )
 def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
@@ -96,16 +101,19 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
 ) -> None:
     """Given a whole checkout, it takes the folder of the code in it."""
     folder = tmp_path / "theirs/closed/NVIDIA"
-    for system in ("B200-SXM-180GBx8", "GB200x4"):
-        configuration = folder / f"configs/{system}/Server/llama3_1-8b.py"
+    for system, scenario in itertools.product(("B200-SXM-180GBx8", "GB200x4"), ("Server", "Offline")):
+        configuration = folder / f"configs/{system}/{scenario}/llama3_1-8b.py"
         configuration.parent.mkdir(parents=True)
-        configuration.write_text(CONFIGURATION)
+        configuration.write_text(
+            CONFIGURATION if scenario == "Server" else CONFIGURATION.replace("server_target", "offline_expected")
+        )
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
     assert f"Its code: {folder}.\n" in out
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
-    assert (f"code: {folder}" in text, "target_qps 812" in out) == (True, "B200-SXM-180GBx8_TRT" in words)
+    shown = "\n  llama3.1-8b Server target_qps 812: server_target_qps 812, configs/B200-SXM-180GBx8/Server/" in out
+    assert (f"code: {folder}" in text, shown) == (True, "B200-SXM-180GBx8_TRT" in words)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +132,8 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
             "error: {code} has no folder closed/Intel/code/llama2-70b-99/pytorch-xpu",
         ),
         (("nvidia-v4.1", "node", "gptj-99"), "closed/NVIDIA/configs/gptj/Server/__init__.py:2:"),
+        (("nvidia-v5.1", "XE9680L_B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/Dell.\n"),
+        (("nvidia-v5.1", "B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/NVIDIA.\n"),
     ],
 )
 def test_init_finds_the_folder_and_settings_of_each_benchmark(
@@ -131,11 +141,15 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
 ) -> None:
     texts = {
         "closed/AMD/code/llama2-70b-99/user_mi300x.conf": "llama2-70b.Server.target_qps = 83.5\n",
+        "closed/AMD/code/llama2-70b-99/user_mi300x_mn.conf": "llama2-70b.Server.target_qps = 835\n",
         "closed/RedHat/code/llama3.1-8b/h100_user.conf": "*.Offline.target_qps = 43.64\n",
         "closed/Intel/code/llama3_1-8b/pytorch-cpu/systems/user.conf.1-node-2S-GNR_128C": "",
         "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",
         "closed/Intel/code/whisper/pytorch-cpu/run.py": "",
         "closed/NVIDIA/configs/gptj/Server/__init__.py": "one = 1\n  two = 2\n",
+        "closed/Dell/Makefile": "",
+        "closed/Dell/code/main.py": "",
+        "closed/Dell/configs/XE9680L_B200x8/Server/llama3_1-8b.py": CONFIGURATION,
     }
     theirs = tmp_path / "theirs"
     for path, text in texts.items():
@@ -147,6 +161,15 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
     code, out, err = reconcile(*start, *named)
     assert says.format(code=theirs) in out + err
     assert code == (1 if err else 0)
+
+
+def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile: Reconcile) -> None:
+    own = tmp_path / "ours"
+    for path in (own / "Makefile", own / "code/main.py", own / "older/Makefile", own / "older/code/main.py"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(own))
+    assert f"Its code: {own}.\n" in reconcile.succeed(*start, "--round", "v5.1")
 
 
 def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:

@@ -93,7 +93,7 @@ def test_differing_is_symmetric_and_sees_what_only_one_knows(
 @given(runs(), runs(), policies, st.booleans())
 def test_a_pair_is_publishable(performance: list[Summary], accuracy: list[Summary], policy: str, lower: bool) -> None:
     nothing = frozenset[str]()
-    published, accompanying = select_runs(performance, accuracy, nothing, policy, lower=lower)
+    published, accompanying = select_runs(performance, accuracy, policy, lower=lower)
     assert (published is None) == (not performance)
     assert (accompanying is None) == (not accuracy)
     possible = any(not find_differing_evidence(p, a, nothing) for p in performance for a in accuracy)
@@ -138,7 +138,7 @@ def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_
 
     def choose(*tests: list[Summary], accompanying: list[Summary] | None = None, policy: str = "latest") -> str:
         of = [accuracy] if accompanying is None else accompanying
-        found, _ = select_runs([old, new], of, nothing, policy, lower=False, tests=[(t, nothing) for t in tests])
+        found, _ = select_runs([old, new], of, policy, lower=False, tests=[(t, nothing) for t in tests])
         assert found is not None
         return found.id
 

@@ -85,6 +85,11 @@ def test_targets_are_reported_in_the_units_of_loadgen(
     assert {found[name] for name in unsaid} == {""}
 
 
+@pytest.mark.parametrize(("system", "filled"), [("h200x8_TRT_MaxQ", "--slow"), ("h200x8_TRT", ""), ("h200x8", "")])
+def test_the_end_of_a_systems_name_is_a_condition(system: str, filled: str, tmp_path: Path) -> None:
+    assert fill_placeholders("{_MaxQ:+--slow}", ask(tmp_path, {"system.name": system})) == filled
+
+
 @pytest.mark.parametrize("kind", ["model", "dataset"])
 def test_a_model_is_what_was_made_of_it_else_its_source(kind: str, tmp_path: Path) -> None:
     made = tmp_path / "made"

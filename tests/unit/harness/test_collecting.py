@@ -13,6 +13,7 @@ import pytest
 from harness.__main__ import _report
 from harness.contract import CommandRequest
 from harness.errors import HarnessError
+from harness.verbs import collecting
 from harness.verbs.code_folder import list_created, list_entries
 from harness.verbs.collecting import Collected, collect, list_stamps
 from harness.verbs.collecting_results import collect_results, collect_run
@@ -195,6 +196,30 @@ def test_a_set_that_was_made_after_the_clock_was_set_back_is_new(tmp_path: Path,
         results="endpoints",
     )
     assert collect_run(request, time.monotonic_ns() - 10**9, {}).folder == tmp_path / "run/a"
+
+
+@pytest.mark.parametrize("written", ["node_TRT/net/Offline", "", "node/net/Offline"])
+def test_a_conf_of_a_system_of_another_name_is_named(written: str, tmp_path: Path) -> None:
+    write_log(tmp_path / "run", SINCE)
+    expected, there = tmp_path / "confs/node/net/Offline/user.conf", tmp_path / "confs" / written / "user.conf"
+    there.parent.mkdir(parents=True)
+    there.write_text("*.Offline.target_qps = 1\n")
+    request = CommandRequest(
+        purpose="run",
+        command=("true",),
+        cwd=".",
+        run_dir=str(tmp_path / "run"),
+        output=str(tmp_path / "output"),
+        counter="counter",
+        logs=str(tmp_path / "run"),
+        since=SINCE.isoformat(),
+        user_conf=str(tmp_path / "user.conf"),
+        user_conf_at=str(expected),
+    )
+    problem = f"user.conf: the command left none at {expected}"
+    named = f"{problem}, but one at {there}: correct the system's name, or harness.user_conf_at"
+    found = collecting.collect_run(request, 0, {}).problem
+    assert found == ("" if there == expected else named if written else problem)
 
 
 def test_new_files_are_named_by_the_topmost_new_folder(tmp_path: Path) -> None:

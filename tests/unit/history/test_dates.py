@@ -15,7 +15,7 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.history.dates import find_wrong_dates, verify_order, verify_start
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import summarize
-from reconciler.resource.decisions import Freeze
+from reconciler.resource.decisions import Decisions, Freeze
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Record, RecordedFact
@@ -113,7 +113,7 @@ def snapshot(records: Mapping[str, Record], freezes: Mapping[str, Freeze] | None
     """A commit in which these records count, each for its cell, in this order."""
     summaries = {identity: summarize(record, identity) for identity, record in records.items()}
     chosen = {cast(Cell, record.address.cell): Chosen(performance=i) for i, record in records.items()}
-    decisions = SimpleNamespace(acceptances={}, freezes=freezes or {}, amendments={})
+    decisions = Decisions({}, freezes or {}, {}, date.min)
     difference = SimpleNamespace(chosen=chosen)
     return SimpleNamespace(difference=difference, committed=SimpleNamespace(summaries=summaries), decisions=decisions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -106,17 +107,19 @@ def test_the_files_of_a_spec_are_those_that_are_not_hidden_and_are_yaml(root: Pa
 
 
 def test_a_commit_without_a_spec_says_so_and_what_to_do(root: Path) -> None:
+    shutil.rmtree(root / "specs")
+    commit(root)
     with pytest.raises(SpecError) as caught:
-        read_snapshot(root, "HEAD", ("elsewhere", "driver"))
+        read_snapshot(root, "HEAD")
     (problem,) = caught.value.problems
-    assert (problem.file, problem.line, problem.message) == ("elsewhere, driver", 0, "commit HEAD has no spec")
+    assert (problem.file, problem.line, problem.message) == ("specs", 0, "commit HEAD has no spec")
     assert problem.fix == "`reconcile init` writes a starter; or find a commit with specs: git log -- specs"
-    write(root, {"elsewhere/below/new.yaml": declare_part("box")})
-    with pytest.raises(SpecError, match="commit yours: git add elsewhere && git commit"):
-        read_snapshot(root, "HEAD", ("elsewhere",))
+    write(root, {"specs/below/new.yaml": declare_part("box")})
+    with pytest.raises(SpecError, match="commit yours: git add specs && git commit"):
+        read_snapshot(root, "HEAD")
     identity = git(root, "rev-parse", "HEAD")
     with pytest.raises(SpecError, match=f"commit {identity[:12]} has no spec"):
-        read_snapshot(root, identity, ("elsewhere",))
+        read_snapshot(root, identity)
 
 
 def test_every_spec_that_is_too_large_or_no_text_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,12 @@ def test_a_changed_batch_size() -> None:
 
 def test_everything_that_can_stand_in_a_plan() -> None:
     steps = (
-        step(Address(Kind.DATASET, "3d-unet-99"), action=Action.CREATE, reason=Reason.NOT_RECORDED),
+        step(
+            Address(Kind.DATASET, "3d-unet-99"),
+            action=Action.CREATE,
+            reason=Reason.NOT_RECORDED,
+            shared=(Address(Kind.DATASET, "3d-unet-99.9"),),
+        ),
         step(ENGINE, reason=Reason.ARTIFACT_CORRUPT, note="engine.plan is damaged", seconds=60.0, shared=(RESULT,)),
         step(
             ACCURACY, reason=Reason.PREVIOUS_ATTEMPT_FAILED, note="out of memory", blocked="no GPU", fix="run it there"
@@ -56,7 +61,13 @@ def test_everything_that_can_stand_in_a_plan() -> None:
     marks = [tuple(line.split()[:2]) for line in shown.splitlines() if line[:2] == "  " and line[2] != " "]
     assert marks == [("+", "Dataset"), ("~", "Engine"), ("!", "Run"), ("~", "Run"), ("~", "Result")]
     said = ["engine.plan is damaged (also for 1 more cell)", "out of memory", "no GPU", "run it there", "12 ms, 20 %"]
-    said += ["user.conf is missing", "engine.plan missing", "set target_qps 48", "Run:open/x/y/Server/accuracy"]
+    said += [
+        "not recorded yet (also for 1 more benchmark)",
+        "user.conf is missing",
+        "engine.plan missing",
+        "set target_qps 48",
+        "Run:open/x/y/Server/accuracy",
+    ]
     said += ["1 to create, 2 to replace, 1 to restore, 1 to render, 61 unchanged", "1 min on h200x8"]
     assert [text for text in said if text not in shown] == []
 

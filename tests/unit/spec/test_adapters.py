@@ -123,6 +123,21 @@ def test_mlcflow_is_asked_for_one_run(test: str, mode: str, asked: set[str], tmp
     assert (tmp_path / "user.conf").read_text() == "written\n"
 
 
+@pytest.mark.parametrize(
+    ("adapter", "asked"),
+    [
+        ("nvidia-v4.1", "--config_ver=high_accuracy_maxq"),
+        ("nvidia-v5.1", "--power_setting=MaxQ"),
+        ("nvidia-v6.0", "--power_setting=MaxQ"),
+    ],
+)
+def test_a_system_of_nvidias_power_state_is_run_with_its_settings(adapter: str, asked: str, tmp_path: Path) -> None:
+    command = settings(tmp_path, "llama2-70b-99.9", adapter)["harness.command"].value
+    slow, fast = (fill_words(command, values)[-1].split() for values in ({"_MaxQ": "_MaxQ"}, {"_TRT": "_TRT"}))
+    assert asked in slow
+    assert [word.removesuffix("_maxq") for word in slow if word != "--power_setting=MaxQ"] == fast
+
+
 def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/ours.yaml").write_text(OWN)
@@ -265,6 +280,7 @@ EXPORTS = {
     },
     C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): high,
 }
+ATOMIC_EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {"one": base}}
 """
 
 
@@ -325,7 +341,10 @@ RATES = {
         "llama2-70b.Server.min_duration = 700000\n"
         "#llama2-70b.Server.target_qps = 85\nllama2-70b.Server.target_qps = 83.5\n",
     ),
-    "amd-v6.0": ("llama2-70b-99/user_mi355x.conf", "llama2-70b.Server.target_qps = 360\n"),
+    "amd-v6.0": (
+        "llama2-70b-99/user_mi355x.conf",
+        "llama2-70b.Server.min_duration = 1800000\nllama2-70b.Server.target_qps = 360\n",
+    ),
     "intel-v5.1": ("systems/user.conf.node", "llama2-70b.Server.target_qps = .90\n"),
     "redhat-vllm": ("h100_user.conf", "*.Offline.min_duration = 600000\n*.Offline.target_qps = 43.64\n"),
 }
@@ -344,7 +363,7 @@ RATES = {
         ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "83.5", 3, "700000"),
         ("amd-v5.1", "mi325x8", "", 0, ""),
         ("amd-v5.1", "mi300x4", "", 0, ""),
-        ("amd-v6.0", "mi355x8", "360", 1, ""),
+        ("amd-v6.0", "mi355x8", "360", 2, "1800000"),
         ("amd-v6.0", "node", "", 0, ""),
         ("intel-v5.1", "node", "0.9", 1, ""),
         ("redhat-vllm", "XE8640_4xH100_vLLM", "43.64", 2, "600000"),

@@ -68,19 +68,33 @@ def test_hidden_and_ignored_files_are_no_code_and_links_out_are_listed(tmp_path:
 def test_what_builds_and_runs_write_is_no_code_unless_git_tracks_it(tmp_path: Path) -> None:
     outputs = ("build/bin/tool", "lib/build/cache.bin", "logs/a.txt", "mlperf_log_detail.txt", "run.log", ".cache/x")
     outputs = (*outputs, "accuracy.txt", "predictions.json")
-    written = ("tuned/last.json", "best.json", "lib/accuracy.txt")
-    added = "tuned/helper.py"  # by a person, while a run was on
-    for name in ("run.py", "builder/build.py", added, *outputs, *written):
+    written = ("tuned/last.json", "best.json", "lib/accuracy.txt", "tuned/kernel.cu")
+    for name in ("run.py", "builder/build.py", *outputs, *written):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
-    names = ["run.py", "builder/build.py", added, *outputs, *written]
+    names = ["run.py", "builder/build.py", *outputs, *written]
     found = {"tuned/", "best.json", "lib/accuracy.txt"}
-    assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", added, *written}
-    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
+    assert set(select_kept_names(tmp_path, names)) == {"run.py", "builder/build.py", *written}
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py"}
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
-    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py", added}
+    assert set(select_kept_names(tmp_path, names, found)) == {"run.py", "builder/build.py"}
     subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
     assert set(select_kept_names(tmp_path, names, found)) == set(names)
+
+
+def test_a_published_submission_is_no_code_of_the_harness_in_it(tmp_path: Path) -> None:
+    """Its folders are not, even if git tracks them, where a system has a run next to its description."""
+    code = ["Makefile", "code/main.py", "code/systems/known.py", "code/results/parse.py"]
+    staged = ["compliance/box/a.txt", "documentation/c.md", "measurements/b.json", "systems/box.json"]
+    result = "results/{}/tiny/Offline/performance/run_1/accuracy.csv"
+    others = [*code, *staged, result.format("other"), "results/box/a.json"]
+    for name in (*others, result.format("box")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert select_kept_names(tmp_path, others) == others
+    assert select_kept_names(tmp_path, [*others, result.format("box")]) == code
 
 
 def test_what_is_too_large_for_code_is_named_by_its_digest(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from reconciler.storage.files import hash_bytes, hash_listing
 from reconciler.tree.assemble import Calibration, describe_code, list_extras, render_calibration
 from reconciler.tree.content import CellCode, SubmissionContent
 from reconciler.tree.render import render
-from reconciler.tree.source import LARGEST, choose_published_file, find_unlicensed, list_published_files
+from reconciler.tree.source import LARGEST, DiskSources, find_unlicensed
 
 from .conftest import reference
 
@@ -107,34 +107,35 @@ def code(folder: Path) -> Path:
 
 
 def test_published_code(tmp_path: Path) -> None:
-    folder = code(tmp_path / "one")
-    assert set(list_published_files([folder])) == {"main.py", "lib/a.py"}
-    assert set(list_published_files([folder / "main.py"])) == {"main.py"}
+    code(tmp_path / "one")
+    sources = DiskSources(tmp_path)
+    assert set(sources.list_files(["one"])) == {"main.py", "lib/a.py"}
+    assert set(sources.list_files(["one/main.py"])) == {"main.py"}
     (tmp_path / "two").mkdir()
     (tmp_path / "two/b.sh").write_text("")
-    assert set(list_published_files([folder, tmp_path / "two"])) == {"one/main.py", "one/lib/a.py", "two/b.sh"}
+    assert set(sources.list_files(["one", "two"])) == {"one/main.py", "one/lib/a.py", "two/b.sh"}
 
 
 def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
-    folder = code(tmp_path / "one")
+    folder, sources = code(tmp_path / "one"), DiskSources(tmp_path)
     (folder / "two words.py").write_text("")
     with pytest.raises(ReconcilerError, match="is not a valid name in a submission tree"):
-        list_published_files([folder])
+        sources.list_files(["one"])
     (folder / "two words.py").unlink()
     (folder / "link").symlink_to("main.py")
     with pytest.raises(ReconcilerError, match="symbolic link"):
-        list_published_files([folder])
+        sources.list_files(["one"])
     (folder / "link").unlink()
     with (folder / "big.bin").open("wb") as stream:
         stream.truncate(LARGEST + 1)
     with pytest.raises(ReconcilerError, match="a submission tree allows 50 MB"):
-        list_published_files([folder])
+        sources.list_files(["one"])
     with pytest.raises(ReconcilerError, match="no such folder"):
-        list_published_files([tmp_path / "none"])
+        sources.list_files(["none"])
     with pytest.raises(ReconcilerError, match="is not there"):
-        choose_published_file(tmp_path / "none.md", "documents.calibration")
+        sources.choose("none.md", "documents.calibration")
     with pytest.raises(ReconcilerError, match="two published files"):
-        list_published_files([tmp_path / "one/main.py", tmp_path / "one/main.py"])
+        sources.list_files(["one/main.py", "one/main.py"])
 
 
 def test_licences() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from reconciler.resource.kinds import strip_variant
 from reconciler.resource.rules import Severity
-from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.tree.findings import Facts, TreeFinding
 
 

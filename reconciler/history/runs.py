@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.diff.claims import Claim, Proof
+from reconciler.diff.copied_runs import find_claimed_twice
 from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError, RecordError
 from reconciler.history.commit_records import RECORDS, name_record
@@ -28,7 +29,6 @@ from reconciler.reconcile.worker import TOOL
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, REHEARSAL, Ended, Record, Summary
-from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.rules.results.format import Recheck
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage import git
@@ -362,19 +362,17 @@ def find_copies(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Claim]:
-    """Find logs that records of two systems, or of two unrelated benchmarks, both claim as their run. Cells that may
-    share a run share its record."""
-    first: dict[str, str] = {}
-    known = {identity: at.committed.summaries[identity] for identity in counting if identity in at.committed.summaries}
-    for identity, later in sorted(known.items(), key=lambda item: (item[1].started, item[0])):
-        digest = next((a.sha256 for a in later.artifacts if a.name == DETAIL), "")
-        one = first.setdefault(digest, identity) if digest else identity
-        earlier = known[one]
-        if not _may_share(at, earlier.address.cell, later.address.cell):
-            # Either of them may be the original.
-            for i, run, copy in ((one, earlier, later), (identity, later, earlier)):
-                detail = f"its log is identical to that of {copy.id}, the run of {copy.address.cell}"
-                yield Claim(counting[i], f"{run.address.label}: {DISTINCT}", Proof.CONTRADICTED, detail)
+    """Find runs that count for a cell although an earlier attempt, or the counting record of another cell, claims
+    them."""
+    for earlier, later in find_claimed_twice(at.desired, at.committed.summaries.values()):
+        if later.id not in counting:
+            continue
+        # Of two cells either may have the original.
+        pairs = [(earlier, later), (later, earlier)][earlier.address.cell == later.address.cell :]
+        for run, copy in pairs:
+            if run.id in counting:
+                detail = f"its log is identical to that of {copy.id}, {copy.address} of {copy.started}"
+                yield Claim(counting[run.id], f"{run.address.label}: {DISTINCT}", Proof.CONTRADICTED, detail)
 
 
 def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
@@ -389,21 +387,6 @@ def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
                 detail = f"its log is identical to that of {one.id}: the run was recorded twice"
                 what = f"{summary.address.label} of {summary.started}: {DISTINCT}"
                 yield Claim(str(cell), what, Proof.CONTRADICTED, detail)
-
-
-def _may_share(at: Snapshot, one: Cell | None, other: Cell | None) -> bool:
-    if one is None or other is None or one.system != other.system:
-        return one == other
-    if strip_variant(one.benchmark) == strip_variant(other.benchmark):
-        return True
-    official, theirs = _find_official(at, one), _find_official(at, other)
-    return official != theirs and strip_variant(official) == strip_variant(theirs)
-
-
-def _find_official(at: Snapshot, cell: Cell) -> str:
-    """Return the official benchmark that a cell's spec declares."""
-    result = at.desired.by_address.get(Address(Kind.RESULT, str(cell)))
-    return at.desired.detail(result.address).settings.official or cell.benchmark if result else ""
 
 
 def _pair_alike(ordered: Sequence[str], seen: Mapping[str, Mapping[str, bytes]]) -> Iterator[tuple[str, str]]:

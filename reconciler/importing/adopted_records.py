@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
+from reconciler.diff.copied_runs import find_claimed_twice
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.run_import import (
@@ -20,6 +21,7 @@ from reconciler.importing.run_import import (
     redeclare,
 )
 from reconciler.importing.run_reader import FoundRun
+from reconciler.record.codec import summarize
 from reconciler.record.index import load_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
@@ -63,6 +65,7 @@ class ImportRecorder(Struct):
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, find_format(detail.settings))
         made = found.make_run(resource, detail, self.context)
+        self._refuse_claimed(made.record, found)
         if requirements and found.mode == PERFORMANCE and not test:
             made = self._add_requirements(made, requirements)
         upstream = self._upstream(detail, found)
@@ -73,6 +76,16 @@ class ImportRecorder(Struct):
             ups = {**self._upstream(detail, found), "run": taken[0].identity}
             taken.append(self._store(found.make_score(score, detail, ups, self.context)))
         return tuple(taken)
+
+    def _refuse_claimed(self, record: Record, found: FoundRun) -> None:
+        known = (summary for summaries in self.recorded.by_key.values() for summary in summaries)
+        for pair in find_claimed_twice(self.desired, [*known, summarize(record, "")]):
+            for new, other in (pair, pair[::-1]):
+                if not new.id:
+                    raise LogError(
+                        f"{found.folder} is already recorded as {other.address}: state/records/{other.id}.json",
+                        fix=f"import another run for {record.address.cell}, or first remove that record if it is wrong",
+                    )
 
     def _add_requirements(self, made: Import, requirements: Sequence[str]) -> Import:
         path = self.context.scratch / REQUIREMENTS

@@ -124,6 +124,10 @@ SETTINGS = (
         since="6.0.6",
     ),
 )
+# Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and everything that the round
+# takes from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to
+# 5.0.5 an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
+RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
 # The first and the last release whose built-in configuration makes LoadGen treat an audit.config as a second user.conf,
 # which is an ERROR in the log and prevents sampling of answers.
 AUDIT_UNREAD = ("4.1.8", "5.0.5")

@@ -12,14 +12,10 @@ from pathlib import Path
 
 from harness.catalog import CONF
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import AUDIT_UNREAD, Unit, find_settings, list_ruled, select_conf_settings
+from reconciler.loadgen.settings import AUDIT_UNREAD, RELEASES, Unit, find_settings, list_ruled, select_conf_settings
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf, read_conf_settings, select_audit_settings
 from reconciler.storage.process import list_import_folders
 
-# Round → a release of mlcommons-loadgen whose built-in mlperf.conf has the round's seeds and everything that the round
-# takes from it: before 6.0.10, v6.0's has no wan-2.2-t2v-a14b, and no equal issue for gpt-oss-120b-interactive. Up to
-# 5.0.5 an audit.config is read as if it were a second user.conf, which logs an ERROR and samples no answers.
-RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2", "v6.0": "6.0.10", "v6.1": "6.0.17"}
 # Rounds whose configuration was a separate file → its SHA-256 in mlcommons/inference at the round's tag, from whose
 # sources its LoadGen is built.
 CONFS: dict[str, str] = {

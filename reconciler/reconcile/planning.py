@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from reconciler.desired.state import Desired, Pins
 from reconciler.diff.change import Change, Difference, Finding, InputChange, Reason, Work, list_input_changes
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
+from reconciler.diff.copied_runs import add_copies
 from reconciler.diff.difference import compare
 from reconciler.errors import ReconcilerError, RecordError, StorageError
 from reconciler.observed.digest_cache import DigestCache
@@ -168,7 +169,8 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
         item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted
     )
     observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
-    observed = replace(observed, judgements=_judge(paths, state.desired, loaded.recorded, accepted))
+    judgements = _judge(paths, state.desired, loaded.recorded, accepted)
+    observed = replace(observed, judgements=add_copies(judgements, state.desired, loaded.recorded))
     forced = _forced(state.desired, options)
     difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
     difference = _with_damaged(difference, loaded.damaged)

@@ -19,10 +19,10 @@ from harness.catalog import CONF
 from harness.contract import ProbeRequest
 from reconciler.errors import Problem, ReconcilerError, SpecError
 from reconciler.fetch.scratch import FileState, find_scratch, look_for
+from reconciler.loadgen.settings import RELEASES
 from reconciler.observed.installed_backends import find_backend_version, list_installed
 from reconciler.observed.loadgen_library import (
     CONFS,
-    RELEASES,
     explain_install,
     explain_unavailable,
     find_loadgen_library,

@@ -30,7 +30,7 @@ from reconciler.resource.records import (
 from reconciler.storage.files import RepositoryPaths, hash_file, read_checked, write_cache
 from reconciler.storage.storage_errors import refuse_storage_error
 
-JUDGED_BY = 5  # version of the rules: increment it after an edit that changes the findings
+JUDGED_BY = 6  # version of the rules: increment it after an edit that changes the findings
 _JUDGED = (Kind.RUN, Kind.COMPLIANCE_TEST, Kind.SCORE)
 _NOTHING = Judgement()
 

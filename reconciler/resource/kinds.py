@@ -131,3 +131,12 @@ def find_upstream(origin: str) -> Address | None:
     line, a round or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None
+
+
+_VARIANTS = ("-99.9", "-99", "-95")
+
+
+def strip_variant(benchmark: str) -> str:
+    """Return the common name of variants that differ in their accuracy targets: bert for bert-99.9. The rules let such
+    variants share runs."""
+    return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

@@ -146,12 +146,3 @@ def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
     except ValidationError as error:
         fix = "compare it with the file of another benchmark; the classes of this module list the fields"
         raise ReconcilerError(f"{path.parent.name}/{path.name}: {error}", fix=fix) from error
-
-
-_VARIANTS = ("-99.9", "-99", "-95")
-
-
-def strip_variant(benchmark: str) -> str:
-    """Return the common name of variants that differ in their accuracy targets: bert for bert-99.9. The rules let such
-    variants share runs."""
-    return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

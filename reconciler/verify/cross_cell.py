@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from reconciler.check.demands import OURS
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_TEXT
+from reconciler.resource.kinds import strip_variant
 from reconciler.resource.rules import Premise, Severity, applies, question, rule
 from reconciler.rules.accuracy import is_digest, list_digests, parse_accuracy
-from reconciler.rules.benchmark_facts import strip_variant
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.system import SystemEntry

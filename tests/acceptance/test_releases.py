@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from harness.catalog import CONF
-from reconciler.observed.loadgen_library import CONFS, RELEASES
+from reconciler.loadgen.settings import RELEASES
+from reconciler.observed.loadgen_library import CONFS
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.reconcile.readiness import install_loadgen
 from reconciler.record.index import load_record

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.main import main
-from reconciler.observed.loadgen_library import RELEASES
+from reconciler.loadgen.settings import RELEASES
 from reconciler.rehearse import rehearsal_spec
 from reconciler.rules.rounds import load_ruleset
 from tests.passes.repository import Repository, make_repository

@@ -36,6 +36,7 @@ def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=Non
     out.log_output = outputs
 
     def issue(samples):
+        time.sleep(float(os.environ.get("DELAY", "0")))
         data = ANSWER.buffer_info()[0]
         lg.QuerySamplesComplete([lg.QuerySampleResponse(s.id, data, ANSWER.itemsize) for s in samples])
 
@@ -48,7 +49,8 @@ def run(folder, scenario=scenario, mode=mode, audit=audit, seed=None, change=Non
 
 folder = Path(logs)
 print("running", scenario, mode, flush=True)
-if LIE == "old logs":
+if LIE == "old logs" and os.path.isdir(os.environ["OLD"]):
+    time.sleep(float(os.environ.get("WAIT", "0")))
     shutil.copytree(os.environ["OLD"], folder / "old")
 elif LIE == "other scenario":
     run(folder, scenario="SingleStream")
@@ -74,6 +76,14 @@ elif LIE == "exit 0":
     detail.write_text("".join(x for x in lines if "result_" not in x and "power_end" not in x))
 elif LIE == "wrong seeds":
     run(folder, seed=5)
+elif LIE == "another round":
+
+    def reseed(settings):
+        names = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
+        for name, seed in zip(names, os.environ["SEEDS"].split()):
+            setattr(settings, name, int(seed))
+
+    run(folder, change=reseed)
 elif LIE == "no logs":
     print("all is well")
 else:

@@ -12,6 +12,7 @@ import pytest
 
 from reconciler.execute.outcome import Status
 from reconciler.resource.records import Ended
+from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.files import hash_file
 from tests.passes.doomed import start_doomed_pass
 from tests.passes.repository import Repository, make_passed
@@ -128,6 +129,11 @@ LIES = {
     "no logs": "log sets",
     "exit 0": "end",
     "wrong seeds": "qsl_rng_seed",
+    "another round": "qsl_rng_seed",
+}
+FIXES = {
+    "wrong seeds": "check that the command gives {user_conf}",
+    "another round": "install the LoadGen of round v6.1, such as mlcommons-loadgen 6.0.17",
 }
 
 
@@ -147,11 +153,14 @@ def lied_to(made: Repository, tmp_path_factory: pytest.TempPathFactory) -> Repos
 def test_a_lie_is_refused_by_name_and_its_logs_are_kept(lied_to: Repository, tmp_path: Path, lie: str) -> None:
     repository = lied_to.copy(tmp_path / "copy")
     spec = (repository.root / "specs/spec.yaml").read_text(encoding="utf-8")
-    reported = f'        env: {{LIE: "{lie}", OLD: "{repository.root / "old"}"}}\n        code: ours\n'
+    seeds = " ".join(str(seed) for seed in load_ruleset("v6.0").seeds().values())
+    given = f'LIE: "{lie}", OLD: "{repository.root / "old"}", SEEDS: "{seeds}"'
+    reported = f"        env: {{{given}}}\n        code: ours\n"
     repository.write("specs/spec.yaml", spec.replace("        code: ours\n", reported))
     failed = {str(o.step.change.address): o for o in repository.reconcile().outcomes if o.status is Status.FAILED}
     assert f"{LIES[lie]}: " in failed[RUN].message
     record = next(r for r in repository.records().values() if str(r.address) == RUN and r.ended is Ended.FAILED)
+    assert FIXES.get(lie, "") in record.fix
     logs = [artifact for artifact in record.artifacts if artifact.name.endswith("mlperf_log_detail.txt")]
     assert len(logs) == {"no logs": 0, "two sets": 2}.get(lie, 1)
     assert all(repository.object_path(log.sha256).is_file() for log in logs)

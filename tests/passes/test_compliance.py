@@ -16,13 +16,14 @@ from reconciler.cli.main import main
 from reconciler.desired import cells
 from reconciler.diff.change import Reason
 from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log_files import DETAIL
 from reconciler.reconcile.run import PassReport
 from reconciler.record.store import write_record
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended, Record
 from reconciler.rules.compliance.judging import find_test
 from reconciler.rules.results import loadgen_logs
-from reconciler.storage.files import remove
+from reconciler.storage.files import hash_bytes, remove
 from tests.passes.conftest import allow_any_speed
 from tests.passes.repository import SPEC, Repository, make_repository, make_whole, unfinished
 from tests.processes import wait_for
@@ -418,6 +419,11 @@ def test_failure_of_older_code_repeats_what_newer_tests_cannot_be_published_with
     newest = max((r for r in records_of(repository, "ComplianceTest") if r.address.label == "TEST01"), key=_started)
     code = replace(newest.facts["harness.code"], value="0" * 64)
     newer = replace(newest, facts={**newest.facts, "harness.code": code}, started="2999-01-01T00:00:00.000000Z")
+    (log,) = (item for item in newest.artifacts if item.name == DETAIL)
+    data = (repository.paths.logs / log.sha256).read_bytes() + b"\n"  # of another run, whose log is its own
+    own = log._replace(sha256=hash_bytes(data), size=len(data))
+    (repository.paths.logs / own.sha256).write_bytes(data)
+    newer = replace(newer, artifacts=tuple(own if item is log else item for item in newest.artifacts))
     write_record(repository.paths, newer)
     repository.edit(SPEC, "attempts: 2", "attempts: 3")
     due = {str(step.change.address): step.change.note for step in repository.look().plan.steps}

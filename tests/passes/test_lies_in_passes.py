@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from reconciler.diff.change import CONTRADICTED
+from reconciler.diff.conditions import summarise_cells
 from reconciler.record.judgements import judge_record
+from reconciler.resource.conditions import ConditionStatus
 from reconciler.resource.records import Ended, Record
-from tests.passes.repository import Repository
+from tests.passes.repository import SPEC as SPEC_FILE
+from tests.passes.repository import Repository, unfinished
+from tests.passes.standin import with_command
 from tests.shared import make_once, need
 from tests.unit.loadgen.conftest import LOADED, RUNS, TOTAL, RunCase
 from tests.unit.loadgen.lies import LIES, Lie
@@ -171,3 +177,67 @@ def test_the_honest_runs_alongside_them_are_believed(tmp_path_factory: pytest.Te
     for number, run in enumerate(runs):
         record = find_run(lying, f"honest{number}", run)
         assert (record.ended, record.problem) == (Ended.DONE, ""), (run, record.problem)
+
+
+SECONDS = 6  # a copy takes much less, also on a busy machine
+CELL = "closed/box/tiny/Offline"
+RUN_OF = {
+    "performance": f"Run:{CELL}/performance",
+    "accuracy": f"Run:{CELL}/accuracy",
+    "performanceTEST01": f"ComplianceTest:{CELL}/TEST01",
+    "performanceTEST04": f"ComplianceTest:{CELL}/TEST04",
+}
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    def make(folder: Path) -> Repository:
+        repository = with_command(folder / "repository", more=f"        env: {{DELAY: '{SECONDS}'}}\n")
+        repository.edit(SPEC_FILE, "    open:", "    closed:")
+        repository.edit(SPEC_FILE, "min_query_count: 100}", "min_query_count: 320}")
+        assert unfinished(repository.reconcile()) == []
+        return repository
+
+    return make_once(tmp_path_factory, "copied-logs", make)
+
+
+@pytest.mark.parametrize(
+    ("copied", "recorded", "seconds", "rule"),
+    [
+        (["performance"], True, 0, "run.copied"),
+        (["performance"], False, 0, "run.duration"),
+        (list(RUN_OF), True, 0, "run.copied"),
+        (list(RUN_OF), True, SECONDS, "run.copied"),
+        (list(RUN_OF), False, 0, "run.duration"),
+    ],
+    ids=["performance", "performance from elsewhere", "all", "all, and sleeps", "all from elsewhere"],
+)
+def test_a_command_that_copies_logs_of_earlier_runs_makes_no_cell_ready(
+    honest: Repository, tmp_path: Path, copied: list[str], recorded: bool, seconds: int, rule: str
+) -> None:
+    repository, earlier = honest.copy(tmp_path / "copy"), {}
+    for name in copied:
+        ((earlier[name], record),) = honest.records_of(RUN_OF[name]).items()
+        for artifact in record.artifacts:
+            if artifact.name.startswith("mlperf_log_"):
+                target = tmp_path / "old" / name / artifact.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(honest.object_path(artifact.sha256), target)
+    if not recorded:
+        for path in (path for address in RUN_OF.values() for path in repository.record_paths(address)):
+            path.unlink()
+    given = f'LIE: old logs, OLD: "{tmp_path}/old/{{mode}}{{test}}", WAIT: "{seconds}"'
+    repository.edit(SPEC_FILE, f"env: {{DELAY: '{SECONDS}'}}", f"env: {{{given}}}")
+    report = repository.reconcile()
+    assert unfinished(report) == []
+    found = {f.where: f.message for f in report.after.difference.findings if f.kind == CONTRADICTED}
+    judged = {"ComplianceTest", "Run"}
+    assert {where for where in found if where.partition(":")[0] in judged} == {RUN_OF[name] for name in copied}
+    for name in copied:
+        assert found[RUN_OF[name]].startswith(f"{rule}: ")
+        assert not recorded or earlier[name] in found[RUN_OF[name]]
+    (standing,) = summarise_cells(
+        report.after.desired, report.after.recorded, report.after.observed, report.after.difference
+    )
+    assert standing.ready is ConditionStatus.FALSE
+    assert CELL not in report.after.observed.rendered

@@ -55,6 +55,7 @@ class _Logged(msgspec.Struct):
 
 
 _LOGGED = msgspec.json.Decoder(_Logged)
+_LONGEST = 60  # characters of a quoted entry
 # Text before and after the data of each answer, as LoadGen writes it.
 _COUNT = rb"(0|[1-9][0-9]{0,17}+)"
 _BEFORE = rb'\n\{ "seq_id" : %b, "qsl_idx" : %b, "data" : "' % (_COUNT.replace(b"(", b"(?:"), _COUNT)
@@ -162,6 +163,8 @@ def _make_entry(found: _Logged) -> Entry:
 def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:
     try:
         for item in json.loads(f"[{text.decode()}]"):
+            if not isinstance(item, dict) or item.get("qsl_idx") is None or not isinstance(item.get("data"), str):
+                raise ValueError(f"expected qsl_idx and data, found {json.dumps(item)[:_LONGEST]}")
             count = item.get("token_count")
             first = item.get("token_data")
             yield Entry(

@@ -28,6 +28,7 @@ from reconciler.loadgen.log_files import (
 )
 from reconciler.loadgen.settings import (
     LOADGEN_MODE,
+    RELEASES,
     find_setting,
     list_ruled,
     list_settings,
@@ -100,8 +101,9 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         refuse_storage_error(error, run.output / DETAIL)
         problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
         return AttemptVerdict({}, problem, "backend", "see the child's log")
+    asked = collect_asked(run.inputs, run.mode)
     differing = [
-        *map(str, find_contradictions(log, collect_asked(run.inputs, run.mode))),
+        *map(str, find_contradictions(log, asked)),
         # Only a completed run has written all of its files.
         *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
@@ -110,12 +112,26 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
         passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
         checked = passes if run.by_command else "LoadGen's version and the round"
-        fix = f"the logs are kept; check {checked}, then run again"
+        fix = f"the logs are kept; {_explain_seeds(log.seeds, asked.seeds) or f'check {checked}'}, then run again"
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
         return AttemptVerdict(run.said)
     measured = measure_run(log, run.rules)
     return AttemptVerdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+
+
+def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
+    """Name the LoadGen of the requested round if the logged seeds are those of another round; else ""."""
+    from reconciler.rules.rounds import list_rounds, load_ruleset
+
+    if logged == asked:
+        return ""
+    rounds = {tuple(load_ruleset(name).seeds().items()): name for name in list_rounds()}
+    other, own = (rounds.get(tuple(seeds.items()), "") for seeds in (logged, asked))
+    if not other or not own:
+        return ""
+    release = f", such as mlcommons-loadgen {RELEASES[own]}" if own in RELEASES else ""
+    return f"its seeds are those of round {other}: install the LoadGen of round {own}{release} where the command runs"
 
 
 def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
@@ -148,7 +164,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
         yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
     yield from _judge_answers(kept, log)
     if COMMAND in kept.inputs and not kept.imported:
-        yield from find_excess_time(log, kept.seconds)
+        yield from find_excess_time(log, kept)
         yield from _judge_date(kept, log)
     if kept.clock_set:
         way = "forward" if kept.clock_set > 0 else "back"
@@ -429,19 +445,22 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
             yield LogFinding("summary.differs", text, SUMMARY, reading.number(name))
 
 
-def find_excess_time(log: DetailLog, seconds: float) -> Iterator[LogFinding]:
-    """Find a run that took longer than the ``seconds`` of its command. This is a doubt, because another clock measured
-    them."""
+def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:
+    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward meanwhile, so
+    this is a doubt, unless the run also ended before the attempt started: then it is a copy of an earlier run."""
     try:
         began, ended = log.started, log.ended
     except LogError:
         return
     logged = (ended - began).total_seconds() if began and ended else 0.0
-    if logged > seconds + _SLACK:
+    if ended and logged > kept.seconds + _SLACK:
+        started = datetime.fromisoformat(kept.started) if kept.started else began
+        earlier = started is not None and ended < started and not kept.clock_set
         line = log.find_line_number(keys.POWER_END)
         where = f"LoadGen logged {logged:.6g} s (line {line})"
-        text = f"duration: expected a run within the {seconds:.6g} s of the command, {where}"
-        yield LogFinding("run.duration", text, DETAIL, line, MEASURED)
+        text = f"duration: expected a run within the {kept.seconds:.6g} s of the command, {where}"
+        text += f", and its end before the start of the attempt, {kept.started}" if earlier else ""
+        yield LogFinding("run.duration", text, DETAIL, line, "" if earlier else MEASURED)
 
 
 def find_broken_answers(path: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.observed.loadgen_library import RELEASES
+from reconciler.loadgen.settings import RELEASES
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.cli.conftest import SPEC, Reconcile
 from tests.unit.cli.test_start import make_loadgen

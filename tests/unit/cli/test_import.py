@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.importing import log_folder, log_tree
+from reconciler.importing.adopted_records import ImportRecorder
 from reconciler.loadgen.log import DetailLog
 from reconciler.record.index import load
 from reconciler.record.store import find_readable
@@ -258,3 +259,26 @@ def test_a_changed_spec_makes_imports_stale(declared: Path, reconcile: Reconcile
     edit(declared, "target_qps: 1000", "target_qps: 2000")
     code, out, _ = reconcile("plan")
     assert (code, "Run performance" in out, "Run accuracy" in out) == (2, True, False)
+
+
+def test_a_run_is_imported_for_one_system(
+    declared: Path, reconcile: Reconcile, logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = CELL.replace("box", "crate")
+    crate = "    crate: {category: edge, status: available}\n"
+    edit(declared, "    box:\n      category", f"{crate}    box:\n      category")
+    cell = "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}"
+    edit(declared, f"          {cell}\n", f"          {cell}\n      crate: {{digits: {{{cell}}}}}\n")
+    for mode in ("accuracy", "performance"):
+        reconcile.succeed("import", str(logs[mode]), "--cell", CELL)
+        err = reconcile.refuse("import", str(logs[mode]), "--cell", other)
+        assert f"is already recorded as Run:{CELL}/{mode}: state/records/Run/" in err
+        reconcile.succeed("import", str(logs[mode]), "--cell", CELL)  # still the same run
+    # As an older version recorded it for both.
+    monkeypatch.setattr(ImportRecorder, "_refuse_claimed", lambda *_: None)
+    for mode in ("accuracy", "performance"):
+        reconcile.succeed("import", str(logs[mode]), "--cell", other)
+    findings = json.loads(reconcile("plan", "--json")[1])["findings"]
+    copied = {(where, message.partition(":")[0]) for _, where, message, *_ in findings}
+    runs = [f"Run:{name}/{mode}" for name in (CELL, other) for mode in ("accuracy", "performance")]
+    assert copied == {(run, "run.copied") for run in runs}

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.cli.command_table import COMMANDS, GROUPS
+from reconciler.loadgen.settings import RELEASES
 from reconciler.observed.installed_backends import list_installed
-from reconciler.observed.loadgen_library import CONFS, RELEASES, UNAVAILABLE, find_loadgen_library, read_seeds
+from reconciler.observed.loadgen_library import CONFS, UNAVAILABLE, find_loadgen_library, read_seeds
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec.adapters import list_adapters
 from reconciler.spec.families import find_chip, find_family, find_starting_value

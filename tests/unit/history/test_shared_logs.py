@@ -17,7 +17,7 @@ from reconciler.history.runs import DISTINCT, find_copies
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import IMPORTED, Artifact, Ended, Recorded, Summary
-from reconciler.resource.settings import CellSettings
+from reconciler.resource.settings import CellSettings, SubmissionSettings, SystemSettings
 
 NET = Cell("closed", "box", "resnet", "Offline")
 Claims = list[tuple[str, str]]
@@ -38,6 +38,7 @@ def find(
     published: dict[Cell, str] | None = None,
     seen: dict[str, Iterable[str]] | None = None,
     official: dict[Cell, str] | None = None,
+    systems: dict[str, SystemSettings] | None = None,
 ) -> Claims:
     """``published``: cell → record, all by default; ``seen``: log → its fingerprints, none for one that is no log."""
     known = {s.id: s for s in runs}
@@ -55,7 +56,11 @@ def find(
         difference=SimpleNamespace(chosen={cell: Chosen(performance=i) for cell, i in chosen.items()}),
         committed=SimpleNamespace(summaries=known),
         recorded=Recorded(by_key),
-        desired=SimpleNamespace(by_address={a: SimpleNamespace(address=a) for a in results}, detail=details.get),
+        desired=SimpleNamespace(
+            by_address={a: SimpleNamespace(address=a) for a in results},
+            detail=details.get,
+            submission=SubmissionSettings(systems=systems or {}),
+        ),
     )
     logs: Any = SimpleNamespace(read=lambda artifacts: {a.sha256: a.sha256.encode() for a in artifacts})
 
@@ -89,13 +94,70 @@ ELSEWHERE, OTHER = replace(NET, system="crate"), replace(NET, benchmark="bert")
     ],
     ids=["scenario", "variant", "system", "benchmark", "same official", "official variant", "both"],
 )
-def test_a_log_counts_for_one_system_and_for_variants_of_one_benchmark(
+def test_an_imported_log_counts_for_one_system_and_for_variants_of_one_benchmark(
     monkeypatch: pytest.MonkeyPatch, cell: Cell, official: dict[Cell, str], shared: bool
 ) -> None:
     # The later one is listed first.
-    found = find(monkeypatch, run("Run/b", cell, "log", "2"), run("Run/a", NET, "log", "1"), official=official)
+    own = run("Run/b", cell, "log", "2"), run("Run/a", NET, "log", "1")
+    imported = [replace(summary, marks=(IMPORTED,)) for summary in own]
     claims = [(str(NET), OWN), (str(cell), OWN)]
-    assert found == ([] if shared else claims)
+    assert find(monkeypatch, *imported, official=official) == ([] if shared else claims)
+    assert find(monkeypatch, *own, official=official) == claims  # each attempt has a log of its own
+
+
+def test_one_machine_may_be_declared_for_each_category(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = {"marks": (IMPORTED,)}
+    runs = run("Run/a", NET, "log", "1", **imported), run("Run/b", ELSEWHERE, "log", "1", **imported)
+    described: dict[str, object] = {"accelerator_model_name": "H200"}
+    for category, description, shared in (
+        ("edge", described, True),
+        ("datacenter", described, False),
+        ("edge", {"accelerator_model_name": "L4"}, False),
+    ):
+        systems = {
+            "box": SystemSettings({"system.category": "datacenter"}, description=described),
+            "crate": SystemSettings({"system.category": category}, description=description),
+        }
+        assert (find(monkeypatch, *runs, systems=systems) == []) is shared
+
+
+def test_a_published_run_that_an_earlier_attempt_of_its_cell_claims_is_a_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also under another key, and where the earlier attempt failed."""
+    for first in (
+        replace(run("Run/a", NET, "log", "1"), key="other settings"),
+        run("Run/a", NET, "log", "1", ended=Ended.FAILED),
+    ):
+        later = run("Run/b", NET, "log", "2")
+        assert find(monkeypatch, first, later, published={NET: "Run/b"}) == [(str(NET), OWN)]
+        assert find(monkeypatch, first, later, published={NET: "Run/a"}) == []
+        again = replace(later, started="1")
+        assert find(monkeypatch, first, again, published={NET: "Run/b"}) == []
+        imported = replace(later, marks=(IMPORTED,))
+        assert find(monkeypatch, first, imported, published={NET: "Run/b"}) == []
+
+
+@pytest.mark.parametrize(("logged", "copied"), [("09:50", True), ("09:59", False), ("10:01", False), ("", False)])
+def test_a_command_may_copy_the_log_of_an_imported_run(
+    monkeypatch: pytest.MonkeyPatch, logged: str, copied: bool
+) -> None:
+    """Also imported again is its own log, which a slow clock may have dated a little before the attempt."""
+    brought = logged and f"2026-01-01T{logged}:00.000000Z"
+    runs = (
+        run("Run/a", NET, "log", brought, marks=(IMPORTED,), seconds=300.0),
+        run("Run/b", NET, "log", "2026-01-01T10:00:00.000000Z", seconds=310.0),
+    )
+    assert find(monkeypatch, *runs, published={NET: "Run/b"}) == [(str(NET), OWN)] * copied
+
+
+def test_what_does_not_count_makes_no_run_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may be copied to another cell by mistake, or refused there and imported for the right cell."""
+    honest, failed = run("Run/a", NET, "log", "1"), run("Run/b", ELSEWHERE, "log", "2", ended=Ended.FAILED)
+    assert find(monkeypatch, honest, failed, published={NET: "Run/a"}) == []
+    assert find(monkeypatch, honest, replace(failed, ended=Ended.DONE), published={NET: "Run/a"}) == []
+    imported = replace(run("Run/c", NET, "log", "3"), marks=(IMPORTED,))
+    assert find(monkeypatch, failed, imported, published={NET: "Run/c"}) == []
 
 
 def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.loadgen.settings import RELEASES
 from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.observed.installed_backends import PROJECT
 from reconciler.observed.loadgen_library import (
-    RELEASES,
     explain_missing_settings,
     find_other_seeds,
     find_other_settings,

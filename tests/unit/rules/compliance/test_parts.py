@@ -31,9 +31,14 @@ LOG = b'[\n{ "seq_id" : 0, "qsl_idx" : 3, "data" : "0A00" },\n{ "seq_id" : 1, "q
         (b"not a log\n", ":1: the list of answers does not begin here"),
         (LOG + b"{}\n", ":5: there is more"),
         (LOG.replace(b"0A00", b"0A0"), ":2: no answer of LoadGen"),
+        (
+            LOG.replace(b'{ "seq_id" : 1', b'null, { "seq_id" : 1'),
+            ":3: no answer of LoadGen: expected qsl_idx and data, ",
+        ),
+        (LOG.replace(b'"data" : ""', b'"data" : null'), ":3: no answer of LoadGen: expected qsl_idx and"),
         (b"", "the log ends before its list does"),
     ],
-    ids=["cut", "truncated", "other", "more", "half a byte", "empty"],
+    ids=["cut", "truncated", "other", "more", "half a byte", "null", "no data", "empty"],
 )
 def test_reading_a_broken_log_names_the_line(text: bytes, where: str) -> None:
     with pytest.raises(LogError, match=where):

@@ -214,8 +214,9 @@ def _is_refusal(said: str) -> bool:
 
 
 def open_remote(url: str, options: Mapping[str, object]) -> Remote:
-    """Open a store. Raises StoreError if fsspec or the protocol's library is not installed, or the protocol is
-    unknown."""
+    """Open a store. Raises StoreError if fsspec or the protocol's library is not installed, the protocol is unknown, or
+    a variable that ``options`` refer to is not set."""
+    resolved = read_options(options)
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
@@ -230,7 +231,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
             raise StoreError(f"cannot open {said}: protocol {protocol} is not supported", fix=fix)
         kind = get_filesystem_class(protocol)
         # Listings must be current: another machine may push at the same time.
-        known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
+        known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **resolved})
         root = str(known._strip_protocol(url)).rstrip("/")
     except StoreError:
         raise

@@ -26,8 +26,9 @@ TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: 
 def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint: Paint = show_plain) -> list[str]:
     """Render a heading per cause, worst first; below it each submitter with its cells and one finding as evidence."""
     groups = group_by_cause(report.findings, report.facts)
+    by_cause = (list(members) for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)))
     lines: list[str] = []
-    for number, members in enumerate(_by_cause(groups), start=1):
+    for number, members in enumerate(by_cause, start=1):
         first = members[0]
         cells = sum(len(member.cells) for member in members)
         findings = sum(len(member.findings) for member in members)
@@ -40,11 +41,6 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
         lines.append(f"     rule: {first.cause.rule}")
         lines.append(f"     settled by: {first.cause.settled_by}")
     return lines
-
-
-def _by_cause(groups: Sequence[CauseGroup]) -> Iterator[list[CauseGroup]]:
-    for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)):
-        yield list(members)
 
 
 def _submitter(group: CauseGroup, limit: int | None) -> list[str]:

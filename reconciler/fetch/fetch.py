@@ -5,15 +5,12 @@ from __future__ import annotations
 import fnmatch
 import shutil
 import tarfile
-import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
@@ -24,7 +21,6 @@ from reconciler.fetch.download import (
     Downloaded,
     DownloadLimits,
     DownloadProgress,
-    DownloadStoppedError,
     download,
     hold,
 )
@@ -44,6 +40,7 @@ from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_m
 from reconciler.storage.files import hash_file, remove
 from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import sweep_folders
+from reconciler.storage.parallel_transfers import TransferStoppedError, run_transfers
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 # Unpacks a publisher's archive: the known files go to their places; the rest is not unpacked.
@@ -154,51 +151,6 @@ def _extract(packed: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     stream = packed.extractfile(info)
     assert stream is not None  # only regular files reach this line
     return stream
-
-
-# Runs several downloads at once, within a limit, that end on request.
-
-_Item = TypeVar("_Item")
-_Ended = TypeVar("_Ended")
-_BEAT = 0.2  # seconds between two checks whether all have ended
-_LAST_BYTES = 5.0  # seconds for running downloads to end after a stop
-
-
-def fetch_all(
-    items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: DownloadProgress, *, parallel: int
-) -> list[_Ended]:
-    """Run ``one`` for each item, and return the results in order. Raises the first exception once all have ended."""
-    futures: list[Future[_Ended]] = [Future() for _ in items]
-    waiting = list(zip(items, futures, strict=True))[::-1]
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with lock:
-                if not waiting:
-                    return
-                item, future = waiting.pop()
-            try:
-                if progress.stopped.is_set():
-                    raise DownloadStoppedError
-                future.set_result(one(item))
-            except BaseException as error:
-                future.set_exception(error)
-
-    # Not a pool: the process can end without waiting for these threads.
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(parallel, len(items)))]
-    for thread in threads:
-        thread.start()
-    try:
-        while wait(futures, timeout=_BEAT).not_done:
-            pass
-    except BaseException:
-        progress.stopped.set()
-        began = time.monotonic()
-        while any(thread.is_alive() for thread in threads) and time.monotonic() - began < _LAST_BYTES:
-            time.sleep(_BEAT)
-        raise
-    return [future.result() for future in futures]
 
 
 _SPARE = 64 << 20  # bytes to keep free
@@ -353,7 +305,7 @@ def fetch(
     # A list of files is fetched before the files that it names.
     for listed in (False, True):
         groups = _group_by_archive(scratch, [item for item in due if bool(item.file.listed_in) is listed])
-        found = fetch_all(groups, running.fetch_group, progress, parallel=parallel)
+        found = run_transfers(groups, running.fetch_group, progress.stopped, parallel=parallel)
         ended |= {end.due.file.path: end for ends in found for end in ends}
     return [ended[item.file.path] for item in due]
 
@@ -394,7 +346,7 @@ class _RunningFetch(Struct, frozen=True):
                 return FetchResult(due, FetchStatus.FETCHED)
             sha256 = self._bring_packed(due) if due.packed else self._bring_file(due)
             return FetchResult(due, FetchStatus.FETCHED, sha256)
-        except DownloadStoppedError:
+        except TransferStoppedError:
             raise
         except ReconcilerError as error:
             return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
@@ -459,7 +411,8 @@ class _RunningFetch(Struct, frozen=True):
 
         name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
         with hold(self.scratch.incoming / f"{name}.lock", due.file.path):
-            failures = [error for error in fetch_all(list(missing), bring, self.progress, parallel=_AT_ONCE) if error]
+            ended = run_transfers(missing, bring, self.progress.stopped, parallel=_AT_ONCE)
+        failures = [error for error in ended if error]
         if failures:
             many = f"{len(failures):,} of {len(missing):,} files could not be fetched, such as: {failures[0].message}"
             raise StoreError(many, fix=failures[0].fix)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.resource.embargo import show_embargo
+from reconciler.storage.parallel_transfers import TransferStoppedError
 from reconciler.storage.storage_errors import PARTIAL, can_explain, explain_storage_error
 
 _CHUNK = 4 << 20
@@ -49,10 +50,6 @@ _REFUSED = (
     "expiredtoken",
 )
 _NOT_THERE = (404, 410)
-
-
-class TransferStoppedError(Exception):
-    """Raised by a callback that counts bytes, to stop a transfer."""
 
 
 class Remote(Struct, frozen=True):

@@ -28,7 +28,7 @@ from reconciler.tree.render import render
 from reconciler.tree.source import DiskSources
 
 
-def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
+def select_publishable(difference: Difference) -> dict[Cell, Chosen]:
     names = list_published_cells(difference.chosen)
     return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
 
@@ -43,7 +43,7 @@ def assemble_content(
 ) -> tuple[SubmissionContent, Ruleset]:
     """Assemble the tree of everything publishable, and its round, without the files of ``kept`` cells."""
     ruleset = load_ruleset(desired.submission.round)
-    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}
     shared = {
         cell: difference.chosen.get(cell, Chosen())
         for cell in kept
@@ -76,7 +76,7 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
         before = Rendered()
     kept = list_frozen_cells(before, difference)
     content, ruleset = assemble_content(paths, desired, difference, kept)
-    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
         names.add(SHARED)  # also keep shared files of a frozen cell, even if no spec lists them any more

@@ -359,11 +359,11 @@ class Worker(Struct, dict=True):
         None if it was up to date."""
         due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
         waiting = {c.address for c in result.difference.changes if c.how is Work.MAKE} | self.tries.lost
-        from reconciler.publish.rendered_tree import is_publishable, publish
+        from reconciler.publish.rendered_tree import publish, select_publishable
 
         if self.options.only and not due:
             return None
-        if not due and (result.observed.tree_present or not is_publishable(self.drop_lost(result.difference))):
+        if not due and (result.observed.tree_present or not select_publishable(self.drop_lost(result.difference))):
             return None
         written = publish(self.paths, result.tree, result.desired, self.drop_lost(result.difference))
         for step in due:

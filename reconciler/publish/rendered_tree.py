@@ -21,7 +21,7 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.files import RepositoryPaths
-from reconciler.tree.assemble import assemble
+from reconciler.tree.assemble import Assembly
 from reconciler.tree.content import LogRef, SubmissionContent
 from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
@@ -49,18 +49,16 @@ def assemble_content(
         for cell in kept
         if Address(Kind.RESULT, str(cell)) in desired.by_address
     }
-    accepted = difference.accepted
-    sources = DiskSources(paths.root)
-    content = assemble(
+    assembly = Assembly(
         desired,
         chosen,
         lambda identity: load_record(paths, identity),
         lambda ref: find_log(paths, ref).read_bytes(),
-        sources,
-        accepted,
+        DiskSources(paths.root),
+        difference.accepted,
         shared,
     )
-    return content, ruleset
+    return assembly.assemble(), ruleset
 
 
 def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:

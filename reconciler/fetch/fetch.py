@@ -274,10 +274,6 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(file.path),))
 
 
-def _name_archive(address: str) -> str:
-    return PurePosixPath(urlsplit(address).path).name
-
-
 def measure_free(scratch: Scratch) -> int:
     """Return the free bytes at the scratch space's present or future location."""
     place = scratch.root
@@ -451,7 +447,7 @@ def _judge_copies(scratch: Scratch, due: Due) -> FetchResult:
 def _locate_archive(scratch: Scratch, due: Due) -> Path:
     """Return the path of an archive that waits to be unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
-    return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
+    return scratch.incoming / f"{proof}-{PurePosixPath(urlsplit(due.addresses[0]).path).name}"
 
 
 def _has_bytes(path: Path) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from reconciler.check.causes import CauseGroup, FoldedCell, find_cause, group_by_cause, rank_cause
+from reconciler.check.causes import CauseGroup, find_cause, group_by_cause, rank_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
@@ -46,17 +46,14 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
 def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
     shown = group.cells[:limit]
     more = len(group.cells) - len(shown)
-    lines = [f"     {group.submitter or 'the tree'}: {_names(shown)}{f' and {more:,} more' if more else ''}"]
+    names = ", ".join(cell.shown or "the tree" for cell in shown)
+    lines = [f"     {group.submitter or 'the tree'}: {names}{f' and {more:,} more' if more else ''}"]
     complaint = group.findings[0].complaint
     other = f" ({complaint.other})" if complaint.other else ""
     lines.append(f"       {complaint.place}: {complaint.found}; expected {complaint.wanted}{other}")
     lines += [f"       a question: {complaint.doubt}"] if complaint.doubt else []
     lines += [f"       likely: {complaint.cause}"] if complaint.cause else []
     return lines
-
-
-def _names(cells: Sequence[FoldedCell]) -> str:
-    return ", ".join(cell.shown or "the tree" for cell in cells)
 
 
 def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str]:

@@ -198,7 +198,8 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
         fix = "free space (`reconcile gc` removes files that no record needs), or pull less: reconcile pull kind=Engine"
         raise StorageError(f"{needed} bytes to pull, but only {free} free in {folder}", fix=fix)
     ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
-    _forget_parts(folder)
+    if not any(folder.iterdir()):  # no partial files are left
+        folder.rmdir()
     return ended
 
 
@@ -277,12 +278,6 @@ def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
-
-
-def _forget_parts(folder: Path) -> None:
-    """Remove the folder once it contains no partial files."""
-    if not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:

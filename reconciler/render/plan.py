@@ -83,9 +83,8 @@ def render_plan_text(
     for group in shown:
         lines.append(paint(group.name, Tone.HEADING))
         if group.alike:
-            lines.append(
-                paint(f"  and {len(group.alike):,} more alike: {join_listing(group.alike, most=_NAMED)}", Tone.FAINT)
-            )
+            names_alike = join_listing(group.alike, most=_NAMED)
+            lines.append(paint(f"  and {len(group.alike):,} more alike: {names_alike}", Tone.FAINT))
         for _ in group.steps:
             lines += [*next(laid_out), *(f"      {line}" for line in next(below).below)]
     hidden = sum(1 + len(group.alike) for group in groups[len(shown) :])

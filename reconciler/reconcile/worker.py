@@ -258,7 +258,10 @@ class Worker(Struct, dict=True):
             if step.change.how is Work.RESTORE:
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
-        side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
+        side_by_side = None
+        if spreads(executor, plan):
+            options = self.options
+            side_by_side = ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
         if due := executor.list_due(plan):
             self.report(StepsDue(due))
         began = time.monotonic()
@@ -275,10 +278,6 @@ class Worker(Struct, dict=True):
         self.tries.probed += executor.turns.probed
         self.tries.patience = min(executor.turns.patience, executor.wait_idle)
         return did
-
-    def _side_by_side(self, executor: PlanExecutor) -> ParallelExecutor:
-        options = self.options
-        return ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler.storage import git

@@ -35,7 +35,7 @@ def describe_machine() -> dict[str, Any]:
         "machine.host": platform.node(),
         "machine.kernel": f"{platform.system()} {platform.release()}",
         "machine.os": _operating_system(),
-        "machine.governor": _first_line(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
+        "machine.governor": read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "python.version": platform.python_version(),
     }
 
@@ -106,13 +106,6 @@ def _operating_system() -> str:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
         return platform.platform(terse=True)
-
-
-def _first_line(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 _ROOT = Path("/")

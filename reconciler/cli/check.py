@@ -27,7 +27,6 @@ from reconciler.reconcile.rendered_check import (
     find_contradicted,
     find_stored_logs,
     point_to_settings,
-    read_round,
     trace_cells,
 )
 from reconciler.render.documents import render_document
@@ -108,7 +107,7 @@ def command(
         seen = _seen(specs)
         carried = _find_log(seen) if carry_log else None
         withheld = find_contradicted(seen)
-        path, round_name = seen.tree, round_name or read_round(seen)
+        path, round_name = seen.tree, round_name or seen.desired.submission.round
         original, origin = original or find_stored_logs(seen), trace_cells(seen)
         output = output or seen.paths.work / _OUTPUT
     with show_progress(quiet=as_json) as report:

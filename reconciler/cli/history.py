@@ -31,7 +31,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RECORDS, RepositoryPaths
 from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import list_trials
 from reconciler.tune.report import render_trial_part, render_trials_text
@@ -206,7 +206,7 @@ def _say_uncommitted(paths: RepositoryPaths) -> None:
 
 
 def count_uncommitted(paths: RepositoryPaths) -> int:
-    return git.count_new_files(paths.root, ["state/records"])
+    return git.count_new_files(paths.root, [RECORDS])
 
 
 def describe_uncommitted(count: int) -> str:

@@ -21,7 +21,7 @@ from reconciler.render.documents import render_document
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.storage import git
-from reconciler.storage.files import Lock, TrialPaths
+from reconciler.storage.files import RECORDS, Lock, TrialPaths
 from reconciler.storage.leftovers import sweep_repository
 
 _SHARE = 0.25
@@ -58,7 +58,7 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
             remove_prunable(seen, found)
         before = git.find_head(paths.root) or ""
         commits = commit and yes and not refused
-        made = git.commit(paths.root, ["state/records"], _message(found)) if commits else ""
+        made = git.commit(paths.root, [RECORDS], _message(found)) if commits else ""
     if as_json:
         say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
         return ERROR if refused else IN_SYNC
@@ -89,7 +89,7 @@ def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
     if not done:
         more = "" if measured else " Records of measurements stay without --measured."
         return f"{text}{more} Nothing is removed without --yes."
-    back = f"git checkout {head[:12]} -- state/records" if found.records else ""
+    back = f"git checkout {head[:12]} -- {RECORDS}" if found.records else ""
     return f"{text} Built files are rebuilt when a run needs them." + (f"\nTo restore: {back}" if back else "")
 
 
@@ -115,7 +115,7 @@ def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
     """
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
-        elsewhere = git.list_blobs_in_refs(paths.root, "state/records", ".json")
+        elsewhere = git.list_blobs_in_refs(paths.root, RECORDS, ".json")
         spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
         report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
     if as_json:

@@ -142,7 +142,7 @@ class CellCompiler:
         self._compile_result(ups)
 
     def _compile_result(self, ups: list[Input]) -> None:
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         brought = list_brought_tests(self._cell, self._readers.find_rules(self._cell), self._readers.ruleset)
         self._put(Kind.RESULT, "", collect_result_inputs(reader, ups), reader, locations=dict, brought=brought)
 
@@ -162,7 +162,7 @@ class CellCompiler:
         """Compile one background load; its inputs get names with its number."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
-        own = [*collect_driving_inputs(self._start_reader()), Input("scenario", self._scenario)]
+        own = [*collect_driving_inputs(self._reader.start_fresh()), Input("scenario", self._scenario)]
         ups = (replace(up, name=f"{BACKGROUND}{number}_{up.name}") for up in (made_from, dataset))
         return [*ups, *(replace(item, name=f"{BACKGROUND}.{number}.{item.name}") for item in own)]
 
@@ -178,17 +178,17 @@ class CellCompiler:
     def _compile_engine(self, model: Input, dataset: Input) -> Input:
         """Compile the engine; return the model if neither a user's command nor the backend builds one."""
         if self._reader.get_text(BUILD_COMMAND):
-            reader = self._start_reader()
+            reader = self._reader.start_fresh()
             return self._put(Kind.ENGINE, "", collect_built_inputs(reader, self._scenario, model, dataset), reader)
         facts = BACKENDS.get(self._reader.backend)
         if facts is None or not facts.builds_engine:
             return model
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         return self._put(Kind.ENGINE, "", collect_engine_inputs(reader, model), reader)
 
     def _compile_service(self, made_from: Input, dataset: Input) -> list[Input]:
         """Compile the server that the cell's runs query, if its harness has one."""
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         if not reader.get_text(SERVICE_COMMAND):
             return []
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
@@ -196,7 +196,7 @@ class CellCompiler:
     def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
         """``service``: a server and the background loads. ``answers``: a compliance test compares its own answers with
         those of this run."""
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         if mode == PERFORMANCE:
             reader.get(BACKGROUND)  # its inputs come with ``service``
         inputs = [
@@ -209,7 +209,7 @@ class CellCompiler:
         return Input(mode, made.value, made.origin, made.upstream)
 
     def _score(self, run: Input, dataset: Input) -> Input:
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         # Only the benchmark's own scorer writes the extra files that the round requires; a command cannot know them.
         scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
         inputs = [*collect_score_inputs(reader, replace(run, name="run"), dataset), *scorer]
@@ -231,7 +231,7 @@ class CellCompiler:
         return self._compile_verdict(test, audit, runs, dataset, locations)
 
     def _test(self, test: TestRules, locations: _Locations, made_from: Input, dataset: Input, *service: Input) -> Input:
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
@@ -241,7 +241,7 @@ class CellCompiler:
     def _compile_verdict(
         self, test: TestRules, audit: Input, runs: list[Input], dataset: Input, locations: _Locations
     ) -> Input:
-        reader = self._start_reader()
+        reader = self._reader.start_fresh()
         compared = [run for run in runs if run.name in test.compared_with]
         inputs = collect_verdict_inputs(reader, test, audit, compared, dataset)
         made = self._put(Kind.VERDICT, test.name, inputs, reader, locations=locations)
@@ -250,10 +250,6 @@ class CellCompiler:
     @property
     def _scenario(self) -> str:
         return self._cell.cell.scenario
-
-    def _start_reader(self) -> SettingsReader:
-        """Return a reader that has recorded no names yet, so that each kind records only the settings it reads."""
-        return self._reader.start_fresh()
 
     def _effective(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
@@ -267,7 +263,7 @@ class CellCompiler:
     def _put_shared(self, kind: Kind, key: str, common: str, collect: Callable[[SettingsReader], list[Input]]) -> Input:
         """Store a key that most cells of a benchmark share under the benchmark's name, and any other key under the
         cell's name."""
-        cell, reader = self._cell.cell, self._start_reader()
+        cell, reader = self._cell.cell, self._reader.start_fresh()
         address = Address(kind, cell.benchmark if key == common else str(cell))
         if reader.noted is None and self._making.share(address) is not None:
             return make_upstream_input(str(kind).lower(), address, key)

@@ -68,7 +68,7 @@ class SettingsReader(CellFields, Struct):
         return default if found is None or found.value is None else str(found.value)
 
     def start_fresh(self) -> SettingsReader:
-        """Return the same reader without recorded names."""
+        """Return the same reader without recorded names, so that each kind records only the settings it reads."""
         if self.noted is None:
             return self
         return SettingsReader(self.settings, self.rules, self.pins, set(), self.known, self.ordered, self.unread)

@@ -25,16 +25,13 @@ from reconciler.fetch.sources import AddressError, NothingLeftError, Opened, Tra
 from reconciler.rules.benchmark_files import GIT, FileDigest
 from reconciler.storage.files import Lock, flush_folder, remove, replace
 from reconciler.storage.json_files import read_json
+from reconciler.storage.parallel_transfers import TransferStoppedError
 from reconciler.storage.storage_errors import convert_storage_errors
 from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
 _START = 512  # bytes that suffice to recognise a web page
 _LONGEST = 60.0  # seconds between two attempts, if the server requests no more
-
-
-class DownloadStoppedError(Exception):
-    """The download is no longer wanted."""
 
 
 class DownloadLimits(Struct, frozen=True):
@@ -61,14 +58,14 @@ class DownloadProgress(Struct):
 
     def moved(self, count: int) -> None:
         if self.stopped.is_set():
-            raise DownloadStoppedError
+            raise TransferStoppedError
         with self.lock:
             self.passed += count
             self.report(self.passed)
 
     def pause(self, seconds: float) -> None:
         if self.stopped.wait(seconds):
-            raise DownloadStoppedError
+            raise TransferStoppedError
 
 
 class Download(Struct, frozen=True):
@@ -106,7 +103,7 @@ class WrongDigestError(AddressError):
 
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
     """Download a file. Raises StoreError (the last address's) if no address gives the file, StorageError if this disk
-    cannot store it, DownloadStoppedError."""
+    cannot store it, TransferStoppedError."""
     with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
         found = _from_any(_RunningDownload(item, limits, progress))
         with convert_storage_errors(item.target):

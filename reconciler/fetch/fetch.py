@@ -5,21 +5,25 @@ from __future__ import annotations
 import fnmatch
 import shutil
 import tarfile
-import threading
-import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StorageError, StoreError
-from reconciler.fetch.download import Download, DownloadLimits, DownloadProgress, DownloadStoppedError, download, hold
+from reconciler.fetch.download import (
+    Download,
+    Downloaded,
+    DownloadLimits,
+    DownloadProgress,
+    download,
+    hold,
+)
 from reconciler.fetch.scratch import (
     FileState,
     Found,
@@ -31,11 +35,12 @@ from reconciler.fetch.scratch import (
     write_note,
 )
 from reconciler.resource.quantities import show_size
-from reconciler.rules.benchmark_files import BenchmarkFiles, SourceFile
+from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.storage.files import hash_file, remove
 from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import sweep_folders
+from reconciler.storage.parallel_transfers import TransferStoppedError, run_transfers
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
 # Unpacks a publisher's archive: the known files go to their places; the rest is not unpacked.
@@ -146,51 +151,6 @@ def _extract(packed: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     stream = packed.extractfile(info)
     assert stream is not None  # only regular files reach this line
     return stream
-
-
-# Runs several downloads at once, within a limit, that end on request.
-
-_Item = TypeVar("_Item")
-_Ended = TypeVar("_Ended")
-_BEAT = 0.2  # seconds between two checks whether all have ended
-_LAST_BYTES = 5.0  # seconds for running downloads to end after a stop
-
-
-def fetch_all(
-    items: Sequence[_Item], one: Callable[[_Item], _Ended], progress: DownloadProgress, *, parallel: int
-) -> list[_Ended]:
-    """Run ``one`` for each item, and return the results in order. Raises the first exception once all have ended."""
-    futures: list[Future[_Ended]] = [Future() for _ in items]
-    waiting = list(zip(items, futures, strict=True))[::-1]
-    lock = threading.Lock()
-
-    def work() -> None:
-        while True:
-            with lock:
-                if not waiting:
-                    return
-                item, future = waiting.pop()
-            try:
-                if progress.stopped.is_set():
-                    raise DownloadStoppedError
-                future.set_result(one(item))
-            except BaseException as error:
-                future.set_exception(error)
-
-    # Not a pool: the process can end without waiting for these threads.
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(parallel, len(items)))]
-    for thread in threads:
-        thread.start()
-    try:
-        while wait(futures, timeout=_BEAT).not_done:
-            pass
-    except BaseException:
-        progress.stopped.set()
-        began = time.monotonic()
-        while any(thread.is_alive() for thread in threads) and time.monotonic() - began < _LAST_BYTES:
-            time.sleep(_BEAT)
-        raise
-    return [future.result() for future in futures]
 
 
 _SPARE = 64 << 20  # bytes to keep free
@@ -314,10 +274,6 @@ def _choose_way(benchmark: str, found: Found, mirror: Mirror | None) -> Due:
     return Due(benchmark, found, Way.DOWNLOAD, (mirror.locate(file.path),))
 
 
-def _name_archive(address: str) -> str:
-    return PurePosixPath(urlsplit(address).path).name
-
-
 def measure_free(scratch: Scratch) -> int:
     """Return the free bytes at the scratch space's present or future location."""
     place = scratch.root
@@ -340,13 +296,12 @@ def fetch(
 ) -> list[FetchResult]:
     """Fetch in the order of ``due``. A failure is reported for its file, and does not stop the others."""
     sweep_folders((scratch.incoming, scratch.notes))
+    running = _RunningFetch(scratch, limits, progress)
     ended: dict[str, FetchResult] = {}
     # A list of files is fetched before the files that it names.
     for listed in (False, True):
         groups = _group_by_archive(scratch, [item for item in due if bool(item.file.listed_in) is listed])
-        found = fetch_all(
-            groups, lambda group: _fetch_group(scratch, group, limits, progress), progress, parallel=parallel
-        )
+        found = run_transfers(groups, running.fetch_group, progress.stopped, parallel=parallel)
         ended |= {end.due.file.path: end for ends in found for end in ends}
     return [ended[item.file.path] for item in due]
 
@@ -360,16 +315,109 @@ def _group_by_archive(scratch: Scratch, due: Sequence[Due]) -> list[list[Due]]:
     return list(groups.values())
 
 
-def _fetch_group(
-    scratch: Scratch, group: Sequence[Due], limits: DownloadLimits, progress: DownloadProgress
-) -> list[FetchResult]:
-    """Fetch one file, or all files of one archive, which is removed once none of them needs it; one that cannot be
-    verified is removed in any case, as it may be the cause of a failure."""
-    ended = [_fetch_one(scratch, item, limits, progress) for item in group]
-    unproved = group[0].file.digest is None
-    if group[0].packed and (unproved or all(item.fate is FetchStatus.FETCHED for item in ended)):
-        remove(_locate_archive(scratch, group[0]))
-    return ended
+class _RunningFetch(Struct, frozen=True):
+    scratch: Scratch
+    limits: DownloadLimits
+    progress: DownloadProgress
+
+    def fetch_group(self, group: Sequence[Due]) -> list[FetchResult]:
+        """Fetch one file, or all files of one archive, which is removed once none of them needs it; one that cannot be
+        verified is removed in any case, as it may be the cause of a failure."""
+        ended = [self._fetch_one(item) for item in group]
+        unproved = group[0].file.digest is None
+        if group[0].packed and (unproved or all(item.fate is FetchStatus.FETCHED for item in ended)):
+            remove(_locate_archive(self.scratch, group[0]))
+        return ended
+
+    def _fetch_one(self, due: Due) -> FetchResult:
+        if due.way not in (Way.DOWNLOAD, Way.COPY):
+            return foresee(self.scratch, due)
+        copies = due.way is Way.COPY and due.file.is_pattern
+        try:
+            if copies:
+                self._copy_all(due)
+                return _judge_copies(self.scratch, due)
+            if due.file.listed_in:
+                self._bring_listed(due)
+                return FetchResult(due, FetchStatus.FETCHED)
+            sha256 = self._bring_packed(due) if due.packed else self._bring_file(due)
+            return FetchResult(due, FetchStatus.FETCHED, sha256)
+        except TransferStoppedError:
+            raise
+        except ReconcilerError as error:
+            return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
+        except OSError as error:
+            return FetchResult(
+                due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="check that folder, and fetch again"
+            )
+
+    def _bring_file(self, due: Due) -> str:
+        target = self.scratch.root / due.file.path
+        digest = find_expected_digest(due.file, read_note(self.scratch, target))
+        came = self._download(target, due.addresses, digest)
+        write_note(self.scratch, target, came.sha256, came.address)
+        return came.sha256
+
+    def _bring_packed(self, due: Due) -> str:
+        file, address, archive = due.file, due.addresses[0], _locate_archive(self.scratch, due)
+        if not archive.is_file():  # otherwise an earlier fetch ended while unpacking it
+            address = self._download(archive, due.addresses, file.digest).address
+        target = self.scratch.root / file.path
+        if file.member:
+            unpack_member(archive, file.member, target, known=file.size)
+            sha256 = hash_file(target)
+            write_note(self.scratch, target, sha256, address)
+            return sha256
+        folder = self.scratch.root / file.path.partition("*")[0].rpartition("/")[0]
+        unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: self.progress.moved(0))
+        return ""
+
+    def _copy_all(self, due: Due) -> None:
+        """Copy the files of a pattern from a mirror's folder, except those complete here."""
+        folder = Path(due.addresses[0])
+        sources = {
+            self.scratch.root / source.relative_to(folder): source
+            for source in sorted(find_files(folder, due.file.path))
+        }
+        missing = {
+            target: source.absolute().as_uri()
+            for target, source in sources.items()
+            if not (target.is_file() and target.stat().st_size == source.stat().st_size)
+        }
+        self._bring_many(due, missing)
+
+    def _bring_listed(self, due: Due) -> None:
+        """Download the files in a list, each below the address, except those already here."""
+        folder = (self.scratch.root / due.file.path).parent
+        names = read_listed(self.scratch.root / due.file.listed_in)
+        base = due.addresses[0].rstrip("/")
+        missing = {folder / name: f"{base}/{quote(name)}" for name in names if not _has_bytes(folder / name)}
+        self._bring_many(due, missing)
+
+    def _bring_many(self, due: Due, missing: Mapping[Path, str]) -> None:
+        """Download small files under one lock. Raises StoreError with the name of the first that failed; the others
+        stay."""
+
+        def bring(target: Path) -> ReconcilerError | None:
+            try:
+                self._download(target, (missing[target],), None, is_locked=True)
+            except ReconcilerError as error:
+                return error
+            return None
+
+        name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
+        with hold(self.scratch.incoming / f"{name}.lock", due.file.path):
+            ended = run_transfers(missing, bring, self.progress.stopped, parallel=_AT_ONCE)
+        failures = [error for error in ended if error]
+        if failures:
+            many = f"{len(failures):,} of {len(missing):,} files could not be fetched, such as: {failures[0].message}"
+            raise StoreError(many, fix=failures[0].fix)
+
+    def _download(
+        self, target: Path, addresses: tuple[str, ...], digest: FileDigest | None, *, is_locked: bool = False
+    ) -> Downloaded:
+        item = Download(target, addresses, digest, self.scratch.incoming, is_locked)
+        return download(item, self.limits, self.progress)
 
 
 def foresee(scratch: Scratch, due: Due) -> FetchResult:
@@ -385,93 +433,21 @@ def foresee(scratch: Scratch, due: Due) -> FetchResult:
     return FetchResult(due, FetchStatus.DUE)
 
 
-def _fetch_one(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> FetchResult:
-    if due.way not in (Way.DOWNLOAD, Way.COPY):
-        return foresee(scratch, due)
-    bring: Callable[[Scratch, Due, DownloadLimits, DownloadProgress], str] = (
-        _bring_packed if due.packed else _bring_file
-    )
-    if due.way is Way.COPY and due.file.is_pattern:
-        bring = _copy_all
-    elif due.file.listed_in:
-        bring = _bring_listed
-    try:
-        came = FetchResult(due, FetchStatus.FETCHED, bring(scratch, due, limits, progress))
-        return _judge_copies(scratch, came) if due.way is Way.COPY and due.file.is_pattern else came
-    except DownloadStoppedError:
-        raise
-    except ReconcilerError as error:
-        return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
-    except OSError as error:
-        return FetchResult(
-            due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="check that folder, and fetch again"
-        )
-
-
-def _judge_copies(scratch: Scratch, came: FetchResult) -> FetchResult:
+def _judge_copies(scratch: Scratch, due: Due) -> FetchResult:
     """Judge the copies, since a mirror may have only some of the files of a pattern."""
-    found = look_for(scratch, came.due.file, deep=False)
+    found = look_for(scratch, due.file, deep=False)
     if not found.is_due:
-        return came
-    if not came.due.file.sources:
-        return FetchResult(came.due, FetchStatus.BY_HAND, why=found.why, fix=show_by_hand(scratch, came.due))
+        return FetchResult(due, FetchStatus.FETCHED)
+    if not due.file.sources:
+        return FetchResult(due, FetchStatus.BY_HAND, why=found.why, fix=show_by_hand(scratch, due))
     fix = "complete the mirror, or fetch without it"
-    return FetchResult(came.due, FetchStatus.FAILED, why=f"{found.path}: {found.why}", fix=fix)
-
-
-def _bring_file(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    target = scratch.root / due.file.path
-    digest = find_expected_digest(due.file, read_note(scratch, target))
-    came = download(Download(target, due.addresses, digest, scratch.incoming), limits, progress)
-    write_note(scratch, target, came.sha256, came.address)
-    return came.sha256
+    return FetchResult(due, FetchStatus.FAILED, why=f"{found.path}: {found.why}", fix=fix)
 
 
 def _locate_archive(scratch: Scratch, due: Due) -> Path:
     """Return the path of an archive that waits to be unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
-    return scratch.incoming / f"{proof}-{_name_archive(due.addresses[0])}"
-
-
-def _bring_packed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    file, address, archive = due.file, due.addresses[0], _locate_archive(scratch, due)
-    if not archive.is_file():  # otherwise an earlier fetch ended while unpacking it
-        address = download(Download(archive, due.addresses, file.digest, scratch.incoming), limits, progress).address
-    target = scratch.root / file.path
-    if file.member:
-        unpack_member(archive, file.member, target, known=file.size)
-        sha256 = hash_file(target)
-        write_note(scratch, target, sha256, address)
-    else:
-        sha256 = ""
-        folder = scratch.root / file.path.partition("*")[0].rpartition("/")[0]
-        unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: progress.moved(0))
-    return sha256
-
-
-def _copy_all(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    """Copy the files of a pattern from a mirror's folder, except those complete here."""
-    folder = Path(due.addresses[0])
-    pairs = [
-        (source, scratch.root / source.relative_to(folder)) for source in sorted(find_files(folder, due.file.path))
-    ]
-    missing = {
-        target: source.absolute().as_uri()
-        for source, target in pairs
-        if not (target.is_file() and target.stat().st_size == source.stat().st_size)
-    }
-    _bring_many(scratch, due, missing, limits, progress)
-    return ""
-
-
-def _bring_listed(scratch: Scratch, due: Due, limits: DownloadLimits, progress: DownloadProgress) -> str:
-    """Download the files in a list, each below the address, except those already here."""
-    folder = (scratch.root / due.file.path).parent
-    names = read_listed(scratch.root / due.file.listed_in)
-    base = due.addresses[0].rstrip("/")
-    missing = {folder / name: f"{base}/{quote(name)}" for name in names if not _has_bytes(folder / name)}
-    _bring_many(scratch, due, missing, limits, progress)
-    return ""
+    return scratch.incoming / f"{proof}-{PurePosixPath(urlsplit(due.addresses[0]).path).name}"
 
 
 def _has_bytes(path: Path) -> bool:
@@ -490,28 +466,6 @@ def read_listed(path: Path) -> list[str]:
         what = f"names {misnamed[0]!r}, which is not a file name" if misnamed else "names no image"
         raise StorageError(f"{path} {what}", fix=fix)
     return names
-
-
-def _bring_many(
-    scratch: Scratch, due: Due, missing: Mapping[Path, str], limits: DownloadLimits, progress: DownloadProgress
-) -> None:
-    """Download small files under one lock. Raises StoreError with the name of the first that failed; the others
-    stay."""
-
-    def bring(target: Path) -> ReconcilerError | None:
-        item = Download(target, (missing[target],), None, scratch.incoming, is_locked=True)
-        try:
-            download(item, limits, progress)
-        except ReconcilerError as error:
-            return error
-        return None
-
-    name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
-    with hold(scratch.incoming / f"{name}.lock", due.file.path):
-        failures = [error for error in fetch_all(list(missing), bring, progress, parallel=_AT_ONCE) if error]
-    if failures:
-        many = f"{len(failures):,} of {len(missing):,} files could not be fetched, such as: {failures[0].message}"
-        raise StoreError(many, fix=failures[0].fix)
 
 
 def show_by_hand(scratch: Scratch, due: Due) -> str:

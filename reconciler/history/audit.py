@@ -20,9 +20,8 @@ from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.run_selection import find_differing_evidence
 from reconciler.errors import LogError
-from reconciler.history.commit_records import RECORDS
 from reconciler.history.dates import find_wrong_commits, find_wrong_dates, verify_start
-from reconciler.history.logs import FOLDER, Good, Logs, open_logs, read_record_files
+from reconciler.history.logs import Good, Logs, open_logs, read_record_files
 from reconciler.history.records import RecordChecks
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.runs import (
@@ -59,6 +58,7 @@ from reconciler.rules.compliance.published import Published, is_passed, judge_fi
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
 from reconciler.storage.collector import pause_collector
+from reconciler.storage.files import LOGS, RECORDS
 from reconciler.storage.git import Appearances, find_appearances
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
@@ -142,7 +142,7 @@ _MOST_AHEAD = 32 << 20  # bytes of these logs
 _DIGEST_TEXTS = {
     Proof.PROVEN: "SHA-256 {0}",
     Proof.CONTRADICTED: "the bytes differ from the recorded SHA-256 {0}",
-    Proof.MISSING: f"{FOLDER}/{{0}} is not in this commit",
+    Proof.MISSING: f"{LOGS}/{{0}} is not in this commit",
 }
 
 

@@ -23,11 +23,10 @@ from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import Record, Recorded, Summary, is_latency_limit, is_thin
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
-from reconciler.storage.files import hash_bytes, read_checked, stamp_sources, write_cache
+from reconciler.storage.files import RECORDS, hash_bytes, read_checked, stamp_sources, write_cache
 from reconciler.storage.git import find_tree, name_blobs_at, stream_blobs
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
-RECORDS = "state/records"
 _CACHE = "committed-records.msgpack"
 _FEW = 16  # records to read one by one before reading all others at once
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reconciler.diff.claims import Claim, Proof
-from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, read_record_files
 from reconciler.history.records import CLOCKS, TIME_ZONES, WHY, read_clock, read_time
 from reconciler.history.snapshot import Snapshot
@@ -20,6 +19,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.resource.kinds import Cell
 from reconciler.resource.records import IMPORTED, Record
+from reconciler.storage.files import RECORDS
 from reconciler.storage.git import Appearances, find_commit_times, find_early_commits
 
 _LOGGED = rb'^:::MLLOG \{"key": "%b", "value": "(\d\d-\d\d-\d{4} \d\d:\d\d:\d\d\.\d{3})"'

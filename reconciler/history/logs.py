@@ -11,9 +11,8 @@ from msgspec import Struct, field
 from reconciler.diff.claims import Proof
 from reconciler.resource.records import Artifact, Record
 from reconciler.storage import git
-from reconciler.storage.files import hash_bytes
+from reconciler.storage.files import LOGS, hash_bytes
 
-FOLDER = "state/logs"
 _CACHE_LIMIT = 64 << 20  # bytes of logs in memory
 _AT_ONCE = 64  # logs read at a time
 _WORTH_READING = (None, Proof.PROVEN)  # logs found missing or changed stay so
@@ -67,7 +66,7 @@ class Logs(Struct):
 
 @contextlib.contextmanager
 def open_logs(root: Path, commit: str) -> Iterator[Logs]:
-    files = git.list_files_at(root, commit, [FOLDER])
+    files = git.list_files_at(root, commit, [LOGS])
     with git.open_blobs(root) as reader:
         yield Logs({path.rpartition("/")[2]: blob for path, (blob, _) in files.items()}, reader)
 

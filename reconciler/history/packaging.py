@@ -27,7 +27,7 @@ from reconciler.publish.preconditions import (
     find_refused_records,
     find_refused_remotes,
 )
-from reconciler.publish.rendered_tree import assemble_content, find_log, is_publishable
+from reconciler.publish.rendered_tree import assemble_content, find_log, select_publishable
 from reconciler.publish.tree_files import write_tree
 from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.reconcile.worker import TOOL
@@ -136,7 +136,7 @@ def _known_spec(seen: PlanResult) -> Callable[[str, str], bool]:
 
 
 def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
-    chosen = is_publishable(seen.difference)
+    chosen = select_publishable(seen.difference)
     return {
         cell: [(identity, load_record(seen.paths, identity)) for identity in collect_chosen_ids(records)]
         for cell, records in chosen.items()

@@ -19,8 +19,8 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.diff.impact import CellEffect, DueWork, Effect, Impact, Remark
 from reconciler.errors import ReconcilerError, SpecError
-from reconciler.history.commit_records import RECORDS, name_record
-from reconciler.history.logs import FOLDER, Logs, open_logs
+from reconciler.history.commit_records import name_record
+from reconciler.history.logs import Logs, open_logs
 from reconciler.history.snapshot import Shared, Snapshot, read_snapshot
 from reconciler.plan.expectation import Expectation
 from reconciler.reconcile.planning import make_expectation
@@ -31,7 +31,7 @@ from reconciler.resource.records import Recorded
 from reconciler.resource.wording import show_acceptance
 from reconciler.spec.locations import SECRETS
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import LOGS, RECORDS, RepositoryPaths
 from reconciler.storage.git import find_appearances
 
 # A pull request's changes to decisions and to frozen cells: remarks for its reviewer.
@@ -272,7 +272,7 @@ def _find_rewritten(root: Path, at: Snapshot, changed: Collection[str], *, withh
 
 def _list_touched(at: Snapshot, changed: Collection[str]) -> list[Cell]:
     """List the cells whose results use a new record or log."""
-    new = {path for path in changed if path.startswith((f"{RECORDS}/", f"{FOLDER}/"))}
+    new = {path for path in changed if path.startswith((f"{RECORDS}/", f"{LOGS}/"))}
     return sorted(cell for cell in at.difference.chosen if _is_touched(cell, at, new)) if new else []
 
 
@@ -280,7 +280,7 @@ def _is_touched(cell: Cell, at: Snapshot, new: Collection[str]) -> bool:
     known = at.committed.summaries
     records = _list_needed(at, at.difference.chosen[cell].all)
     logs = (a.sha256 for identity in records for a in known[identity].artifacts if a.place == "logs")
-    return any(f"{RECORDS}/{i}.json" in new for i in records) or any(f"{FOLDER}/{digest}" in new for digest in logs)
+    return any(f"{RECORDS}/{i}.json" in new for i in records) or any(f"{LOGS}/{digest}" in new for digest in logs)
 
 
 def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
@@ -491,7 +491,7 @@ def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str])
             yield Remark(
                 "warning", path, 0, "a record is deleted, and with it the evidence", "restore it unless intended"
             )
-        elif path.startswith("state/logs/") and status in "MDT" and "/." not in path:
+        elif path.startswith(f"{LOGS}/") and status in "MDT" and "/." not in path:
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
 
 
@@ -507,7 +507,7 @@ def _files(
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
             yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
-        if path in changed and size <= _READ and not path.startswith("state/logs/"):
+        if path in changed and size <= _READ and not path.startswith(f"{LOGS}/"):
             small[path] = blob
     contents = git.read_blobs(root, small.values())
     for path, blob in small.items():

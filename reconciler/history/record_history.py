@@ -12,12 +12,13 @@ from msgspec import Struct, field
 
 from reconciler.diff.timeline import ChangeCause, MeasuredValue, TimelineStep, Written, drop_repeated
 from reconciler.errors import RecordError
-from reconciler.history.commit_records import RECORDS, name_record
+from reconciler.history.commit_records import name_record
 from reconciler.record.codec import decode, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import Ended, Record
 from reconciler.storage import git
+from reconciler.storage.files import RECORDS
 from reconciler.storage.git import Commit, find_appearances
 
 _FOLLOWS = ("engine.", "model.", "dataset.")  # digests that follow from inputs

@@ -16,7 +16,6 @@ from msgspec import Struct, field
 from reconciler.diff.claims import Claim, Proof
 from reconciler.execute.record_clock import FORM
 from reconciler.execute.run_code import digest_own_harness
-from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Good, Logs
 from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise, is_digest
@@ -25,7 +24,7 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
 from reconciler.resource.settings import BACKGROUND, COMMAND
 from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
-from reconciler.storage.files import hash_bytes, hash_listing
+from reconciler.storage.files import RECORDS, hash_bytes, hash_listing
 
 CLOCKS = timedelta(hours=1)  # allowed difference between clocks
 TIME_ZONES = timedelta(days=1)  # error of a clock that takes local time for UTC

@@ -22,7 +22,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import hash_bytes
-from reconciler.tree.assemble import assemble
+from reconciler.tree.assemble import Assembly
 from reconciler.tree.content import Content, LogRef, hash_content
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.layout import name_folders
@@ -173,8 +173,8 @@ def render_commit(root: Path, at: Snapshot, logs: Logs) -> dict[str, Content]:
         return logs.read_proven(ref.sha256)
 
     sources = CommitSources(root, at.commit)
-    content = assemble(at.desired, chosen, at.records.__getitem__, read, sources, at.difference.accepted)
-    return dict(render(content, load_ruleset(at.desired.submission.round)))
+    assembly = Assembly(at.desired, chosen, at.records.__getitem__, read, sources, at.difference.accepted)
+    return dict(render(assembly.assemble(), load_ruleset(at.desired.submission.round)))
 
 
 def find_committed_tree(root: Path, commit: str, tree: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ from reconciler.rules.compliance.test01 import find_slack
 from reconciler.rules.results.table import find_format
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
-from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes, hash_file, ignore_work, offer
+from reconciler.storage.files import LOGS, Lock, RepositoryPaths, hash_bytes, hash_file, ignore_work, offer
 from reconciler.storage.files import replace as write
 from reconciler.storage.git import clone_at
 from reconciler.storage.launch.nodes import Node, probe_nodes
@@ -291,11 +291,11 @@ def _alike(at: Snapshot, published: Summary) -> list[Summary]:
 
 def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-    files = git.list_files_at(paths.root, at.commit, [f"state/logs/{sha256}"])
+    files = git.list_files_at(paths.root, at.commit, [f"{LOGS}/{sha256}"])
     data = git.read_blobs(paths.root, [blob for blob, _ in files.values()])
     found = next(iter(data.values()), b"")
     if hash_bytes(found) != sha256:
-        raise LogError(f"{DETAIL} of the published run is not in this commit", fix="commit state/logs")
+        raise LogError(f"{DETAIL} of the published run is not in this commit", fix=f"commit {LOGS}")
     return found
 
 

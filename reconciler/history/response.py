@@ -20,7 +20,6 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.difference import list_published_cells
 from reconciler.errors import ReconcilerError
 from reconciler.history.audit import audit_cell
-from reconciler.history.commit_records import RECORDS
 from reconciler.history.logs import Logs, open_logs
 from reconciler.history.rendered import verify_tree_files
 from reconciler.history.snapshot import Snapshot, read_snapshot
@@ -37,7 +36,7 @@ from reconciler.resource.records import Record
 from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.escaping import escape_markdown, quote_code
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RECORDS, RepositoryPaths
 
 _SHORT = 12  # characters of a commit or an id
 

@@ -18,9 +18,9 @@ from reconciler.diff.claims import Claim, Proof
 from reconciler.diff.copied_runs import find_claimed_twice
 from reconciler.diff.run_selection import select_valid
 from reconciler.errors import LogError, RecordError
-from reconciler.history.commit_records import RECORDS, name_record
+from reconciler.history.commit_records import name_record
 from reconciler.history.dates import verify_order
-from reconciler.history.logs import FOLDER, Good, Logs, read_record_files
+from reconciler.history.logs import Good, Logs, read_record_files
 from reconciler.history.snapshot import Snapshot
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import find_fingerprints, parse_detail
@@ -32,6 +32,7 @@ from reconciler.resource.records import IMPORTED, REHEARSAL, Ended, Record, Summ
 from reconciler.rules.results.format import Recheck
 from reconciler.rules.results.table import find_recorded_format
 from reconciler.storage import git
+from reconciler.storage.files import LOGS, RECORDS
 from reconciler.storage.git import Appearances, Commit
 
 Files = Mapping[str, bytes]
@@ -294,7 +295,7 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
     """Read the fingerprints of the run's log, if that commit has the log."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
-    files = git.list_files_at(root, commit, [f"{FOLDER}/{digest}"]) if digest else {}
+    files = git.list_files_at(root, commit, [f"{LOGS}/{digest}"]) if digest else {}
     for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
         try:
             return frozenset(find_fingerprints(parse_detail(data, DETAIL)))

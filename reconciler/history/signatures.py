@@ -9,11 +9,12 @@ from pathlib import Path
 from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
-from reconciler.history.commit_records import RECORDS, name_record
+from reconciler.history.commit_records import name_record
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
 from reconciler.storage import git
+from reconciler.storage.files import RECORDS
 from reconciler.storage.leftovers import open_temporary
 
 _PARALLEL = 4

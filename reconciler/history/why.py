@@ -23,7 +23,7 @@ from reconciler.resource.quantities import show_age
 from reconciler.resource.resources import Resource
 from reconciler.spec.nodes import MapNode, Node, convert_plain, parse
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.files import RECORDS, RepositoryPaths
 
 
 def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
@@ -135,9 +135,9 @@ def _changed(commit: git.LineCommit | None) -> By | None:
 
 def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Return record → the commit that added it. Records never change, so their paths suffice."""
-    paths = [f"state/records/{record}.json" for record in records]
+    paths = [f"{RECORDS}/{record}.json" for record in records]
     found = git.find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
-    names = {path.removeprefix("state/records/").removesuffix(".json"): c for (path, _), c in found.items()}
+    names = {path.removeprefix(f"{RECORDS}/").removesuffix(".json"): c for (path, _), c in found.items()}
     return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
 
 

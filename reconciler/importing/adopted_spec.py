@@ -27,13 +27,13 @@ def render_spec(
     ruleset: Ruleset,
     cells: Iterable[TakenCell],
     left_out: Mapping[str, str],
-    published: Mapping[str, Any] | None = None,
+    published: Mapping[str, Any],
 ) -> str:
     """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``:
     {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate":
     {system: path}} of the files copied to the spec's folder."""
     chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
-    return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published or {}))
+    return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published))
 
 
 def _lines(

@@ -21,7 +21,7 @@ from reconciler.loadgen.compare import find_conf_contradictions, find_contradict
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, DETAIL, SUMMARY, TRUNCATED, is_truncated
 from reconciler.loadgen.settings import select_conf_settings
-from reconciler.loadgen.summary import SummaryLog, parse_summary
+from reconciler.loadgen.summary import parse_summary
 from reconciler.loadgen.user_conf import select_audit_settings, select_settings, write_user_conf
 from reconciler.loadgen.verdict import judge_accuracy
 from reconciler.resource.kinds import Address
@@ -245,8 +245,8 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
         return LoadgenRun(folder, log, mode, conf)
     accuracy_log, text = folder / ACCURACY_LOG, folder / ACCURACY_TEXT
     if not accuracy_log.is_file() or accuracy_log.stat().st_size == 0:
-        fix = "import the original folder; TRUNCATED logs need accuracy.txt with its hash line in the same folder"
-        raise LogError(f"{folder} has no {ACCURACY_LOG}, which an accuracy run needs", fix=fix.lower())
+        fix = "import the original folder; truncated logs need accuracy.txt with its hash line in the same folder"
+        raise LogError(f"{folder} has no {ACCURACY_LOG}, which an accuracy run needs", fix=fix)
     found = text if text.is_file() else None
     return LoadgenRun(folder, log, mode, conf, found, _original(accuracy_log, found))
 
@@ -307,26 +307,20 @@ def _same_run(log: DetailLog, folder: Path) -> None:
     """Check the values that both logs contain, which reveal another run's summary."""
     summary = parse_summary((folder / SUMMARY).read_bytes(), SUMMARY)
     stated = {"Scenario": log.scenario, "Mode": log.mode, "Result is": log.validity}
+    stated["min_duration (ms)"] = str(log.get(keys.EFFECTIVE_MIN_DURATION_MS))
     for name, logged in stated.items():
         text = summary.get(name).replace(" ", "")
         if text and logged and text != logged:
-            raise _strangers(folder, summary, name, text, logged)
-    for name, key in (("min_duration (ms)", keys.EFFECTIVE_MIN_DURATION_MS), (keys.SAMPLES_PER_QUERY, None)):
-        if key and summary.get(name) and str(log.get(key)) != summary.get(name):
-            raise _strangers(folder, summary, name, summary.get(name), str(log.get(key)))
-
-
-def _strangers(folder: Path, summary: SummaryLog, name: str, there: str, here: str) -> LogError:
-    where = f"{folder / SUMMARY}:{summary.number(name)}"
-    return LogError(
-        f"{where}: {name} is {there}, but {DETAIL} says {here}: the logs are from different runs",
-        fix="import both logs of the same run",
-    )
+            where = f"{folder / SUMMARY}:{summary.number(name)}"
+            raise LogError(
+                f"{where}: {name} is {text}, but {DETAIL} says {logged}: the logs are from different runs",
+                fix="import both logs of the same run",
+            )
 
 
 def _original(log: Path, text: Path | None) -> str:
     """Return the hash line of a truncated log's accuracy.txt; "" for a complete log."""
-    if not _is_truncated(log):
+    if log.stat().st_size >= _ENDS or not is_truncated(log.read_bytes()):
         return ""
     digest = parse_accuracy(text.read_text(encoding="utf-8", errors="replace"), ()).hash if text else ""
     if not digest:
@@ -340,8 +334,3 @@ def _original(log: Path, text: Path | None) -> str:
             fix="import the untruncated log, or provide the accuracy.txt with its hash",
         )
     return digest.lower()
-
-
-def _is_truncated(log: Path) -> bool:
-    size = log.stat().st_size
-    return size < _ENDS and is_truncated(log.read_bytes())

@@ -36,10 +36,6 @@ class Inconsistency(Struct, frozen=True):
     premise: str = ""
     rule: str = ""
 
-    @property
-    def is_doubt(self) -> bool:
-        return bool(self.premise)
-
     def __str__(self) -> str:
         where = f" (line {self.other})" if self.other else ""
         return f"{self.key}: {self.stated} (line {self.line}), but {self.derived}{where}"

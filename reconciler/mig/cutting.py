@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from harness.catalog import write_slices
@@ -305,7 +305,7 @@ class SliceHere(Struct, frozen=True):
 
     uuid: str
     profile: str
-    instance: int
+    instance: int = -1
 
 
 class GpuHere(Struct, frozen=True):
@@ -313,30 +313,16 @@ class GpuHere(Struct, frozen=True):
     maximum number of slices, 0 if the driver does not report it."""
 
     index: int
-    uuid: str
-    name: str
-    mig: bool | None
-    most: int = 0
+    uuid: str = ""
+    name: str = ""
+    mig: bool | None = None
+    most: int = field(default=0, name="most_slices")
     slices: tuple[SliceHere, ...] = field(default=())
 
 
 def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere, ...]:
     """Describe the GPUs of a probe."""
-    return tuple(_describe(index, gpu) for index, gpu in enumerate(accelerators))
-
-
-def _describe(index: int, gpu: Mapping[str, object]) -> GpuHere:
-    parts = gpu.get("slices") or ()
-    assert isinstance(parts, list | tuple)
-    mig = gpu.get("mig")
-    return GpuHere(
-        index=index,
-        uuid=str(gpu.get("uuid", "")),
-        name=str(gpu.get("name", "")),
-        mig=mig if isinstance(mig, bool) else None,
-        most=int(str(gpu.get("most_slices", 0))),
-        slices=tuple(SliceHere(str(p["uuid"]), str(p["profile"]), int(p.get("instance", -1))) for p in parts),
-    )
+    return tuple(convert({**gpu, "index": index}, GpuHere) for index, gpu in enumerate(accelerators))
 
 
 def find_slice_journal() -> Path:

@@ -103,11 +103,9 @@ class DigestCache:
 
         large = [(str(item), size, time) for item, size, time in files if size >= _LARGE]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = dict(zip([path for path, *_ in large], pool.map(self._digest_source, large), strict=True))
+            digests = pool.map(lambda stated: self._digest(self._sources, *stated), large)
+            found = dict(zip([path for path, *_ in large], digests, strict=True))
         return hash_files(folder, ((item, found.get(str(item)) or hash_file(item)) for item, *_ in files))
-
-    def _digest_source(self, stated: Stated) -> str:
-        return self._digest(self._sources, *stated)
 
     def get_remembered(self, name: str, now: str, take: Callable[[], str]) -> str:
         """Return a digest that is valid while the seal of its files is unchanged."""

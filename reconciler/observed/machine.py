@@ -7,9 +7,9 @@ import os
 import re
 from pathlib import Path
 
-from harness.catalog import installing, write_slices
+from harness.catalog import installing
+from reconciler.observed.probed_nodes import find_unlike_cpu, find_unlike_gpus
 from reconciler.observed.state import Obstacle
-from reconciler.resource.quantities import join_counted
 from reconciler.resource.queues import QueueFacts
 from reconciler.resource.settings import Hardware
 
@@ -68,19 +68,5 @@ def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
 
 def find_unlike(hardware: Hardware) -> Obstacle | None:
     """Return why this machine is not the declared one; None if no declaration contradicts it."""
-    wanted, here = hardware.accelerator, list_accelerators()
-    if wanted:
-        matching = [name for name in here if wanted.lower() in name.lower()]
-        count = hardware.count or 1
-        if len(matching) < count:
-            have = join_counted(here) or "no NVIDIA GPU"
-            cut = f" cut into {write_slices(hardware.slices)}" if hardware.slices else ""
-            return Obstacle(
-                f"the system declares {count} x {wanted}{cut}; this machine has {have}", "run it on that machine"
-            )
-    cpu = hardware.cpu
-    if cpu and cpu.lower() not in read_cpu_model().lower():
-        return Obstacle(
-            f"the system declares the CPU {cpu!r}; this machine has {read_cpu_model()!r}", "run it on that machine"
-        )
-    return None
+    node = {"gpus": [{"name": name} for name in list_accelerators()], "cpu": read_cpu_model() if hardware.cpu else ""}
+    return find_unlike_gpus(hardware, node, "this machine") or find_unlike_cpu(hardware, node, "this machine")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS, installing
-from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
@@ -261,7 +260,8 @@ def find_wrong_loadgen(
     interpreter is unknown here; compliance tests have their own seeds, and follow their run."""
     detail, submission = desired.detail(address), desired.submission
     system = submission.systems.get(detail.locations.get("system", ""))
-    if system is None or COMMAND in detail.locations or not _drives_loadgen(address, detail):
+    drives_loadgen = address.is_run and detail.settings.results == USUAL and COMMAND not in detail.locations
+    if system is None or not drives_loadgen:
         return None
     values, fix = detail.values(), explain_install(submission.round)
     if missing := explain_missing_settings(values, str(values["mode"]), (installed or {}).get("mlcommons-loadgen", "")):
@@ -278,11 +278,6 @@ def find_wrong_loadgen(
         more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
         return Obstacle(f"the installed LoadGen is not from round {submission.round}: {others[0]}{more}", fix)
     return None
-
-
-def _drives_loadgen(address: Address, detail: Detail) -> bool:
-    runs = address.is_run
-    return runs and detail.settings.results == USUAL
 
 
 def find_wrong_source(

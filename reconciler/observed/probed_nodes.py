@@ -113,17 +113,13 @@ def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
     if "hardware.nodes" in settings and declared != len(seen.nodes):
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
         return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "fix one of them")
-    alone = settings.runs_here
-    checks = (_unlike_gpus, _unlike_slices, _unlike_cpu, _unlike_power)
-    found = (check(settings.hardware, node, _where(node, alone=alone)) for node in seen.nodes for check in checks)
+    checks = (find_unlike_gpus, _unlike_slices, find_unlike_cpu, _unlike_power)
+    named = ((node, "this machine" if settings.runs_here else f"node {node['host']}") for node in seen.nodes)
+    found = (check(settings.hardware, node, where) for node, where in named for check in checks)
     return next((obstacle for obstacle in found if obstacle is not None), None)
 
 
-def _where(node: Mapping[str, Any], *, alone: bool) -> str:
-    return "this machine" if alone else f"node {node['host']}"
-
-
-def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+def find_unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
     wanted = hardware.accelerator
     if not wanted:
         return None
@@ -132,7 +128,8 @@ def _unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obs
     if sum(wanted.lower() in name.lower() for name in names) >= count:
         return None
     have = join_counted(names) or "no NVIDIA GPU"
-    return Obstacle(f"the system declares {count} x {wanted}; {where} has {have}", "run it on that machine")
+    cut = f" cut into {write_slices(hardware.slices)}" if hardware.slices else ""
+    return Obstacle(f"the system declares {count} x {wanted}{cut}; {where} has {have}", "run it on that machine")
 
 
 def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
@@ -149,7 +146,7 @@ def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> O
     return Obstacle(f"{declared}; {where} has {have}", "create them there: `reconcile mig create`; or run elsewhere")
 
 
-def _unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+def find_unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
     wanted = hardware.cpu
     if not wanted or wanted.lower() in str(node["cpu"]).lower():
         return None

@@ -17,6 +17,7 @@ from reconciler.resource.quantities import show_count
 from reconciler.resource.records import IMPORTED, QUICK, TRIAL, UNKNOWN, Record
 from reconciler.resource.settings import SubmissionSettings
 from reconciler.rules.ruleset import Ruleset
+from reconciler.storage.files import LOGS, RECORDS
 from reconciler.tree.content import SubmissionContent
 from reconciler.tree.source import find_unlicensed
 
@@ -82,8 +83,8 @@ def find_refused_records(
             elif not known:
                 fix = "commit the spec"
                 found.add(Refusal(str(cell), f"{name} was imported for an uncommitted spec", fix))
-            paths = [f"state/records/{identity}.json"]
-            paths += [f"state/logs/{a.sha256}" for a in record.artifacts if a.place == "logs"]
+            paths = [f"{RECORDS}/{identity}.json"]
+            paths += [f"{LOGS}/{a.sha256}" for a in record.artifacts if a.place == "logs"]
             if not all(committed(path) for path in paths):
                 found.add(Refusal(str(cell), f"the record or logs of {name} are not committed", _COMMIT))
     return sorted(found)

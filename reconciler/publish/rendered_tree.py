@@ -21,14 +21,14 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
 from reconciler.storage.files import RepositoryPaths
-from reconciler.tree.assemble import assemble
+from reconciler.tree.assemble import Assembly
 from reconciler.tree.content import LogRef, SubmissionContent
 from reconciler.tree.layout import name_folders
 from reconciler.tree.render import render
 from reconciler.tree.source import DiskSources
 
 
-def is_publishable(difference: Difference) -> dict[Cell, Chosen]:
+def select_publishable(difference: Difference) -> dict[Cell, Chosen]:
     names = list_published_cells(difference.chosen)
     return {cell: chosen for cell, chosen in difference.chosen.items() if str(cell) in names}
 
@@ -43,24 +43,22 @@ def assemble_content(
 ) -> tuple[SubmissionContent, Ruleset]:
     """Assemble the tree of everything publishable, and its round, without the files of ``kept`` cells."""
     ruleset = load_ruleset(desired.submission.round)
-    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}
     shared = {
         cell: difference.chosen.get(cell, Chosen())
         for cell in kept
         if Address(Kind.RESULT, str(cell)) in desired.by_address
     }
-    accepted = difference.accepted
-    sources = DiskSources(paths.root)
-    content = assemble(
+    assembly = Assembly(
         desired,
         chosen,
         lambda identity: load_record(paths, identity),
         lambda ref: find_log(paths, ref).read_bytes(),
-        sources,
-        accepted,
+        DiskSources(paths.root),
+        difference.accepted,
         shared,
     )
-    return content, ruleset
+    return assembly.assemble(), ruleset
 
 
 def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
@@ -76,7 +74,7 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
         before = Rendered()
     kept = list_frozen_cells(before, difference)
     content, ruleset = assemble_content(paths, desired, difference, kept)
-    chosen = {cell: records for cell, records in is_publishable(difference).items() if cell not in kept}
+    chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))
     if any(Address(Kind.RESULT, name) not in desired.by_address for name in names):
         names.add(SHARED)  # also keep shared files of a frozen cell, even if no spec lists them any more

@@ -150,7 +150,15 @@ def load_desired(
         if pins.values == known.pins.values:
             kept.last = known
             return known
-    kept.last = _cold(paths, spec_paths, fingerprint, recorded, stamps, kept.reuse, trial)
+    # Only from here on, YAML, pydantic and rounds are loaded.
+    from reconciler.spec.cell_edit import read_for_trial
+    from reconciler.spec.loading import read as read_specs
+
+    if trial is None:
+        reading = read_specs(spec_paths, paths.root, os.environ)
+    else:
+        reading = read_for_trial(spec_paths, paths.root, os.environ, trial)
+    kept.last = _compile(paths, reading, fingerprint, recorded, stamps, kept.reuse)
     kept.unsaved = cache if trial is None else None
     return kept.last
 
@@ -173,26 +181,6 @@ def _is_same_world(known: Compiled) -> bool:
     if known.variables != digest_variables(known.variables):
         return False
     return all(os.path.exists(path) == there for path, there in known.looked.items())  # noqa: PTH110
-
-
-def _cold(
-    paths: RepositoryPaths,
-    spec_paths: Sequence[Path],
-    fingerprint: str,
-    recorded: Recorded,
-    stamps: DigestCache,
-    reuse: CellCache,
-    trial: Trial | None,
-) -> Compiled:
-    """Compile from the files: only this path loads YAML, pydantic and rounds."""
-    from reconciler.spec.cell_edit import read_for_trial
-    from reconciler.spec.loading import read as read_specs
-
-    if trial is None:
-        reading = read_specs(spec_paths, paths.root, os.environ)
-    else:
-        reading = read_for_trial(spec_paths, paths.root, os.environ, trial)
-    return _compile(paths, reading, fingerprint, recorded, stamps, reuse)
 
 
 def load_committed(

@@ -17,7 +17,7 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.observed.machine import find_unlike, list_accelerators
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.resource.quantities import join_listing
+from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.settings import Hardware, SystemSettings
 from reconciler.spec.edit import EditError
 from reconciler.spec.files import read_readable_sources
@@ -72,13 +72,13 @@ def _find_coarse(layout: _Layout, model: str) -> Iterator[str]:
     count = len(layout.nodes)
     if count < layout.sockets:
         yield (
-            f"{layout.sockets} sockets are {_count(count, 'NUMA node')}, so that memory is interleaved over them: "
+            f"{layout.sockets} sockets are {show_count(count, 'NUMA node')}, so that memory is interleaved over them: "
             "enable NUMA (disable node interleaving) in the firmware"
         )
     elif "EPYC" in model and count < _QUADRANTS * layout.sockets:
         yield (
-            f"{_count(count // layout.sockets, 'NUMA node')} for each socket: set NPS{_QUADRANTS}, or as many nodes "
-            "as this EPYC offers, in the firmware; a node is then one quadrant of the socket, with its own memory"
+            f"{show_count(count // layout.sockets, 'NUMA node')} for each socket: set NPS{_QUADRANTS}, or as many "
+            "nodes as this EPYC offers, in the firmware; a node is then one quadrant of the socket, with its own memory"
         )
 
 
@@ -104,7 +104,7 @@ def _find_far(layout: _Layout) -> Iterator[str]:
     unknown = sum(node < 0 for node in layout.gpus)
     if unknown:
         yield (
-            f"the firmware does not name the NUMA node of {_count(unknown, 'GPU')} of {len(layout.gpus)}: "
+            f"the firmware does not name the NUMA node of {show_count(unknown, 'GPU')} of {len(layout.gpus)}: "
             f"processes cannot be placed near {'it' if unknown == 1 else 'them'}"
         )
         return
@@ -113,10 +113,6 @@ def _find_far(layout: _Layout) -> Iterator[str]:
     if len(layout.gpus) >= layout.sockets and max(counts) - min(counts) > len(layout.gpus) % layout.sockets:
         listed = ", ".join(f"{count} on socket {socket}" for socket, count in enumerate(counts))
         yield f"GPUs are not spread evenly over the sockets ({listed}): see in which slots they are"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 _NOT_COMPARED = ("system_name", "number_of_nodes")

@@ -46,9 +46,11 @@ from reconciler.record.store import find_readable
 from reconciler.resource.decisions import NONE, Decisions, find_freeze
 from reconciler.resource.inputs import CODE, MADE_OF_SOURCES, Pin, PinKind
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.records import CODE_ARCHIVE, Judgement, Recorded
 from reconciler.resource.settings import CellSettings, Trial
+from reconciler.rules.programs import load_program
 from reconciler.spec.names import find_nearest
 from reconciler.storage.collector import pause_collector
 from reconciler.storage.files import RepositoryPaths, TrialPaths, hash_bytes, ignore_work
@@ -389,14 +391,15 @@ def explain_change(paths: RepositoryPaths, desired: Desired, change: Change) -> 
 
 def make_expectation(desired: Desired, recorded: Recorded) -> Expectation:
     """Return an estimator of the steps' durations, from the records and the harness of each run."""
-    return Expectation(desired, recorded, _predict_run)
+    return Expectation(desired, recorded, predict_run)
 
 
-def _predict_run(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
+def predict_run(settings: CellSettings, inputs: Mapping[str, object]) -> float | None:
     """Predict from what the run's harness does; None if only an earlier run can give an estimate."""
-    from reconciler.rules.results import durations
+    from reconciler.loadgen.duration import predict_run_seconds
 
-    return durations.predict_seconds(settings, inputs)
+    program = find_program_of_results(settings.results)
+    return load_program(program).predict_seconds(settings.results, inputs) if program else predict_run_seconds(inputs)
 
 
 def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellStatus, ...]:

@@ -20,7 +20,7 @@ from reconciler.resource.quantities import join_listing, show_count
 from reconciler.spec.files import compute_blob_id
 from reconciler.spec.loading import list_left_out
 from reconciler.storage import git
-from reconciler.storage.files import RepositoryPaths, remove
+from reconciler.storage.files import RECORDS, RepositoryPaths, remove
 
 
 def find_prunable(paths: RepositoryPaths, options: Options, *, measured: bool) -> tuple[PlanResult, Prunable]:
@@ -61,9 +61,9 @@ def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
     """List specs and records that git could not restore."""
     root = seen.paths.root
     head = git.find_head(root)
-    known = git.list_files_at(root, head, ["specs", "state/records"]) if head else {}
+    known = git.list_files_at(root, head, ["specs", RECORDS]) if head else {}
     specs = {path for path in known if path.startswith("specs/") and path.endswith((".yaml", ".yml"))}
-    paths = [*sorted(specs | set(seen.spec)), *(f"state/records/{s.id}.json" for s in found.records)]
+    paths = [*sorted(specs | set(seen.spec)), *(f"{RECORDS}/{s.id}.json" for s in found.records)]
     return [path for path in paths if path not in known or not _same(root / path, known[path][0])]
 
 

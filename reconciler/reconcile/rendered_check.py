@@ -25,13 +25,9 @@ def find_contradicted(seen: PlanResult) -> tuple[Finding, ...]:
 def check_rendered(seen: PlanResult) -> TreeReport:
     """Check the rendered tree, with the facts that only its repository has."""
     checked = check_tree(
-        seen.tree, round_name=read_round(seen), original=find_stored_logs(seen), origin=trace_cells(seen)
+        seen.tree, round_name=seen.desired.submission.round, original=find_stored_logs(seen), origin=trace_cells(seen)
     )
     return point_to_settings(checked, seen)
-
-
-def read_round(seen: PlanResult) -> str:
-    return seen.desired.submission.round
 
 
 def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:

@@ -258,7 +258,10 @@ class Worker(Struct, dict=True):
             if step.change.how is Work.RESTORE:
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
-        side_by_side = self._side_by_side(executor) if spreads(executor, plan) else None
+        side_by_side = None
+        if spreads(executor, plan):
+            options = self.options
+            side_by_side = ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
         if due := executor.list_due(plan):
             self.report(StepsDue(due))
         began = time.monotonic()
@@ -275,10 +278,6 @@ class Worker(Struct, dict=True):
         self.tries.probed += executor.turns.probed
         self.tries.patience = min(executor.turns.patience, executor.wait_idle)
         return did
-
-    def _side_by_side(self, executor: PlanExecutor) -> ParallelExecutor:
-        options = self.options
-        return ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
 
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler.storage import git
@@ -359,11 +358,11 @@ class Worker(Struct, dict=True):
         None if it was up to date."""
         due = [step for step in result.plan.steps if step.change.how is Work.RENDER and not result.plan.withholds(step)]
         waiting = {c.address for c in result.difference.changes if c.how is Work.MAKE} | self.tries.lost
-        from reconciler.publish.rendered_tree import is_publishable, publish
+        from reconciler.publish.rendered_tree import publish, select_publishable
 
         if self.options.only and not due:
             return None
-        if not due and (result.observed.tree_present or not is_publishable(self.drop_lost(result.difference))):
+        if not due and (result.observed.tree_present or not select_publishable(self.drop_lost(result.difference))):
             return None
         written = publish(self.paths, result.tree, result.desired, self.drop_lost(result.difference))
         for step in due:

@@ -19,6 +19,7 @@ from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import IMPORTED, TRIAL, UNKNOWN, Record, Recorded, Summary
 from reconciler.storage.files import (
+    RECORDS,
     RepositoryPaths,
     TrialPaths,
     hash_bytes,
@@ -117,9 +118,9 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
             entries[identity] = (stamp, summarize(_checked(data, identity), identity))
         except OSError as error:
             refuse_storage_error(error, record_path(paths, identity))
-            damaged.append(Damaged(f"state/records/{identity}.json", error.strerror or str(error)))
+            damaged.append(Damaged(f"{RECORDS}/{identity}.json", error.strerror or str(error)))
         except RecordError as error:
-            damaged.append(Damaged(f"state/records/{identity}.json", str(error)))
+            damaged.append(Damaged(f"{RECORDS}/{identity}.json", str(error)))
     if entries != known:
         _write_index(path, entries)
     if index.recorded is None or entries != index.entries:

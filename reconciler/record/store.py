@@ -9,7 +9,7 @@ from pathlib import Path
 from reconciler.record.codec import encode, record_id
 from reconciler.record.index import record_path
 from reconciler.resource.records import LOG_LIMIT, Artifact, Record
-from reconciler.storage.files import RepositoryPaths, copy, hash_bytes, hash_file, link, remove, replace
+from reconciler.storage.files import LOGS, RepositoryPaths, copy, hash_bytes, hash_file, link, remove, replace
 
 
 def find_object(paths: RepositoryPaths, sha256: str) -> Path:
@@ -116,7 +116,7 @@ def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: 
         return True
     if place != "logs":
         return True  # nothing needs it until an action reads it, and it is remade then
-    committed = head_file(f"state/logs/{sha256}")
+    committed = head_file(f"{LOGS}/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
         replace(find_artifact(paths, place, sha256), committed)
         return True

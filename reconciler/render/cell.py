@@ -17,6 +17,7 @@ from reconciler.resource.inputs import Value
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.quantities import show_count, show_size
 from reconciler.resource.wording import show_value
+from reconciler.storage.files import RECORDS
 
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./{}-]+")  # as in a shell, except that a placeholder needs no quotes
 _DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
@@ -102,7 +103,7 @@ def render_showing_text(showing: Showing, paint: Paint = show_plain) -> str:
             words = " ".join(word if _PLAIN_WORD.fullmatch(word) else shlex.quote(word) for word in command)
             lines += render_table([("command", words)], 2, width=paint.width)
         if resource.record:
-            lines.append(f"  record  state/records/{resource.record}.json")
+            lines.append(f"  record  {RECORDS}/{resource.record}.json")
         if resource.others:
             lines.append(f"  and {show_count(len(resource.others), 'other record')}, the newest {resource.others[-1]}")
         lines += render_table(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from reconciler.check.causes import CauseGroup, FoldedCell, find_cause, group_by_cause, rank_cause
+from reconciler.check.causes import CauseGroup, find_cause, group_by_cause, rank_cause
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
@@ -26,8 +26,9 @@ TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: 
 def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint: Paint = show_plain) -> list[str]:
     """Render a heading per cause, worst first; below it each submitter with its cells and one finding as evidence."""
     groups = group_by_cause(report.findings, report.facts)
+    by_cause = (list(members) for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)))
     lines: list[str] = []
-    for number, members in enumerate(_by_cause(groups), start=1):
+    for number, members in enumerate(by_cause, start=1):
         first = members[0]
         cells = sum(len(member.cells) for member in members)
         findings = sum(len(member.findings) for member in members)
@@ -42,25 +43,17 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
     return lines
 
 
-def _by_cause(groups: Sequence[CauseGroup]) -> Iterator[list[CauseGroup]]:
-    for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)):
-        yield list(members)
-
-
 def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
     shown = group.cells[:limit]
     more = len(group.cells) - len(shown)
-    lines = [f"     {group.submitter or 'the tree'}: {_names(shown)}{f' and {more:,} more' if more else ''}"]
+    names = ", ".join(cell.shown or "the tree" for cell in shown)
+    lines = [f"     {group.submitter or 'the tree'}: {names}{f' and {more:,} more' if more else ''}"]
     complaint = group.findings[0].complaint
     other = f" ({complaint.other})" if complaint.other else ""
     lines.append(f"       {complaint.place}: {complaint.found}; expected {complaint.wanted}{other}")
     lines += [f"       a question: {complaint.doubt}"] if complaint.doubt else []
     lines += [f"       likely: {complaint.cause}"] if complaint.cause else []
     return lines
-
-
-def _names(cells: Sequence[FoldedCell]) -> str:
-    return ", ".join(cell.shown or "the tree" for cell in cells)
 
 
 def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str]:

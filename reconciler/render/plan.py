@@ -83,7 +83,8 @@ def render_plan_text(
     for group in shown:
         lines.append(paint(group.name, Tone.HEADING))
         if group.alike:
-            lines.append(paint(f"  and {len(group.alike):,} more alike: {_name(group.alike)}", Tone.FAINT))
+            names_alike = join_listing(group.alike, most=_NAMED)
+            lines.append(paint(f"  and {len(group.alike):,} more alike: {names_alike}", Tone.FAINT))
         for _ in group.steps:
             lines += [*next(laid_out), *(f"      {line}" for line in next(below).below)]
     hidden = sum(1 + len(group.alike) for group in groups[len(shown) :])
@@ -144,10 +145,6 @@ def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
     many = [(cause, count) for cause, count in counts.items() if count > _FEW]
     numbers = [f"({number})" if len(many) > 1 else "" for number in range(1, len(many) + 1)]
     return {c: _Obstacle(n, fixes.get(c, ""), count) for n, (c, count) in zip(numbers, many, strict=True)}
-
-
-def _name(alike: tuple[str, ...]) -> str:
-    return join_listing(alike, most=_NAMED)
 
 
 def _row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -88,10 +88,6 @@ def render_outcome_part(outcome: Outcome) -> dict[str, Any]:
         "values": convert_plain_value(record.values) if record else {},
         "marks": list(record.marks) if record else [],
     }
-
-
-def render_outcomes_part(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    return [render_outcome_part(outcome) for outcome in outcomes]
 
 
 def render_event_part(event: Event) -> dict[str, Any]:

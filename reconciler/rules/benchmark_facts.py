@@ -133,11 +133,6 @@ def _read_files() -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(_FOLDER.glob(f"*/{_FILE}"))}
 
 
-@cache
-def _load(path: Path) -> BenchmarkFacts:
-    return parse_benchmark_facts(path)
-
-
 def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
     """Parse a benchmark's facts. Raises ReconcilerError with the missing, unknown or mistyped field."""
     values = {**parse_yaml_mapping(path.read_bytes()).values, "code": path.parent.name}
@@ -146,3 +141,6 @@ def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
     except ValidationError as error:
         fix = "compare it with the file of another benchmark; the classes of this module list the fields"
         raise ReconcilerError(f"{path.parent.name}/{path.name}: {error}", fix=fix) from error
+
+
+_load = cache(parse_benchmark_facts)

@@ -7,13 +7,13 @@ Paths are relative to the scratch space, laid out as in submitters' guides: ``da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from harness import catalog
 from reconciler.errors import ReconcilerError
@@ -54,7 +54,7 @@ class FileDigest(Struct, frozen=True):
         return value == self.value or value in self.others
 
 
-class SourceFile(Struct, frozen=True, kw_only=True):
+class SourceFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published file, or the files of one folder.
 
     ``path``: destination, a pattern if there are ``count`` files. ``sources``: alternative addresses of the file or of
@@ -128,33 +128,19 @@ def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
 
 def _parse(path: Path) -> BenchmarkFiles:
     values = parse_yaml_mapping(path.read_bytes()).values
-    return BenchmarkFiles(
-        folder=path.parent.name,
-        names=tuple(values["names"]),
-        datasets=tuple(values["datasets"]),
-        models=tuple(values["models"]),
-        files=tuple(_parse_file(item) for item in values["files"]),
-    )
+    files = [_arrange_file(item) for item in values["files"]]
+    return convert({**values, "folder": path.parent.name, "files": files}, BenchmarkFiles)
 
 
-def _parse_file(written: Mapping[str, Any]) -> SourceFile:
-    values = dict(written)
-    others = tuple(values.pop("or_digest", ()))
-    digests = [FileDigest(name, str(values.pop(name)), values.pop("digest_by"), others) for name in _named(values)]
-    return SourceFile(
-        **{
-            **values,
-            "digest": digests[0] if digests else None,
-            "size": parse_size(values["size"]),
-            "packed": parse_size(values.get("packed", "0 B")),
-            "sources": tuple(values.get("sources", ())),
-            "known_as": tuple(values.get("known_as", ())),
-        }
-    )
-
-
-def _named(values: Mapping[str, Any]) -> Iterable[str]:
-    return [name for name in ("sha256", "md5", GIT) if name in values]
+def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a file: sizes in bytes, and the digest below its own name."""
+    fields = {**written, "size": parse_size(written["size"]), "packed": parse_size(written.get("packed", "0 B"))}
+    for algorithm in ("sha256", "md5", GIT):
+        if algorithm in written:
+            origin, others = fields.pop("digest_by"), fields.pop("or_digest", ())
+            value = str(fields.pop(algorithm))
+            fields["digest"] = {"algorithm": algorithm, "value": value, "origin": origin, "others": others}
+    return fields
 
 
 def parse_size(text: str) -> int:

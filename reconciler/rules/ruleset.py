@@ -110,12 +110,6 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
     def list_bars(self, scenario: str = "") -> tuple[Bar, ...]:
         """List the accuracy bars, in the order of the round file."""
-        known: tuple[Bar, ...] | None = self._made.get(("bars", scenario))
-        if known is None:
-            known = self._made["bars", scenario] = self._bars(scenario)
-        return known
-
-    def _bars(self, scenario: str) -> tuple[Bar, ...]:
         bounds: dict[str, dict[str, Decimal]] = {}
         for name in self._below("accuracy", scenario):
             metric, _, side = name.rpartition(".")

@@ -33,6 +33,7 @@ from reconciler.storage.storage_errors import (
 from reconciler.storage.untrusted_files import hash_regular, is_special, open_regular
 
 WORK = ".reconcile"
+RECORDS, LOGS = "state/records", "state/logs"
 _CHUNK = 1 << 20
 _CHECKSUM_LENGTH = 9  # bytes: eight digits and a line end
 _CACHE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -55,11 +56,11 @@ class RepositoryPaths(Struct, frozen=True):
 
     @property
     def records(self) -> Path:
-        return self.root / "state" / "records"
+        return self.root / RECORDS
 
     @property
     def logs(self) -> Path:
-        return self.root / "state" / "logs"
+        return self.root / LOGS
 
     @property
     def audits(self) -> Path:

@@ -28,7 +28,7 @@ from reconciler.spec.locations import LISTED, may_be_sent
 from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.machine_locks import make_machine_lock
-from reconciler.stores.remote import Remote, list_option_variables, open_remote, read_options
+from reconciler.stores.remote import Remote, list_option_variables, open_remote
 from reconciler.stores.transfer import (
     ObjectRef,
     Transfer,
@@ -120,7 +120,7 @@ class ChosenStore(Struct, frozen=True):
             if not may_be_sent(variable, os.environ):
                 fix = f"if the store may know its value: export {LISTED}={variable}"
                 raise StoreError(f"the environment variable {variable} would be sent to the store", fix=fix)
-        return open_remote(self.url, read_options(self.options))
+        return open_remote(self.url, self.options)
 
 
 def add_transfer_options() -> list[click.Parameter]:
@@ -163,11 +163,6 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
     if name not in declared:
         raise ReconcilerError(f"no store {name!r} is declared", fix=f"declared: {', '.join(declared)}")
     return ChosenStore(name, declared[name].url, declared[name].options, submission)
-
-
-def list_objects(paths: RepositoryPaths, selectors: Sequence[str]) -> tuple[ObjectRef, ...]:
-    """List the selected objects that records name."""
-    return list_wanted(load(paths).recorded, parse(selectors).matches)
 
 
 @contextlib.contextmanager
@@ -258,7 +253,8 @@ def push_command(
         raise StoreError(f"nothing is pushed: {why}", fix="add it to embargo.allow if it is private, or wait")
     with take_turns(paths, 0.0 if dry_run else wait) as turn:
         transfer = Transfer(paths, store.open(), turn=turn)
-        due, rest, there = list_push_due(transfer, list_objects(paths, selectors), deep=deep, parallel=parallel)
+        wanted = list_wanted(load(paths).recorded, parse(selectors).matches)
+        due, rest, there = list_push_due(transfer, wanted, deep=deep, parallel=parallel)
 
         def move() -> list[TransferResult]:
             if dry_run:
@@ -289,7 +285,8 @@ def pull_command(
     ignore_work(paths)
     with take_turns(paths, 0.0 if dry_run else wait) as turn:
         transfer = Transfer(paths, store.open(), turn=turn)
-        due, rest = list_pull_due(paths, list_objects(paths, selectors), deep=deep)
+        wanted = list_wanted(load(paths).recorded, parse(selectors).matches)
+        due, rest = list_pull_due(paths, wanted, deep=deep)
 
         def move() -> list[TransferResult]:
             return (foresee_transfer if dry_run else pull)(transfer, due, parallel=parallel)

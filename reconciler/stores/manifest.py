@@ -14,7 +14,7 @@ from reconciler.execute.executors.executor import TICKET
 from reconciler.resource.codec import decode_json, encode_json
 from reconciler.resource.settings import StoreSettings
 from reconciler.storage.files import hash_bytes, hash_file, open_replacing
-from reconciler.stores.remote import Remote, open_remote, read_options
+from reconciler.stores.remote import Remote, open_remote
 
 FORMAT = 1
 SMALL = 64 << 10  # bytes; a file up to this size is embedded in the manifest, which costs less than a request
@@ -151,7 +151,7 @@ class FetchTicket(Struct, frozen=True):
 
     def open(self) -> Remote:
         """Open the store. Raises StoreError."""
-        return open_remote(self.url, read_options(self.options))
+        return open_remote(self.url, self.options)
 
 
 def decode_ticket(data: bytes) -> FetchTicket:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.resource.embargo import show_embargo
+from reconciler.storage.parallel_transfers import TransferStoppedError
 from reconciler.storage.storage_errors import PARTIAL, can_explain, explain_storage_error
 
 _CHUNK = 4 << 20
@@ -49,10 +50,6 @@ _REFUSED = (
     "expiredtoken",
 )
 _NOT_THERE = (404, 410)
-
-
-class TransferStoppedError(Exception):
-    """Raised by a callback that counts bytes, to stop a transfer."""
 
 
 class Remote(Struct, frozen=True):
@@ -214,8 +211,9 @@ def _is_refusal(said: str) -> bool:
 
 
 def open_remote(url: str, options: Mapping[str, object]) -> Remote:
-    """Open a store. Raises StoreError if fsspec or the protocol's library is not installed, or the protocol is
-    unknown."""
+    """Open a store. Raises StoreError if fsspec or the protocol's library is not installed, the protocol is unknown, or
+    a variable that ``options`` refer to is not set."""
+    resolved = read_options(options)
     protocol, _, rest = url.partition("://")
     said = show_embargo(url)
     if not rest.strip("/"):
@@ -230,7 +228,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
             raise StoreError(f"cannot open {said}: protocol {protocol} is not supported", fix=fix)
         kind = get_filesystem_class(protocol)
         # Listings must be current: another machine may push at the same time.
-        known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **options})
+        known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **resolved})
         root = str(known._strip_protocol(url)).rstrip("/")
     except StoreError:
         raise

@@ -10,9 +10,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
@@ -27,14 +25,13 @@ from reconciler.record.store import find_object, put_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
 from reconciler.storage.files import RepositoryPaths, hash_file, remove
+from reconciler.storage.parallel_transfers import TransferStoppedError, run_transfers
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
-from reconciler.stores.remote import Remote, TransferStoppedError
+from reconciler.stores.remote import Remote
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
-_BEAT = 1.0  # seconds between two checks of the progress
 _LEAST = 1024  # bytes that must pass within the patience
-_LAST_BYTES = 5.0  # seconds that transfers under way have to end after a stop
 NOT_PUSHED = "it was never pushed to the store"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
@@ -201,7 +198,8 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
         fix = "free space (`reconcile gc` removes files that no record needs), or pull less: reconcile pull kind=Engine"
         raise StorageError(f"{needed} bytes to pull, but only {free} free in {folder}", fix=fix)
     ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
-    _forget_parts(folder)
+    if not any(folder.iterdir()):  # no partial files are left
+        folder.rmdir()
     return ended
 
 
@@ -282,55 +280,17 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _forget_parts(folder: Path) -> None:
-    """Remove the folder once it contains no partial files."""
-    if not any(folder.iterdir()):
-        folder.rmdir()
-
-
 def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
-    """Transfer all objects; the first failure of the store stops the others at their next bytes. If the store stalls,
-    the threads are not joined: they end with the process."""
-    waiting = deque((item, Future[_Ended]()) for item in items)
-    futures = [future for _, future in waiting]
-
-    def work() -> None:
-        while waiting and not transfer.stopped.is_set():
-            with suppress(IndexError):  # another thread took the last
-                item, future = waiting.popleft()
-                try:
-                    future.set_result(one(item))
-                except BaseException as error:
-                    future.set_exception(error)
-
-    for _ in range(min(parallel, len(futures))):
-        threading.Thread(target=work, daemon=True).start()
-    try:
-        _await(transfer, futures)
-    finally:
-        if not all(future.done() for future in futures):
-            transfer.stopped.set()
-            for _, future in waiting:
-                future.cancel()
-            wait(futures, timeout=_LAST_BYTES)
-    causes = [error for f in futures if f.done() and not f.cancelled() and (error := f.exception()) is not None]
-    for error in causes:
-        if not isinstance(error, TransferStoppedError):
-            raise error
-    return [f.result() for f in futures]
-
-
-def _await(transfer: Transfer, futures: Sequence[Future[_Ended]]) -> None:
-    """Wait until all have ended or one has failed. Raises StoreError if too few bytes pass for too long."""
+    """Transfer all objects. Raises StoreError if the store fails, or if too few bytes pass for too long."""
     passed, since = -1, time.monotonic()
-    while True:
-        done, left = wait(futures, timeout=min(_BEAT, transfer.patience), return_when=FIRST_EXCEPTION)
-        if not left or any(f.exception() is not None for f in done):
-            return
-        now = transfer.beats + _LEAST * len(done)
+
+    def check(ended: int) -> None:
+        nonlocal passed, since
+        now = transfer.beats + _LEAST * ended
         if transfer.pausing or now - passed >= _LEAST:
             passed, since = now, time.monotonic()
         elif time.monotonic() - since > transfer.patience:
-            transfer.stopped.set()
             problem = f"{transfer.remote.url}: almost no data transferred for {transfer.patience:g} s"
             raise StoreError(problem, fix="run the same command again to continue, once the store answers")
+
+    return run_transfers(items, one, transfer.stopped, parallel=parallel, check=check)

@@ -159,83 +159,205 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _SHOWN = ("engine.", "run.", "compliance.", *DECLARED, MINIMUM, MAXIMUM)
 
 
-def assemble(
-    desired: Desired,
-    chosen: Mapping[Cell, Chosen],
-    load_record: Callable[[str], Record],
-    load_bytes: Callable[[LogRef], bytes],
-    sources: Sources,
-    accepted: Mapping[Cell, Acceptance] = MappingProxyType({}),
-    kept: Mapping[Cell, Chosen] = MappingProxyType({}),
-) -> SubmissionContent:
-    """Assemble a submission. ``chosen``: publishable cells only. Every system with a publishable cell gets its
-    description. ``sources``: reads code and documents. ``accepted``: cells shown with the settings they were measured
-    with. ``kept``: declared cells whose files stay unchanged, so only shared files are made for them."""
-    submission = desired.submission
-    cells = tuple(_cell(cell, desired, chosen, load_record, load_bytes, sources, accepted) for cell in sorted(chosen))
-    present = {*(cell.cell for cell in cells), *kept}
-    pairs = sorted({(cell.division, cell.system) for cell in present})
-    systems = tuple(_system(name, division, submission.systems[name], sources) for division, name in pairs)
-    kept_code = tuple(_collect_kept_code(desired, {**kept, **chosen}, load_record, load_bytes, accepted))
-    known = {item.cell.benchmark for item in kept_code}
-    benchmarks = {cell.benchmark for cell in present}
-    return SubmissionContent(
-        submitter=submission.submitter,
-        systems=systems,
-        cells=cells,
-        code={
-            **collect_published_code(submission.own_code, benchmarks - known, sources),
-            **collect_published_code(submission.code, benchmarks, sources),
-        },
-        kept_code=kept_code,
-        documents=_documents(submission, sources) | _derive_calibration(desired, {**kept, **chosen}, load_record),
-        official_only=frozenset({CALIBRATION}),
-    )
+class Assembly(Struct, frozen=True):
+    """A submission to assemble. ``chosen``: publishable cells only. ``sources``: reads code and documents.
+    ``accepted``: cells shown with the settings they were measured with. ``kept``: declared cells whose files stay
+    unchanged, so only shared files are made for them."""
 
+    desired: Desired
+    chosen: Mapping[Cell, Chosen]
+    load_record: Callable[[str], Record]
+    load_bytes: Callable[[LogRef], bytes]
+    sources: Sources
+    accepted: Mapping[Cell, Acceptance] = MappingProxyType({})
+    kept: Mapping[Cell, Chosen] = MappingProxyType({})
 
-def collect_published_code(
-    declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str], sources: Sources
-) -> dict[str, dict[str, bytes]]:
-    """Return {benchmark: files of its src folder} for benchmarks that declare code."""
-    return {name: sources.list_files(declared[name]) for name in sorted(benchmarks) if name in declared}
-
-
-def _collect_kept_code(
-    desired: Desired,
-    chosen: Mapping[Cell, Chosen],
-    load_record: Callable[[str], Record],
-    load_bytes: Callable[[LogRef], bytes],
-    accepted: Mapping[Cell, Acceptance],
-) -> Iterator[CellCode]:
-    """Collect the code of cells whose benchmark does not declare what to publish. Each archive is unpacked once.
-    ``accepted``: as in ``assemble``."""
-    submission = desired.submission
-    unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
-    for cell in sorted(chosen):
-        code, benchmark = chosen[cell].code, cell.benchmark
-        if not code or benchmark in submission.code:
-            continue
-        timed = load_record(chosen[cell].performance)
-        if (code, benchmark) not in unpacked:
-            ref = _refs(timed)[CODE_ARCHIVE]
-            unpacked[code, benchmark] = _unpack(cell, ref, submission.excluded_code.get(benchmark, ()), load_bytes)
-        files, excluded = unpacked[code, benchmark]
-        settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
-        settings = _measured_with(settings, accepted.get(cell))
-        yield CellCode(
-            cell=cell,
-            official=settings.official or benchmark,
-            files=files,
-            excluded=excluded,
-            tool=timed.tool,
-            submission=_describe_submission(submission, settings),
-            system=_describe_system(submission.systems[cell.system]),
-            settings=_nest_settings(settings),
-            places=_list_places(settings),
-            extras=list_extras(settings),
-            digests=_list_digests(timed, desired, accepted.get(cell)),
-            lists_software=REQUIREMENTS in _refs(timed),
+    def assemble(self) -> SubmissionContent:
+        """Assemble it. Every system with a publishable cell gets its description."""
+        submission = self.desired.submission
+        cells = tuple(map(self._assemble_cell, sorted(self.chosen)))
+        present = {*(cell.cell for cell in cells), *self.kept}
+        pairs = sorted({(cell.division, cell.system) for cell in present})
+        systems = tuple(self._assemble_system(name, division, submission.systems[name]) for division, name in pairs)
+        kept_code = tuple(self._collect_kept_code())
+        known = {item.cell.benchmark for item in kept_code}
+        benchmarks = {cell.benchmark for cell in present}
+        return SubmissionContent(
+            submitter=submission.submitter,
+            systems=systems,
+            cells=cells,
+            code={
+                **self._collect_published_code(submission.own_code, benchmarks - known),
+                **self._collect_published_code(submission.code, benchmarks),
+            },
+            kept_code=kept_code,
+            documents=self._collect_documents() | self._derive_calibration(),
+            official_only=frozenset({CALIBRATION}),
         )
+
+    def _collect_published_code(
+        self, declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str]
+    ) -> dict[str, dict[str, bytes]]:
+        """Return {benchmark: files of its src folder} for benchmarks that declare code."""
+        return {name: self.sources.list_files(declared[name]) for name in sorted(benchmarks) if name in declared}
+
+    def _collect_kept_code(self) -> Iterator[CellCode]:
+        """Collect the code of cells whose benchmark does not declare what to publish. Each archive is unpacked
+        once."""
+        submission, chosen = self.desired.submission, {**self.kept, **self.chosen}
+        unpacked: dict[tuple[str, str], tuple[Files, int]] = {}
+        for cell in sorted(chosen):
+            code, benchmark = chosen[cell].code, cell.benchmark
+            if not code or benchmark in submission.code:
+                continue
+            timed = self.load_record(chosen[cell].performance)
+            if (code, benchmark) not in unpacked:
+                ref = _refs(timed)[CODE_ARCHIVE]
+                unpacked[code, benchmark] = self._unpack(cell, ref, submission.excluded_code.get(benchmark, ()))
+            files, excluded = unpacked[code, benchmark]
+            settings = self.desired.detail(Address(Kind.RESULT, str(cell))).settings
+            settings = _measured_with(settings, self.accepted.get(cell))
+            yield CellCode(
+                cell=cell,
+                official=settings.official or benchmark,
+                files=files,
+                excluded=excluded,
+                tool=timed.tool,
+                submission=_describe_submission(submission, settings),
+                system=_describe_system(submission.systems[cell.system]),
+                settings=_nest_settings(settings),
+                places=_list_places(settings),
+                extras=list_extras(settings),
+                digests=_list_digests(timed, self.desired, self.accepted.get(cell)),
+                lists_software=REQUIREMENTS in _refs(timed),
+            )
+
+    def _unpack(self, cell: Cell, ref: LogRef, patterns: Collection[str]) -> tuple[Files, int]:
+        """Unpack the published files of an archive, and count those that the patterns exclude."""
+        try:
+            files = unpack_code(self.load_bytes(ref))
+        except FileNotFoundError as error:
+            message = f"the code that {cell} was run with is not here (object {ref.sha256[:12]})"
+            raise ReconcilerError(message, fix="reconcile pull") from error
+        except ValueError as error:
+            raise ReconcilerError(f"{cell}: {error}", fix="reconcile pull, or repeat the run") from error
+        left = {name: data for name, data in files.items() if not any(fnmatchcase(name, p) for p in patterns)}
+        return {n: data for n, data in left.items() if all(map(is_portable, n.split("/")))}, len(files) - len(left)
+
+    def _collect_documents(self) -> dict[str, bytes]:
+        submission, sources = self.desired.submission, self.sources
+        folder = submission.documents_folder
+        found = sources.list_files([folder]) if folder else {}
+        if calibration := submission.calibration:
+            found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
+        if bandwidth := submission.bandwidth:
+            name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
+            found[name] = sources.choose(bandwidth, "documents.bandwidth")
+        if log := submission.checker_log:
+            with contextlib.suppress(ReconcilerError):  # a later check of the tree writes it if it is missing
+                found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
+        return found
+
+    def _derive_calibration(self) -> dict[str, bytes]:
+        """Derive the calibration document if the spec names none and the records of all results that need one describe
+        it. Changes to the weights by a command or by hand are not recorded."""
+        chosen = {**self.kept, **self.chosen}
+        bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
+        if self.desired.submission.calibration or not bound:
+            return {}
+        found = []
+        for cell, records in sorted(bound.items()):
+            settings = self.desired.detail(Address(Kind.RESULT, str(cell))).settings
+            timed = self.load_record(records.performance)
+            if COMMAND in settings or IMPORTED in timed.marks:
+                return {}
+            model = self._find_model(timed)
+            inputs = {name: item.value for name, item in model.inputs.items()} if model is not None else {}
+            found.append(
+                Calibration(
+                    cells=(str(cell),),
+                    benchmark=settings.official or cell.benchmark,
+                    precision=settings.precision,
+                    settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
+                    made=model.values.get("quantization", {}) if model is not None else {},
+                    source=str(inputs.get("source", "")),
+                )
+            )
+        return {CALIBRATION: render_calibration(found)}
+
+    def _find_model(self, timed: Record) -> Record | None:
+        """Find the record of its engine's model, or of the model that it ran directly."""
+        engine = timed.upstream.get("engine")
+        holder = self.load_record(engine) if engine else timed
+        model = holder.upstream.get("model")
+        return self.load_record(model) if model else None
+
+    def _assemble_system(self, name: str, division: str, system: SystemSettings) -> SystemContent:
+        original = self.sources.choose(system.original, f"original of {name}") if system.original else b""
+        nameplate = self.sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
+        # The nodes do not depend on the order in which they were written.
+        nodes = group_node_types(dict(sorted(system.values.items())))
+        return SystemContent(
+            name, division, system.category, system.status, system.description, original, nameplate, nodes
+        )
+
+    def _assemble_cell(self, cell: Cell) -> CellContent:
+        records = self.chosen[cell]
+        timed = self.load_record(records.performance)
+        performance = _refs(timed)
+        accuracy, score = map(_refs, map(self.load_record, (records.accuracy, records.score)))
+        form, program = find_recorded_format(timed), find_program_of_division(cell.division)
+        shown = form.SHOWN
+        result = Address(Kind.RESULT, str(cell))
+        source = _source(self.desired, result)
+        settings = _measured_with(self.desired.detail(result).settings, self.accepted.get(source or cell))
+        run = self.desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
+        run = _measured_with(run, self.accepted.get(source or cell))
+        point = None
+        if program:
+            point = load_program(program).describe_point(settings, performance, accuracy, self.load_bytes)
+        return CellContent(
+            cell=cell,
+            official=settings.official or cell.benchmark,
+            measurements=_measurements(settings),
+            settings=_shown(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
+            user_conf=performance[shown.user_conf] if shown.user_conf else None,
+            performance={name: performance[name] for name in shown.performance},
+            accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),
+            accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
+            # Preserve every byte of a text, even if it is not UTF-8.
+            accuracy_text=self.load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
+            compliance={**self._collect_tests(records), **_brought_tests(performance, shown.tests)},
+            configuration=performance[shown.configuration] if shown.configuration else None,
+            format=form.NAME,
+            code=describe_code(settings),
+            power=self._collect_power(settings, performance),
+            inferred_from=source,
+            rehearsal=REHEARSAL in timed.marks,
+            point=point,
+            requirements=self._read_requirements(performance),
+        )
+
+    def _read_requirements(self, performance: Mapping[str, LogRef]) -> tuple[str, ...]:
+        ref = performance.get(REQUIREMENTS)
+        return tuple(self.load_bytes(ref).decode("utf-8", "replace").splitlines()) if ref is not None else ()
+
+    def _collect_power(self, settings: CellSettings, performance: Mapping[str, LogRef]) -> Files:
+        """Return the power files of the published run if power was measured, else the folder declared in the spec."""
+        measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
+        if measured:
+            return measured
+        declared = settings.power_path
+        return self.sources.list_files([declared]) if declared else {}
+
+    def _collect_tests(self, records: Chosen) -> dict[str, Files]:
+        """Show imported tests unchanged, and own tests with the verdict's files."""
+        verdicts = dict(records.verdicts)
+        found: dict[str, Files] = {}
+        for name, identity in records.tests:
+            run = _refs(self.load_record(identity))
+            found[name] = audit_files(name, run, _refs(self.load_record(verdicts[name]))) if name in verdicts else run
+        return found
 
 
 def _describe_submission(submission: SubmissionSettings, settings: CellSettings) -> dict[str, Any]:
@@ -350,149 +472,19 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
     return found
 
 
-def _unpack(
-    cell: Cell, ref: LogRef, patterns: Collection[str], load_bytes: Callable[[LogRef], bytes]
-) -> tuple[Files, int]:
-    """Unpack the published files of an archive, and count those that the patterns exclude."""
-    try:
-        files = unpack_code(load_bytes(ref))
-    except FileNotFoundError as error:
-        message = f"the code that {cell} was run with is not here (object {ref.sha256[:12]})"
-        raise ReconcilerError(message, fix="reconcile pull") from error
-    except ValueError as error:
-        raise ReconcilerError(f"{cell}: {error}", fix="reconcile pull, or repeat the run") from error
-    left = {name: data for name, data in files.items() if not any(fnmatchcase(name, p) for p in patterns)}
-    return {n: data for n, data in left.items() if all(map(is_portable, n.split("/")))}, len(files) - len(left)
-
-
 def _shown(settings: CellSettings, *, adopted: bool) -> dict[str, str]:
     """``adopted``: from a tree of ours, whose list of software has the version that the spec now declares."""
     found = {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
     return {name: value for name, value in found.items() if not (adopted and name == "engine.version")}
 
 
-def _documents(submission: SubmissionSettings, sources: Sources) -> dict[str, bytes]:
-    folder = submission.documents_folder
-    found = sources.list_files([folder]) if folder else {}
-    if calibration := submission.calibration:
-        found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
-    if bandwidth := submission.bandwidth:
-        name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
-        found[name] = sources.choose(bandwidth, "documents.bandwidth")
-    if log := submission.checker_log:
-        with contextlib.suppress(ReconcilerError):  # a later check of the tree writes it if it is missing
-            found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
-    return found
-
-
-def _derive_calibration(
-    desired: Desired, chosen: Mapping[Cell, Chosen], load_record: Callable[[str], Record]
-) -> dict[str, bytes]:
-    """Derive the calibration document if the spec names none and the records of all results that need one describe it.
-    Changes to the weights by a command or by hand are not recorded."""
-    submission = desired.submission
-    bound = {cell: records for cell, records in chosen.items() if cell.division != "open" and records.performance}
-    if submission.calibration or not bound:
-        return {}
-    found = []
-    for cell, records in sorted(bound.items()):
-        settings = desired.detail(Address(Kind.RESULT, str(cell))).settings
-        timed = load_record(records.performance)
-        if COMMAND in settings or IMPORTED in timed.marks:
-            return {}
-        model = _find_model(timed, load_record)
-        inputs = {name: item.value for name, item in model.inputs.items()} if model is not None else {}
-        found.append(
-            Calibration(
-                cells=(str(cell),),
-                benchmark=settings.official or cell.benchmark,
-                precision=settings.precision,
-                settings={n.removeprefix(_MODEL): v for n, v in inputs.items() if n.startswith(_MODEL)},
-                made=model.values.get("quantization", {}) if model is not None else {},
-                source=str(inputs.get("source", "")),
-            )
-        )
-    return {CALIBRATION: render_calibration(found)}
-
-
-def _find_model(timed: Record, load_record: Callable[[str], Record]) -> Record | None:
-    """Find the record of its engine's model, or of the model that it ran directly."""
-    engine = timed.upstream.get("engine")
-    holder = load_record(engine) if engine else timed
-    model = holder.upstream.get("model")
-    return load_record(model) if model else None
-
-
-def _system(name: str, division: str, system: SystemSettings, sources: Sources) -> SystemContent:
-    original = sources.choose(system.original, f"original of {name}") if system.original else b""
-    nameplate = sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
-    nodes = group_node_types(dict(sorted(system.values.items())))  # independent of the order in which they were written
-    return SystemContent(name, division, system.category, system.status, system.description, original, nameplate, nodes)
-
-
 def _refs(record: Record) -> dict[str, LogRef]:
     return {a.name: LogRef(a.sha256, a.size) for a in record.artifacts}
-
-
-def _cell(
-    cell: Cell,
-    desired: Desired,
-    chosen: Mapping[Cell, Chosen],
-    load_record: Callable[[str], Record],
-    load_bytes: Callable[[LogRef], bytes],
-    sources: Sources,
-    accepted: Mapping[Cell, Acceptance],
-) -> CellContent:
-    records = chosen[cell]
-    timed = load_record(records.performance)
-    performance, accuracy, score = map(_refs, (timed, load_record(records.accuracy), load_record(records.score)))
-    form, program = find_recorded_format(timed), find_program_of_division(cell.division)
-    shown = form.SHOWN
-    result = Address(Kind.RESULT, str(cell))
-    source = _source(desired, result)
-    settings = _measured_with(desired.detail(result).settings, accepted.get(source or cell))
-    run = desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
-    run = _measured_with(run, accepted.get(source or cell))
-    return CellContent(
-        cell=cell,
-        official=settings.official or cell.benchmark,
-        measurements=_measurements(settings),
-        settings=_shown(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
-        user_conf=performance[shown.user_conf] if shown.user_conf else None,
-        performance={name: performance[name] for name in shown.performance},
-        accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),
-        accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
-        # Preserve every byte of a text, even if it is not UTF-8.
-        accuracy_text=load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
-        compliance={**_compliance(records, load_record), **_brought_tests(performance, shown.tests)},
-        configuration=performance[shown.configuration] if shown.configuration else None,
-        format=form.NAME,
-        code=describe_code(settings),
-        power=_power(settings, performance, sources),
-        inferred_from=source,
-        rehearsal=REHEARSAL in timed.marks,
-        point=load_program(program).describe_point(settings, performance, accuracy, load_bytes) if program else None,
-        requirements=_read_requirements(performance, load_bytes),
-    )
 
 
 def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
     """List the files in folders of a score: answers that the round requires, such as images."""
     return {name: file for name, file in score.items() if "/" in name}
-
-
-def _read_requirements(performance: Mapping[str, LogRef], load_bytes: Callable[[LogRef], bytes]) -> tuple[str, ...]:
-    ref = performance.get(REQUIREMENTS)
-    return tuple(load_bytes(ref).decode("utf-8", "replace").splitlines()) if ref is not None else ()
-
-
-def _power(settings: CellSettings, performance: Mapping[str, LogRef], sources: Sources) -> Files:
-    """Return the power files of the published run if power was measured, else the folder declared in the spec."""
-    measured = {name.removeprefix(SESSION): ref for name, ref in performance.items() if name.startswith(SESSION)}
-    if measured:
-        return measured
-    declared = settings.power_path
-    return sources.list_files([declared]) if declared else {}
 
 
 def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:
@@ -516,16 +508,6 @@ def _source(desired: Desired, result: Address) -> Cell | None:
     """Return the cell that a result is inferred from: the one whose runs it uses."""
     found = next((a.cell for a in desired.by_address[result].upstream if a.cell is not None), None)
     return None if found == result.cell else found
-
-
-def _compliance(records: Chosen, load_record: Callable[[str], Record]) -> dict[str, Files]:
-    """Show imported tests unchanged, and own tests with the verdict's files."""
-    verdicts = dict(records.verdicts)
-    found: dict[str, Files] = {}
-    for name, identity in records.tests:
-        run = _refs(load_record(identity))
-        found[name] = audit_files(name, run, _refs(load_record(verdicts[name]))) if name in verdicts else run
-    return found
 
 
 def describe_code(settings: CellSettings) -> str:

@@ -23,7 +23,7 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
 from reconciler.tree.reading.cell import RunFolder
-from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
@@ -312,7 +312,7 @@ def verify_traces(view: CellView) -> Complaints:
     the log the slowest and the fastest, which were equal in runs of all four scenarios. Traces without their last line
     are not compared. All 103 published traces are empty."""
     for run in list_runs(view):
-        data = view.files.read_content(run.run.folder, TRACE, LOG_LIMIT)
+        data = view.files.read_content(run.run.folder, TRACE)
         if data and run.log.complete:
             yield from _compare(run, Place(f"{run.run.folder.shown}/{TRACE}"), data)
 

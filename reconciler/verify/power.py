@@ -17,7 +17,7 @@ from reconciler.resource.rules import Premise, Severity, applies, rule
 from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import read_end, read_start
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.premises import FILE_IS_WHOLE
@@ -109,7 +109,7 @@ def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
         )
         return
     name = server.value.get("session_name") if server.value is not None else None
-    data = view.files.read_content(view.files.results / "performance", _SAMPLES, LOG_LIMIT)
+    data = view.files.read_content(view.files.results / "performance", _SAMPLES)
     if not data or not isinstance(name, str):
         return
     own = f"{name}_testing".encode(errors="replace")
@@ -148,7 +148,7 @@ def verify_digests(view: CellView) -> Complaints:
     if another file of the session still matches its digest with line ends that git would have changed."""
     for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
-            data = view.files.read_content(view.files.results / "performance", name, LOG_LIMIT)
+            data = view.files.read_content(view.files.results / "performance", name)
             if data is not None and digest.lower() not in _hash_all(data):
                 shown = f"{view.files.results.shown}/performance/{name}"
                 normalised = name.endswith(f"/{DAEMON_LOG}") and not _are_ends_kept(view, data)
@@ -173,7 +173,7 @@ def _are_ends_kept(view: CellView, data: bytes) -> bool:
         return True
     for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
-            other = view.files.read_content(view.files.results / "performance", name, LOG_LIMIT)
+            other = view.files.read_content(view.files.results / "performance", name)
             if other is not None and b"\r\n" in other and _hash(other) == digest.lower():
                 return True
     return any(_has_digest(view, folder) for folder in _list_other_sessions(view))
@@ -197,7 +197,7 @@ def _has_digest(view: CellView, folder: Folder) -> bool:
     """Return True if the daemon's log in a session's folder matches the digest that the session listed."""
     read = view.files.read_document(folder, _SERVER)
     listed = dict(_list_digests(read.value)) if read.value is not None else {}
-    data = view.files.read_content(folder, DAEMON_LOG, LOG_LIMIT)
+    data = view.files.read_content(folder, DAEMON_LOG)
     return data is not None and _hash(data) == listed.get(f"power/{DAEMON_LOG}", "").lower()
 
 
@@ -215,7 +215,7 @@ def verify_times(view: CellView) -> Complaints:
     s from before the run until after its end. If samples match the run in another time zone, it is a question."""
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
-    data = view.files.read_content(view.files.results / "performance", _SAMPLES, LOG_LIMIT) if is_power(view) else None
+    data = view.files.read_content(view.files.results / "performance", _SAMPLES) if is_power(view) else None
     if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
         return
     sampled = frozenset(_SAMPLED.findall(data))

@@ -20,7 +20,6 @@ from reconciler.check.demands import OURS, Complaints
 from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.storage.documents import ResultDocument
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.files import LOG_LIMIT
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.power import DAEMON_LOG, find_key, read_session
 from reconciler.verify.premises import FILE_IS_WHOLE
@@ -90,7 +89,7 @@ def verify_watts(view: CellView) -> Complaints:
     answers = list(_list_answers(server.value))
     for phase, counted in answers:
         path = f"{_FOLDERS[phase]}/spl.txt"
-        data = view.files.read_content(performance, path, LOG_LIMIT)
+        data = view.files.read_content(performance, path)
         said = _deny(_list_watts(view, path, data)[: counted.total], counted) if data else None
         if said is not None:
             found, wanted, severity = said
@@ -110,7 +109,7 @@ def verify_watts(view: CellView) -> Complaints:
             cause="a session of another kit, or removed messages",
             severity=Severity.WARNING,
         )
-    log = view.files.read_content(performance / "power", DAEMON_LOG, LOG_LIMIT)
+    log = view.files.read_content(performance / "power", DAEMON_LOG)
     given = Counter(counted.text.encode() for _, counted in answers)
     unexpected = list(Counter(_SENT.findall(log or b"")) - given) if answers else []
     if unexpected:
@@ -154,7 +153,7 @@ def _read_samples(view: CellView) -> dict[str, Samples]:
     performance, found = view.files.results / "performance", {}
     for folder in _FOLDERS.values() if is_power(view) else ():
         path = f"{folder}/spl.txt"
-        data = view.files.read_content(performance, path, LOG_LIMIT)
+        data = view.files.read_content(performance, path)
         if data and _SEVERAL not in data:
             found[path] = read_samples(data)
     return found

@@ -123,9 +123,9 @@ def verify_consistency(view: CellView) -> Complaints:
                     Place(run.log.file, item.line),
                     f"{item.key} {item.stated}",
                     item.derived,
-                    cause="" if item.is_doubt else _EDITED,
+                    cause="" if item.premise else _EDITED,
                     other=Place(run.log.file, item.other) if item.other else None,
-                    doubt=f"the log does not show that {item.premise}" if item.is_doubt else "",
+                    doubt=f"the log does not show that {item.premise}" if item.premise else "",
                     aspect=item.key,
                 )
         for item in () if view.rehearsal or _is_of_test(view, run) else find_small_library(run.log):

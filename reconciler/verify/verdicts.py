@@ -23,7 +23,7 @@ from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.scores import find_score_key
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.files import LOG_LIMIT, Read
+from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import find_at, number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
@@ -192,7 +192,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
     """Check the number of logged answers: a complete log has all, a truncated one has no more."""
     line, logged = _first(found, _LOGGED)
-    data = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) if line else None
+    data = view.files.read_content(folder, ACCURACY_LOG) if line else None
     if data is None:
         return
     lines, whole = split_answers(data)
@@ -465,7 +465,7 @@ def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
     archived = read_answers(view, folder)
     if archived is not None:
         return archived(), True
-    return split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0], False
+    return split_answers(view.files.read_content(folder, ACCURACY_LOG) or b"")[0], False
 
 
 def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
@@ -514,13 +514,13 @@ def verify_differing(view: CellView) -> Complaints:
 
 def _read_beginnings(view: CellView, folder: Folder) -> dict[int, bytes]:
     """Read the first bytes of answers, by sample."""
-    parts = split_answers(view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b"")[0]
+    parts = split_answers(view.files.read_content(folder, ACCURACY_LOG) or b"")[0]
     return {int(found[1]): found[2].lower() for part in parts for found in _BEGINNING.finditer(part)}
 
 
 def _find_answer(view: CellView, folder: Folder, sample: int, beginning: bytes) -> Place:
     """Find the line of the answer to a sample that begins with these bytes."""
-    log = view.files.read_content(folder, ACCURACY_LOG, LOG_LIMIT) or b""
+    log = view.files.read_content(folder, ACCURACY_LOG) or b""
     found = ((int(each[1]), each[2].lower(), each.start()) for each in _BEGINNING.finditer(log))
     at = next((start for index, data, start in found if (index, data) == (sample, beginning)), None)
     return Place(f"{folder.shown}/{ACCURACY_LOG}", log.count(b"\n", 0, at) + 1 if at is not None else 0)

@@ -87,7 +87,7 @@ SLOW: dict[str, str] = {
     "reconciler.render.live": "rich",
     "reconciler.render.documents": "only where a command gives JSON",
     "reconciler.render.findings_page": "Jinja, only with --html",
-    "reconciler.rules.results.durations": "LoadGen's formulas, only where a run is due",
+    "reconciler.loadgen.duration": "LoadGen's formulas, only where a run is due",
     "reconciler.spec.cell_edit": "YAML and pydantic, only for a trial",
     "reconciler.spec.loading": "YAML and pydantic, only when the spec changed",
     "shutil": "compression, only where files are copied or folders removed",

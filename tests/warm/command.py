@@ -25,7 +25,7 @@ LOADED = (
     "reconciler.desired.compile",
     "reconciler.storage.git_index",
     "reconciler.publish.rendered_tree",
-    "reconciler.rules.results.durations",
+    "reconciler.loadgen.duration",
     "reconciler.spec.cell_edit",
     "reconciler.spec.loading",
     "reconciler.tree.assemble",

@@ -40,6 +40,8 @@ AGAINST = "normal quality, low quality, worst quality, low res, blurry, nsfw, nu
 TOKENIZERS = {"input_ids": "tokenizer", "input_ids_2": "tokenizer_2"}
 REFERENCES = "references.npz"  # of a rehearsal: references for its images
 _CHECKPOINTS = ("stable_diffusion_fp16", "stable_diffusion_fp32", "SDXL/official_pytorch/fp16/stable_diffusion_fp16")
+# A tokenizer is next to the captions, otherwise in a checkpoint of the scratch space.
+_FOLDERS = ("", *(f"../../models/{name}/{part}" for name in _CHECKPOINTS for part in ("checkpoint_pipe/", "")))
 _FIX = "`reconcile fetch stable-diffusion-xl` shows its source and location; nothing was prepared"
 
 
@@ -59,25 +61,16 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         check_latents(latents, folder)
     captions = captions[: choose_count(settings, len(captions))]
     against: dict[str, Any] = {}
+    fix = f"copy the folders tokenizer and tokenizer_2 of the checkpoint to {folder}; nothing was prepared"
     for name, part in TOKENIZERS.items():
-        tokenizer = read_tokenizer(find_tokenizer(folder, part), _FIX)
+        vocabulary = find_file(folder, [f"{place}{part}/vocab.json" for place in _FOLDERS], fix)
+        tokenizer = read_tokenizer(vocabulary.parent, _FIX)
         np.save(output / f"{name}.npy", tokenizer.encode(captions))
         counter.bump(len(captions) // len(TOKENIZERS))
         against[name] = tokenizer.encode([AGAINST])
     save_shared(output, latents, against)
     if generated:
         shutil.copyfile(folder / REFERENCES, output / REFERENCES)
-
-
-def find_tokenizer(folder: Path, part: str) -> Path:
-    """Find the tokenizer in the folder of the captions, otherwise in a checkpoint of the scratch space."""
-    checkpoints = [folder / "../../models" / name for name in _CHECKPOINTS]
-    places = [folder, *(path for base in checkpoints for path in (base / "checkpoint_pipe", base))]
-    found = next((place / part for place in places if (place / part / "vocab.json").is_file()), None)
-    if found is None:
-        fix = f"copy the folders tokenizer and tokenizer_2 of the checkpoint to {folder}; nothing was prepared"
-        raise HarnessError(f"{folder} has no {part}/vocab.json", "missing", fix)
-    return found
 
 
 def read_captions(path: Path) -> list[str]:

@@ -43,7 +43,8 @@ TOKENIZER = "tokenizer"
 TOKENS = ("input_ids", "attention_mask")
 WRITTEN = "prompts.txt"  # in the prepared dataset: the prompts, for the score
 REFERENCES = "references"  # of a rehearsal: the reference videos for its answers
-_CHECKPOINTS = ("Wan2.2-T2V-A14B-Diffusers", "wan22-a14b/Wan2.2-T2V-A14B-Diffusers")
+# The tokenizer is next to the prompts, otherwise in a checkpoint of the scratch space.
+_FOLDERS = ("", "../../models/Wan2.2-T2V-A14B-Diffusers/", "../../models/wan22-a14b/Wan2.2-T2V-A14B-Diffusers/")
 _FIX = "`reconcile fetch wan-2.2-t2v-a14b` shows its source and location; nothing was prepared"
 
 
@@ -60,7 +61,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if not generated:
         check_prompts(prompts, found)
         check_latent_file(latent)
-    tokenizer = read_tokenizer(find_tokenizer(folder), _FIX)
+    fix = f"copy the folder {TOKENIZER} of the checkpoint to {folder}; nothing was prepared"
+    words = find_file(folder, [f"{place}{TOKENIZER}/{FILE}" for place in _FOLDERS], fix)
+    tokenizer = read_tokenizer(words.parent, _FIX)
     start = read_latent(latent)
     prompts = prompts[: choose_count(settings, len(prompts))]
     for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
@@ -71,16 +74,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     if generated:
         shutil.copytree(folder / REFERENCES, output / REFERENCES)
     counter.bump(len(prompts))
-
-
-def find_tokenizer(folder: Path) -> Path:
-    """Find the tokenizer in the folder of the prompts, otherwise in a checkpoint of the scratch space."""
-    places = [folder, *(folder / "../../models" / name for name in _CHECKPOINTS)]
-    found = next((place / TOKENIZER for place in places if (place / TOKENIZER / FILE).is_file()), None)
-    if found is None:
-        fix = f"copy the folder {TOKENIZER} of the checkpoint to {folder}; nothing was prepared"
-        raise HarnessError(f"{folder} has no {TOKENIZER}/{FILE}", "missing", fix)
-    return found
 
 
 def read_prompts(path: Path) -> list[str]:

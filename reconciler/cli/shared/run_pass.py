@@ -22,7 +22,7 @@ from reconciler.reconcile.planning import Options, PlanCache, list_cells
 from reconciler.reconcile.run import PassReport, run_pass
 from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT, render_plan_text
-from reconciler.render.progress import Failures, Lines, count_outcomes, render_outcomes_part
+from reconciler.render.progress import Failures, Lines, count_outcomes, render_outcome_part
 from reconciler.render.status import render_status_text
 from reconciler.resource.quantities import show_count, show_duration
 from reconciler.storage.files import RepositoryPaths
@@ -188,7 +188,7 @@ def render_pass_part(pass_report: PassReport, options: Options) -> dict[str, Any
     plan = pass_report.after.plan
     return {
         "in_sync": plan.in_sync,
-        "outcomes": render_outcomes_part(pass_report.outcomes),
+        "outcomes": [render_outcome_part(outcome) for outcome in pass_report.outcomes],
         "cells": render_cells_part(list_cells(pass_report.after, options), plan),
         "findings": plan.findings,
         "drifts": plan.drifts,

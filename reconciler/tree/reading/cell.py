@@ -122,7 +122,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         return Folder(f"{top.path}/{rest}", f"{top.shown}/{rest}")
 
     @lazy_property
-    def _kept(self) -> dict[str, tuple[bytes | None, int]]:
+    def _kept(self) -> dict[str, bytes | None]:
         return {}
 
     @lazy_property
@@ -238,21 +238,19 @@ class CellFiles(Struct, frozen=True, dict=True):
     def read_document(self, folder: Folder, name: str) -> Read[ResultDocument]:
         return self._read(folder, name, parse_json_object)
 
-    def read_content(self, folder: Folder, name: str, limit: int) -> bytes | None:
-        """Return a file's bytes; None if it is absent, larger than ``limit`` bytes, or unreadable."""
+    def read_content(self, folder: Folder, name: str) -> bytes | None:
+        """Return a file's bytes; None if it is absent, larger than a log may be, or unreadable."""
         place = f"{folder.location}/{name}"
-        data, allowed = self._kept.get(place, (None, -1))
-        if data is None and limit > allowed:
+        if place not in self._kept:
             try:
-                data = read_bytes(place, limit)
+                self._kept[place] = read_bytes(place, LOG_LIMIT)
             except UnreadableError:
-                data = None
-            self._kept[place] = data, limit
-        return data if data is not None and len(data) <= limit else None
+                self._kept[place] = None
+        return self._kept[place]
 
     def read_answers(self, folder: Folder) -> CachedAnswers | None:
         """Return a run's accuracy log, complete or truncated; None if it is absent or unreadable."""
-        data, place = self.read_content(folder, ACCURACY_LOG, LOG_LIMIT), folder.location
+        data, place = self.read_content(folder, ACCURACY_LOG), folder.location
         if data is not None and place not in self._answers:
             digest = log_hash(data)
             self._answers[place] = RECENT_ANSWERS.find(digest, len(data), partial(CachedAnswers, data, digest))

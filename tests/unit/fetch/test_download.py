@@ -21,12 +21,12 @@ from reconciler.fetch.download import (
     Downloaded,
     DownloadLimits,
     DownloadProgress,
-    DownloadStoppedError,
     download,
 )
 from reconciler.fetch.sources import AddressError, Redirects, TransientError, parse_retry_after
 from reconciler.rules.benchmark_files import FileDigest
 from reconciler.storage.files import Lock
+from reconciler.storage.parallel_transfers import TransferStoppedError
 from tests.unit.fetch.serving import Behaviour, serve, serve_endlessly
 
 DATA = bytes(range(256)) * 4096  # 1 MiB
@@ -299,7 +299,7 @@ def test_a_download_that_is_stopped_keeps_its_part(tmp_path: Path) -> None:
     progress.report = stop
     with serve(Behaviour({"/f": DATA})) as address:
         item = plan(tmp_path, f"{address}/f", digest=None)
-        with pytest.raises(DownloadStoppedError):
+        with pytest.raises(TransferStoppedError):
             download(item, QUICK, progress)
     assert not item.target.exists()
     assert item.part.is_file()

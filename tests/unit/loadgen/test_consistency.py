@@ -113,7 +113,7 @@ def test_loadgens_date_is_local_time_of_some_zone(apart: int, reported: bool) ->
     found = [item for item in find_inconsistencies(log) if "LoadGen's logger had run" in item.derived]
     derived = f"test_datetime is {dated}, and LoadGen's logger had run for 20.0005 s"
     lines = log.find_line_number("power_end"), log.find_line_number("test_datetime")
-    assert [(item.key, item.stated, item.derived, item.line, item.other, item.is_doubt) for item in found] == (
+    assert [(item.key, item.stated, item.derived, item.line, item.other, bool(item.premise)) for item in found] == (
         [("power_end", ended, derived, *lines, True)] if reported else []
     )
 

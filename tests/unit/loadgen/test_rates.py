@@ -91,7 +91,7 @@ def reported(version: str = NEW, /, **values: Any) -> list[str]:
     log = make_log(version, **{"test_datetime": None} | values)
     keys = {log.find_line_number(key): f" ({key})" for key in log.index} | {0: ""}
     found = list(find_wrong_rates(log))
-    assert not any(item.is_doubt for item in found)
+    assert not any(item.premise for item in found)
     assert [item.line for item in found] == [log.find_line_number(item.key) for item in found]
     return [f"{item.key}: {item.stated}, but {item.derived}{keys[item.other]}" for item in found]
 

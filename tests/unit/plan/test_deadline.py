@@ -12,11 +12,11 @@ from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Reason, Work
 from reconciler.plan.expectation import START, Expectation
 from reconciler.plan.plan import Plan, Step, schedule
+from reconciler.reconcile.planning import predict_run
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
-from reconciler.rules.results.durations import predict_seconds
 
 HOUR = 3600.0
 
@@ -128,7 +128,7 @@ def expect(
         by_address[summary.address] = (*by_address.get(summary.address, ()), summary)
     resource = Resource(address, key, cell=address.cell)
     desired = Desired("", (resource,), lambda _: Detail(items), by_address={address: resource})
-    return Expectation(desired, Recorded(by_address=by_address), predict_seconds).predict(address)
+    return Expectation(desired, Recorded(by_address=by_address), predict_run).predict(address)
 
 
 def took(seconds: float, address: Address = RUN, key: str = "old", ended: Ended = Ended.DONE) -> Summary:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reconciler.errors import StoreError
-from reconciler.stores.remote import Remote, TransferStoppedError, list_option_variables, open_remote, read_options
+from reconciler.storage.parallel_transfers import TransferStoppedError
+from reconciler.stores.remote import Remote, list_option_variables, open_remote, read_options
 
 pytest.importorskip("fsspec")
 

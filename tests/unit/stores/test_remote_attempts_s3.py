@@ -13,7 +13,7 @@ from reconciler.execute.executors.executor import State
 from reconciler.execute.executors.job_script import TWICE
 from reconciler.resource.settings import StoreSettings
 from reconciler.stores.manifest import AttemptStore
-from reconciler.stores.remote import open_remote, read_options
+from reconciler.stores.remote import open_remote
 from reconciler.stores.sender import StoreTransport
 from tests.shared import need
 from tests.unit.stores.test_remote_attempts import Lab, lab
@@ -39,7 +39,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
 
 def test_attempt_travels_through_s3_and_leaves_no_note_there(lab: Lab, options: dict[str, Any]) -> None:
     store = StoreSettings("s3://lab/objects", options)
-    remote = open_remote(store.url, read_options(options))
+    remote = open_remote(store.url, options)
     remote.system.mkdir("lab")
     attempt = lab.begin()
     executor, handle = lab.submit(attempt, StoreTransport(lab.paths, {"lab": AttemptStore(store)}))

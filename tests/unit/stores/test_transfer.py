@@ -494,7 +494,7 @@ def test_a_store_that_falls_silent_is_given_up(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Remote, silent, never if silent == "read" else blocked)
     transfer = Transfer(elsewhere if silent == "read" else here, remote, patience=0.3)
-    monkeypatch.setattr("reconciler.stores.transfer._LAST_BYTES", 0.1)
+    monkeypatch.setattr("reconciler.storage.parallel_transfers._LAST_BYTES", 0.1)
     started: dict[str, Callable[[], object]] = {
         "list_files": lambda: list_push_due(transfer, [item]),
         "read": lambda: pull(transfer, [item], parallel=2),

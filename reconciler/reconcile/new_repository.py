@@ -310,7 +310,8 @@ def list_warnings(wanted: Wanted) -> list[str]:
     """List what a submission probably does not intend."""
     adapter, found = wanted.adapter, []
     if wanted.family is not None and not list_starting_values(wanted):
-        model = wanted.family.accelerator or wanted.family.name
+        limited = "maxq" in wanted.system.lower()
+        model = wanted.system if limited else wanted.family.accelerator or wanted.family.name
         found.append(
             f"no published result of {model} with these benchmarks is known; those of other models do not count"
         )

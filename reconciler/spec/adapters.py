@@ -68,6 +68,7 @@ class Rates(Group):
     target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
     min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
+    min_query_count: fields.OptionalText = Field(None, description="Name of the minimum number of queries.")
 
 
 class Harnessed(Group):

@@ -21,13 +21,15 @@ from reconciler.spec.families import find_family
 
 class PublishedValue(Struct, frozen=True):
     """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
-    ``min_duration``: in ms, if it has one."""
+    ``min_duration``: in ms, if it has one; ``min_query_count``: if it has one, with its line in ``counted``."""
 
     value: str
     name: str
     where: str
     also: str = ""
     min_duration: str = ""
+    min_query_count: str = ""
+    counted: str = ""
 
 
 def find_published_rate(
@@ -48,15 +50,22 @@ def find_published_rate(
         for each in read_sections(code, systems[name])
         if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
     ]
-    keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
+    keys = (published.target_qps[scenario], published.batch_size, published.min_duration, published.min_query_count)
     names = [fill_words(key or "", words) for key in keys]
-    rate, batch, duration = (sections[-1].settings.get(each) if sections else None for each in names)
+    settings = sections[-1].settings if sections else {}
+    every = (name.replace(f".{scenario}.", ".*.") for name in names)  # a user.conf may write * for all scenarios
+    rate, batch, duration, count = (
+        settings.get(name) or settings.get(each) for name, each in zip(names, every, strict=True)
+    )
     if rate is None or not isinstance(rate.value, Decimal) or not rate.value:
         return None
     file = rate.where.rpartition(":")[0]
-    also = f"{names[1]} {batch.numbers} in {batch.where.replace(f'{file}:', 'line ')}" if batch else ""
-    least = duration.numbers if duration and isinstance(duration.value, Decimal) else ""
-    return PublishedValue(rate.numbers, names[0], rate.where, also, least)
+    batch_size, queries = (
+        f"{name} {each.numbers} in {each.where.replace(f'{file}:', 'line ')}" if each else ""
+        for name, each in zip(names[1::2], (batch, count), strict=True)
+    )
+    least, fewest = (each.numbers if each and isinstance(each.value, Decimal) else "" for each in (duration, count))
+    return PublishedValue(rate.numbers, names[0], rate.where, batch_size, least, fewest, queries)
 
 
 def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) -> list[str]:

@@ -61,7 +61,7 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
 CONFIGURATION = """\
 EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
     loadgen_fields.server_target_qps: 812,
-    loadgen_fields.min_duration: 2400000,
+    loadgen_fields.min_duration: 2400000, loadgen_fields.min_query_count: 5 * 2700,
 }}
 """
 
@@ -70,14 +70,19 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
     configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
     configuration.parent.mkdir(parents=True)
     configuration.write_text(CONFIGURATION)
+    small = CONFIGURATION.replace("server_target", "offline_expected").replace("5 *", "4 *")
+    (tmp_path / "theirs/configs/B200-SXM-180GBx8/Offline").mkdir()
+    (tmp_path / "theirs/configs/B200-SXM-180GBx8/Offline/llama3_1-8b.py").write_text(small)
     own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
     root = tmp_path / "acme"
     reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
     declared = load([root / "specs"], root, {})
     targets = {cell.cell.scenario: cell.settings["target_qps"].value for cell in declared.cells}
     assert targets["Server"] == "812"
-    durations = {cell.cell.scenario: cell.settings.get("min_duration") for cell in declared.cells}
-    assert (durations["Offline"], durations["Server"] and durations["Server"].value) == (None, 2_400_000)
+    assert {cell.settings["min_duration"].value for cell in declared.cells} == {2_400_000}
+    # The round requires 13368 samples in Offline.
+    counts = {cell.cell.scenario: cell.settings.get("min_query_count") for cell in declared.cells}
+    assert (counts["Offline"], counts["Server"] and counts["Server"].value) == (None, 13_500)
     assert all(cell.settings["harness.adapter"].value == "nvidia-v5.1" for cell in declared.cells)
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
@@ -93,6 +98,7 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
             ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "whisper,llama2-70b-99.9"),
             "no settings of B200-SXM-180GBx8_TRT for whisper (Offline), llama2-70b-99.9 (Offline, Server).\n",
         ),
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT_MaxQ"), "no published result of B200-SXM-180GBx8_TRT_M"),
     ],
 )
 def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
@@ -111,7 +117,10 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
     assert f"Its code: {folder}.\n" in out
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
-    shown = "\n  llama3.1-8b Server target_qps 812: server_target_qps 812, configs/B200-SXM-180GBx8/Server/" in out
+    shown = (
+        "\n  llama3.1-8b Server target_qps 812: server_target_qps 812; min_query_count 13500 in line 3, configs/B200"
+        in out
+    )
     assert (f"code: {folder}" in text, shown) == (True, "B200-SXM-180GBx8_TRT" in words)
 
 

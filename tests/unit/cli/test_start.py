@@ -22,6 +22,7 @@ from reconciler.spec.adapters import list_adapters
 from reconciler.spec.families import find_chip, find_family, find_starting_value
 from reconciler.spec.loading import load
 from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import NOTHING_READ
 from tests.unit.cli.conftest import Reconcile, commit, edit
 from tests.unit.spec.writing import OWN, VALID
 
@@ -63,6 +64,14 @@ EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.Pow
     loadgen_fields.server_target_qps: 812,
     loadgen_fields.min_duration: 2400000, loadgen_fields.min_query_count: 5 * 2700,
 }}
+"""
+
+
+CLASS = """\
+@ConfigRegistry.register(HarnessType.LWIS, AccuracyTarget.k_99, PowerSetting.MaxP)
+class H100_SXM_80GBx4(ServerGPUBaseConfig):
+    system = KnownSystem.H100_SXM_80GBx4
+    server_target_qps = 90
 """
 
 
@@ -112,6 +121,9 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
         configuration.write_text(
             CONFIGURATION if scenario == "Server" else CONFIGURATION.replace("server_target", "offline_expected")
         )
+    for path in (folder / "Makefile", folder / "code/main.py"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
@@ -134,19 +146,30 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
         ),
         (("redhat-vllm", "H100-NVL-94GBx3", "llama3.1-8b"), "no published result of NVIDIA H100 NVL with these"),
         (("intel-v5.1", "1-node-2S-GNR_128C", "llama3.1-8b,whisper"), "llama3_1-8b/pytorch-cpu, "),
-        (("intel-v5.1", "node", "llama3.1-8b"), "error: {code} has more than one folder for llama3.1-8b: "),
+        (("intel-v5.1", "node", "llama3.1-8b"), "pytorch-cpu (for systems without accelerators), {code}/closed/Intel"),
+        (("intel-v5.1", "xeon", "llama3.1-8b"), "llama3_1-8b/pytorch-cpu.\n"),
+        (("intel-v5.1", "mi300x8", "llama3.1-8b"), "llama3_1-8b/pytorch-xpu.\n"),
         (
             ("intel-v5.1", "node", "llama2-70b-99"),
             "error: {code} has no folder closed/Intel/code/llama2-70b-99/pytorch-xpu",
         ),
         (("nvidia-v4.1", "node", "gptj-99"), "closed/NVIDIA/configs/gptj/Server/__init__.py:2:"),
+        (("nvidia-v4.1", "H100-SXM-80GBx4_TRT", "gptj-99,resnet"), "resnet Server target_qps 90: server_target_qps 90"),
+        (("nvidia-v5.1", "B200x8_TRT", "llama3.1-8b"), "the code of round v6.0 ({code}/closed/NVIDIA/VERSION), the"),
+        (
+            ("nvidia-v5.1", "B200x8_TRT", "llama3.1-8b"),
+            "closed/NVIDIA has no Makefile, code/main.py, configs/*/Offline/l",
+        ),
+        (("amd-v6.0", "mi355x8", "gpt-oss-120b"), "closed/AMD/src has no file gpt-oss-120b/user_*.conf: no rates"),
+        (("nvidia-v6.0", "XE9780_x8_TRT", "llama3.1-8b"), "Its code: {code}/closed/Dell_6/src.\n"),
         (("nvidia-v5.1", "XE9680L_B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/Dell.\n"),
         (("nvidia-v5.1", "B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/NVIDIA.\n"),
     ],
 )
 def test_init_finds_the_folder_and_settings_of_each_benchmark(
-    words: tuple[str, str, str], says: str, tmp_path: Path, reconcile: Reconcile
+    words: tuple[str, str, str], says: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reconciler.reconcile.new_repository.propose_this_machine", lambda: NOTHING_READ)
     texts = {
         "closed/AMD/code/llama2-70b-99/user_mi300x.conf": "llama2-70b.Server.target_qps = 83.5\n",
         "closed/AMD/code/llama2-70b-99/user_mi300x_mn.conf": "llama2-70b.Server.target_qps = 835\n",
@@ -155,6 +178,12 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
         "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",
         "closed/Intel/code/whisper/pytorch-cpu/run.py": "",
         "closed/NVIDIA/configs/gptj/Server/__init__.py": "one = 1\n  two = 2\n",
+        "closed/NVIDIA/configs/resnet50/Server/__init__.py": CLASS,
+        "closed/NVIDIA/VERSION": "v6.0\n",
+        "closed/AMD/src/main.py": "",
+        "closed/Dell_6/src/Makefile": "",
+        "closed/Dell_6/src/code/main.py": "",
+        "closed/Dell_6/configs/XE9780_x8/Server/llama3_1-8b.py": CONFIGURATION,
         "closed/Dell/Makefile": "",
         "closed/Dell/code/main.py": "",
         "closed/Dell/configs/XE9680L_B200x8/Server/llama3_1-8b.py": CONFIGURATION,
@@ -168,7 +197,8 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
     named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", system)
     code, out, err = reconcile(*start, *named)
     assert says.format(code=theirs) in out + err
-    assert code == (1 if err else 0)
+    refused = words[1] == "node" and adapter == "intel-v5.1"
+    assert (code, bool(err)) == ((1, True) if refused else (0, False))
 
 
 def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile: Reconcile) -> None:
@@ -178,6 +208,14 @@ def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile
         path.write_text("")
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(own))
     assert f"Its code: {own}.\n" in reconcile.succeed(*start, "--round", "v5.1")
+
+
+def test_init_takes_the_benchmarks_whose_code_the_folder_is(tmp_path: Path, reconcile: Reconcile) -> None:
+    own = tmp_path / "closed/AMD/code/llama2-70b-99.9"
+    (own / "harness_llm/models/llama2-70b").mkdir(parents=True)
+    (own / "main.py").write_text("")
+    start = ("init", str(tmp_path / "acme"), "--harness", "amd-v5.1", "--code", str(own))
+    assert "specs/acme.yaml: 1 benchmark, 2 req" in reconcile.succeed(*start, "--round", "v5.1", "--system", "mi300x8")
 
 
 def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
@@ -384,6 +422,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
         (("--benchmark", "resnet"), "has no datacenter resnet"),
         (("--round", "v6.1"), "--benchmark NAME"),
         (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
+        (("--round", "v5.1", "--harness", "nvidia"), "write nvidia-v5.1 "),
     ],
 )
 def test_init_refuses_unknown_names(words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile) -> None:

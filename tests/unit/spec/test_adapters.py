@@ -60,6 +60,7 @@ def test_every_benchmark_of_an_adapter_makes_a_spec(name: str, tmp_path: Path) -
         assert found["harness.command"].origin.file == f"adapter {name}"
         assert found["harness.score.command"].value
         assert found["harness.code"].origin.file == "specs/acme.yaml"
+        assert adapter.list_missing(tmp_path / "empty", benchmark, {})
 
 
 def test_words_of_a_benchmark_are_filled_in(tmp_path: Path) -> None:
@@ -236,6 +237,8 @@ PUBLISHED = '  published: {files: "{script}/{system}", target_qps: {Offline: qps
         ("{whisper:", "{llama3.1-8b:", (9, 17), "specs/ours.yaml:8:5"),
         ("name: ours", "name: nvidia-v5.1", (3, 18), "nvidia-v5.1-own"),
         ("{script}/", "{scirpt}/", (10, 22), "write script "),
+        ("unsupported: {whisper:", "unsupported: {resnet50:", (9, 17), "write resnet "),
+        ("  unsupported: {whisper: no", "    bert: {}\n  unsupported: {whisper: no", (9, 5), "write bert-99"),
         ("{Offline:", "{Ofline:", (10, 56), "write Offline "),
         ("files:", "file:", (10, 15), "write files"),
         ("  settings:", '  needs: {score: ["{scenaro}.py"]}\n  settings:', (6, 19), "write scenario "),
@@ -340,7 +343,7 @@ class GH200_96GB_aarch64x1(H100_SXM_80GBx4):
 """
 RATES = {
     "nvidia-v6.0": (
-        "configs/node/Server/llama2-70b.py",
+        "../configs/node/Server/llama2-70b.py",
         "EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {\n"
         "    loadgen_fields.server_target_qps: 9 * 2}}\n",
     ),
@@ -386,10 +389,12 @@ def test_rates_of_exactly_the_named_system_are_read_as_each_harness_writes_them(
     name: str, system: str, value: str, line: int, duration: str, count: str, tmp_path: Path
 ) -> None:
     path, text = RATES[name]
-    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / path).write_text(text)
+    code = tmp_path / "src"
+    code.mkdir()
+    (code / path).parent.mkdir(parents=True, exist_ok=True)
+    (code / path).write_text(text)
     cell = ("llama3.1-8b", "Offline") if name == "redhat-vllm" else ("llama2-70b-99.9", "Server")
-    found = find_published_rate(list_adapters()[name], tmp_path, system, *cell)
+    found = find_published_rate(list_adapters()[name], code, system, *cell)
     expected = (value, f"{path}:{line}", duration, count) if value else None
     assert (found and (found.value, found.where, found.min_duration, found.min_query_count)) == expected
 

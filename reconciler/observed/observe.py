@@ -37,7 +37,7 @@ from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Artifact, Recorded
 from reconciler.resource.settings import BUILD_COMMAND, CLIENT_SOURCES, COMMAND, USUAL, SystemSettings
 from reconciler.storage.escaping import find_variable
-from reconciler.storage.files import RepositoryPaths, hash_bytes
+from reconciler.storage.files import RepositoryPaths, has_path, hash_bytes
 from reconciler.storage.storage_errors import refuse_storage_error
 
 # Finds recorded artifacts that are missing or damaged on this disk.
@@ -246,7 +246,7 @@ def _find_absent_need(address: Address, locations: Mapping[str, str], root: Path
     name = "needs.command" if address.is_run else "needs.score" if address.kind is Kind.SCORE else ""
     code = locations.get("harness.code", "")
     for path in locations.get(name, "").splitlines() if code and (root / code).exists() else ():
-        if not (root / code / path).exists():
+        if not has_path(root / code, path):
             fix = f"set harness.code to the folder that has {path}: {locations['needs.code']}"
             return Obstacle(f"{code}/{path} is missing, which the adapter's command needs", fix)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,14 +16,20 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, fill_words, name_adapters
 from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.families import find_family, find_stated_count, names_accelerator
 from reconciler.spec.files import leads_out
 from reconciler.spec.loading import load_adapters
 from reconciler.spec.names import give_advice
 from reconciler.spec.proposal import Proposal, propose
-from reconciler.spec.published import find_published_rate, list_published_systems, names_system
+from reconciler.spec.published import (
+    find_published_rate,
+    list_broken_files,
+    list_published_systems,
+    names_system,
+    show_pattern,
+)
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import parse_name
 from reconciler.spec.starter import NOTHING_READ, render_starter_spec
@@ -41,7 +48,7 @@ from reconciler.storage.packaged_files import SCHEMA, read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 _UNNAMED = "this-machine"  # a system without a name of its own
-_FEW = 4  # systems that a warning lists
+_FEW = 4  # systems or files that a warning lists
 
 _README = Template("""\
 # $name
@@ -233,9 +240,11 @@ def _prepare_submission(
     or category."""
     ruleset = load_ruleset(request.round_name or list_rounds()[-1])
     names = [name.strip() for text in request.benchmarks for name in text.split(",") if name.strip()]
-    adapter = _find_adapter(request.harness, adapters) if request.harness else None
+    adapter = _find_adapter(request.harness, ruleset.round, adapters) if request.harness else None
     if adapter is not None and not names:
         names = _list_adapted(adapter, ruleset, request.category)
+        code = Path(request.code).resolve()
+        names = [name for name in names if request.code and adapter.names_folder(code, name)] or names
     rules = [_find_rules(ruleset, name, request.category) for name in dict.fromkeys(names)]
     for each in rules:
         if adapter is not None and each.name not in adapter.known.benchmarks:
@@ -255,6 +264,7 @@ def _prepare_submission(
         read = Proposal(hardware, described, ())
     else:
         read = NOTHING_READ
+    accelerated = bool(read.hardware.get("count")) if read.hardware or family is not None else None
     known = {"system_name": request.system or NOT_DECLARED, "framework": NOT_DECLARED, **read.description}
     return Wanted(
         name=name,
@@ -267,12 +277,19 @@ def _prepare_submission(
         family=family,
         read=Proposal(read.hardware, known, read.unread),
         adapter=adapter,
-        code=_find_code(adapter, Path(request.code).resolve(), rules, system) if adapter and request.code else {},
+        code=_find_code(adapter, Path(request.code).resolve(), rules, system, accelerated=accelerated)
+        if adapter and request.code
+        else {},
     )
 
 
 def _find_code(
-    adapter: HarnessAdapter, checkout: Path, benchmarks: Sequence[BenchmarkRules], system: str
+    adapter: HarnessAdapter,
+    checkout: Path,
+    benchmarks: Sequence[BenchmarkRules],
+    system: str,
+    *,
+    accelerated: bool | None,
 ) -> dict[str, str]:
     """Return the folder of each benchmark's code: below ``checkout``, preferably with settings of the system, or this
     itself if all benchmarks share it. Raises ReconcilerError if there is none."""
@@ -289,8 +306,12 @@ def _find_code(
         folders = folders or partners
         if len(folders) > 1:
             folders = [each for each in folders if _has_settings(adapter, each, name, system)] or folders
+        if len(folders) > 1 and (cpu := adapter.known.cpu_folder):
+            kinds = {each: not each.name.endswith(cpu) for each in folders}
+            folders = [each for each in folders if kinds[each] is accelerated] or folders
         if len(folders) > 1:
-            message = f"{checkout} has more than one folder for {name}: {', '.join(map(str, folders))}"
+            shown = [f"{each}{_show_kind(adapter, each)}" for each in folders]
+            message = f"{checkout} has more than one folder for {name}: {', '.join(shown)}"
             raise ReconcilerError(message, fix=f"choose one: --benchmark {name} --code {folders[0]}")
         if not folders:
             message = f"{checkout} has no folder {adapter.name_folder(name)}, the code of {name}"
@@ -298,6 +319,12 @@ def _find_code(
             raise ReconcilerError(message, fix=fix)
         found[name] = str(folders[0])
     return found
+
+
+def _show_kind(adapter: HarnessAdapter, folder: Path) -> str:
+    if (cpu := adapter.known.cpu_folder) is None:
+        return ""
+    return f" (for systems {'without' if folder.name.endswith(cpu) else 'with'} accelerators)"
 
 
 def _has_settings(adapter: HarnessAdapter, code: Path, benchmark: str, system: str) -> bool:
@@ -310,7 +337,8 @@ def list_warnings(wanted: Wanted) -> list[str]:
     """List what a submission probably does not intend."""
     adapter, found = wanted.adapter, []
     if wanted.family is not None and not list_starting_values(wanted):
-        model = wanted.family.accelerator or wanted.family.name
+        limited = "maxq" in wanted.system.lower()
+        model = wanted.system if limited else wanted.family.accelerator or wanted.family.name
         found.append(
             f"no published result of {model} with these benchmarks is known; those of other models do not count"
         )
@@ -320,6 +348,7 @@ def list_warnings(wanted: Wanted) -> list[str]:
         found.append(f"{adapter.name} is for the code of round {adapter.round}, the spec is of {wanted.ruleset.round}")
     published = adapter.known.published
     codes = {name: Path(folder) for name, folder in wanted.code.items()}
+    found += _list_unfit(wanted, adapter, codes)
     if published is None or not codes:
         return found
     if any(_has_settings(adapter, folder, name, wanted.system) for name, folder in codes.items()):
@@ -327,9 +356,11 @@ def list_warnings(wanted: Wanted) -> list[str]:
             found.append(f"the code has no settings of {wanted.system} for {without}")
         return found
     systems = sorted({each for name, folder in codes.items() for each in list_published_systems(adapter, folder, name)})
-    few = ", ".join(systems[:_FEW]) + (", …" if len(systems) > _FEW else "")
+    few = _show_few(systems)
     if not systems:
-        found.append(f"{next(iter(codes.values()))} has no file {published.files}: no rates of its own are taken")
+        name, folder = next(iter(codes.items()))
+        files = show_pattern(fill_words(published.files, adapter.known.benchmarks[name].words))
+        found.append(f"{folder} has no file {files}: no rates of its own are taken")
     elif wanted.system == _UNNAMED:
         found.append(f"no system is named: the code has settings of {few}; name one with --system, as its notes say")
     else:
@@ -337,6 +368,31 @@ def list_warnings(wanted: Wanted) -> list[str]:
         near += f", with {published.accelerators} accelerators" if published.accelerators else ""
         found.append(f"the code has no settings of {wanted.system}; the closest of its names: {near}")
     return found
+
+
+def _show_few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
+
+
+def _list_unfit(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Path]) -> Iterator[str]:
+    """List what is wrong with the code: its round, missing files, and configurations that cannot be read."""
+    for folder in dict.fromkeys(codes.values()):
+        version = (
+            read_regular(folder / "VERSION").decode(errors="replace").strip() if (folder / "VERSION").is_file() else ""
+        )
+        if adapter.round and version in list_rounds() and version != adapter.round:
+            yield f"{folder} is the code of round {version} ({folder / 'VERSION'}), the adapter is for {adapter.round}"
+        missing = {
+            path
+            for rules in wanted.benchmarks
+            if codes[rules.name] == folder
+            for scenario in list_required(wanted, rules)
+            for path in adapter.list_missing(folder, rules.name, {"system": wanted.system, "scenario": scenario})
+        }
+        if missing:
+            yield f"{folder} has no {_show_few(sorted(missing))}: the command needs it"
+    broken = (list_broken_files(adapter, folder, name, wanted.system) for name, folder in codes.items())
+    yield from dict.fromkeys(itertools.chain.from_iterable(broken))
 
 
 def _list_without_settings(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Path]) -> Iterator[str]:
@@ -361,9 +417,10 @@ def _propose_system(system: str) -> Proposal:
     return Proposal({"count": count}, described, ())
 
 
-def _find_adapter(name: str, adapters: Mapping[str, HarnessAdapter]) -> HarnessAdapter:
+def _find_adapter(name: str, round_name: str, adapters: Mapping[str, HarnessAdapter]) -> HarnessAdapter:
     if (found := adapters.get(name)) is None:
-        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, adapters, what="adapter"))
+        fitting = [each.name for each in adapters.values() if each.round in ("", round_name)]
+        raise ReconcilerError(f"{name!r} is not an adapter", fix=give_advice(name, fitting, what="adapter"))
     return found
 
 

@@ -15,7 +15,8 @@ from pydantic import Field, ValidationError
 
 from reconciler.errors import Problem
 from reconciler.resource.inputs import Origin, Value
-from reconciler.resource.settings import ADAPTER
+from reconciler.resource.settings import ADAPTER, RESULTS
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec import fields
 from reconciler.spec.commands import PLACEHOLDERS
 from reconciler.spec.groups import Empty, Group
@@ -26,6 +27,7 @@ from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_p
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.settings_models import SettingsGroup
 from reconciler.spec.validation import find_node, find_position
+from reconciler.storage.files import has_path
 
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
@@ -34,7 +36,7 @@ Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interact
 
 
 class Needs(Group):
-    """Files that the commands need, below the folder given as `code`; may contain words, {system} and {scenario}."""
+    """Files that the commands need, below the folder given as `code`; may contain words, {system}, {scenario} and *."""
 
     command: list[fields.Text] = Field([], description="Files that the command needs.")
     score: list[fields.Text] = Field([], description="Files that the scorer needs.")
@@ -57,6 +59,7 @@ class Rates(Group):
     files: fields.Text = Field(
         description="Path below its code; may contain {system} or {accelerator}, {scenario}, its placeholders and *."
     )
+    otherwise: fields.OptionalText = Field(None, description="Path to look at if there is no such file.")
     accelerators: int | None = Field(None, description="Number of accelerators that a file with {accelerator} is for.")
     system: fields.OptionalText = Field(None, description="Setting that names the system, if the files do not.")
     spelling: Annotated[dict[str, fields.Text], Empty] = Field(
@@ -68,6 +71,7 @@ class Rates(Group):
     target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
     batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
     min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
+    min_query_count: fields.OptionalText = Field(None, description="Name of the minimum number of queries.")
 
 
 class Harnessed(Group):
@@ -77,6 +81,9 @@ class Harnessed(Group):
     notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
     folder: fields.OptionalText = Field(
         None, description="Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
+    )
+    cpu_folder: fields.OptionalText = Field(
+        None, description="End of the paths of code for systems without accelerators, if other folders are for those."
     )
     settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
     needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
@@ -109,7 +116,7 @@ class HarnessAdapter:
         self.file = tree.origin.file  # that of its settings' origins
         self.origin = find_position(tree, ("metadata", "name"))[1]
         self._tree = tree
-        self._shipped = self.file == f"adapter {self.name}"
+        self.is_shipped = self.file == f"adapter {self.name}"
 
     @property
     def round(self) -> str:
@@ -127,14 +134,23 @@ class HarnessAdapter:
     def find_partners(self, checkout: Path) -> list[Path]:
         """Find the folders with this code of any submitter: a checkout itself, or those below it or its closed/."""
         needed = self.known.needs.command if re.fullmatch(r"closed/\w+", self.known.folder or "") else []
-        levels = ([checkout], checkout.glob("closed/*"), checkout.glob("*"))
+        needed = [path for path in needed if "{" not in path]
+        levels = ([checkout], [*checkout.glob("closed/*"), *checkout.glob("closed/*/src")], checkout.glob("*"))
         found = (sorted(path for path in paths if all((path / each).is_file() for each in needed)) for paths in levels)
         return next(filter(None, found), []) if needed else []
 
+    def names_folder(self, folder: Path, benchmark: str) -> bool:
+        """Return True if a folder has the name of the one with a benchmark's code, where others have other folders."""
+        end = "".join((self.known.folder or "").partition("{")[1:])
+        return bool(end) and folder.match(fill_words(end, self.known.benchmarks[benchmark].words))
+
+    def list_missing(self, folder: Path, benchmark: str, words: Mapping[str, str]) -> list[str]:
+        """List the files that the command needs for a benchmark but that a folder does not have."""
+        return [path for path in self.list_needs(benchmark, "command", words) if not has_path(folder, path)]
+
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
         """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""
-        needed = self.list_needs(benchmark, "command", {}) if "{" in (self.known.folder or "") else ()
-        return all((folder / path).exists() for path in needed)
+        return "{" not in (self.known.folder or "") or not self.list_missing(folder, benchmark, {})
 
     def name_folder(self, benchmark: str) -> str:
         """Return the folder of a benchmark's code in a whole checkout."""
@@ -169,7 +185,7 @@ class HarnessAdapter:
         assert isinstance(filled, MapNode)
         group = SettingsGroup.model_validate(convert_plain(filled), context=Variables({}))
         block = flatten(group, filled, f"adapter {self.name}")
-        if not self._shipped:
+        if not self.is_shipped:
             return block
         origin = Origin(f"adapter {self.name}")
         return {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
@@ -241,7 +257,7 @@ def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]
         found = error.errors(include_url=False)
         meant = {(*f["loc"][:-1], _find_meant(f["loc"])) for f in found if f["type"] == "extra_forbidden"}
         return None, [_problem(finding, tree) for finding in found if finding["loc"] not in meant]
-    return adapter, [*_check_words(adapter, tree), *_check_unsupported(adapter, tree)]
+    return adapter, [*_check_words(adapter, tree), *_check_benchmarks(adapter, tree)]
 
 
 def _check_words(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
@@ -266,7 +282,16 @@ def _check_words(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
                     yield node.origin.make_problem(".".join(where), message, give_advice(word, sorted(known)))
 
 
-def _check_unsupported(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
+def _check_benchmarks(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
+    """Check that the names are official ones, and that no benchmark is also an unsupported one."""
+    free = adapter.is_shipped or any(RESULTS in adapter.make_block(name) for name in adapter.known.benchmarks)
+    for part in ("benchmarks", "unsupported"):
+        for name in getattr(adapter.known, part) if not free else ():  # those of another program have names of its own
+            if not any(name in load_ruleset(each).benchmarks for each in reversed(list_rounds())):
+                where = ("adapter", part, name)
+                fix = give_advice(name, sorted(load_ruleset(list_rounds()[-1]).benchmarks))
+                message = f"{name} is not the official name of a benchmark"
+                yield find_position(tree, where)[0].make_problem(".".join(where), message, fix)
     for name in adapter.known.unsupported:
         if name in adapter.known.benchmarks:
             where = ("adapter", "unsupported", name)

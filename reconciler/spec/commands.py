@@ -28,7 +28,7 @@ from reconciler.resource.settings import (
 from reconciler.rules.results.format import ResultFormat
 from reconciler.rules.results.table import find_declared_format
 from reconciler.spec.layers import Block, LayeredSetting, get_text
-from reconciler.spec.names import give_advice
+from reconciler.spec.names import find_nearest, give_advice
 
 _BLOCK = "harness."
 ENV, MODEL = "harness.env.", "harness.model_name"
@@ -75,6 +75,7 @@ _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
 # Further names in {name:+text}: conditions for parts of a command, besides the end of the system's name, such as _MaxQ.
+_ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # usual ones: another that is similar is a mistake
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -148,9 +149,10 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
                 fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for literal braces"
                 yield setting.make_problem(f"{{{part.name}}} is not a placeholder{of}", fix)
             runs = _OF_RUNS if "mode" in known else ()
-            allowed = part.name.startswith("_") or part.name in (*known, *runs, *_OF_SCENARIOS)
-            if isinstance(part, Conditional) and not allowed:
-                fix = give_advice(part.name, [*known, *runs, *_OF_SCENARIOS])
+            usual = find_nearest(part.name, _ENDINGS) or part.name if part.name.startswith("_") else ""
+            allowed = (*known, *runs, *_OF_SCENARIOS, usual)
+            if isinstance(part, Conditional) and part.name not in allowed:
+                fix = give_advice(part.name, [name for name in allowed if name])
                 yield setting.make_problem(f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
 
 

@@ -62,14 +62,14 @@ _HARDWARE: Mapping[str, tuple[str, int]] = {
 
 class StartingValue(Struct, frozen=True):
     """``setting``: target_qps of the whole node, or target_latency; ``source``: the published result; ``shown``: how
-    the value was derived from it; ``min_duration``: that of the same configuration, if it has one."""
+    the value was derived from it; ``further``: other settings of the same configuration."""
 
     setting: str
     value: str
     weights: str
     source: str
     shown: str
-    min_duration: str = ""
+    further: tuple[str, ...] = ()
 
 
 class Family(Struct, frozen=True):

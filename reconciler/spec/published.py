@@ -4,6 +4,7 @@ files, which are not executed."""
 from __future__ import annotations
 
 import ast
+import itertools
 import operator
 import re
 from collections import ChainMap
@@ -13,7 +14,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from reconciler.errors import ReconcilerError
 from reconciler.resource.canonical import show_decimal
 from reconciler.spec.adapters import HarnessAdapter, Rates, fill_words
 from reconciler.spec.families import find_family
@@ -21,13 +21,15 @@ from reconciler.spec.families import find_family
 
 class PublishedValue(Struct, frozen=True):
     """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
-    ``min_duration``: in ms, if it has one."""
+    ``min_duration``: in ms, if it has one; ``min_query_count``: if it has one, with its line in ``counted``."""
 
     value: str
     name: str
     where: str
     also: str = ""
     min_duration: str = ""
+    min_query_count: str = ""
+    counted: str = ""
 
 
 def find_published_rate(
@@ -48,15 +50,22 @@ def find_published_rate(
         for each in read_sections(code, systems[name])
         if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
     ]
-    keys = (published.target_qps[scenario], published.batch_size, published.min_duration)
+    keys = (published.target_qps[scenario], published.batch_size, published.min_duration, published.min_query_count)
     names = [fill_words(key or "", words) for key in keys]
-    rate, batch, duration = (sections[-1].settings.get(each) if sections else None for each in names)
+    settings = sections[-1].settings if sections else {}
+    every = (name.replace(f".{scenario}.", ".*.") for name in names)  # a user.conf may write * for all scenarios
+    rate, batch, duration, count = (
+        settings.get(name) or settings.get(each) for name, each in zip(names, every, strict=True)
+    )
     if rate is None or not isinstance(rate.value, Decimal) or not rate.value:
         return None
     file = rate.where.rpartition(":")[0]
-    also = f"{names[1]} {batch.numbers} in {batch.where.replace(f'{file}:', 'line ')}" if batch else ""
-    least = duration.numbers if duration and isinstance(duration.value, Decimal) else ""
-    return PublishedValue(rate.numbers, names[0], rate.where, also, least)
+    batch_size, queries = (
+        f"{name} {each.numbers} in {each.where.replace(f'{file}:', 'line ')}" if each else ""
+        for name, each in zip(names[1::2], (batch, count), strict=True)
+    )
+    least, fewest = (each.numbers if each and isinstance(each.value, Decimal) else "" for each in (duration, count))
+    return PublishedValue(rate.numbers, names[0], rate.where, batch_size, least, fewest, queries)
 
 
 def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) -> list[str]:
@@ -89,20 +98,42 @@ def _simplify(name: str, spelling: Mapping[str, str]) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower())
 
 
+def list_broken_files(adapter: HarnessAdapter, code: Path, benchmark: str, system: str) -> Iterator[str]:
+    """Describe each configuration of a benchmark and system that cannot be parsed."""
+    published = adapter.known.published
+    if published is None:
+        return
+    for name, paths in _list_files(published, code, adapter.known.benchmarks[benchmark].words).items():
+        for path in paths if not name or names_system(published, name, system) else ():
+            if path.suffix == ".py" and isinstance(error := _parse(path), SyntaxError):
+                yield f"{path.resolve()}:{error.lineno}:{error.offset}: {error.msg}; nothing is read from this file"
+
+
 def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
     """Return the name of each system, "" if the files have none, with the files that have its settings."""
-    files = fill_words(published.files, words)
-    pattern = re.escape(files).replace(r"\*", "[^/]*").replace(r"\{accelerator\}", "([^/_]+)")
-    pattern = pattern.replace(r"\{system\}", "([^/]+)")
-    named = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]*", pattern))
-    found: dict[str, list[Path]] = {}
-    paths = sorted(path for path in code.glob(re.sub(r"\{\w+\}", "*", files)) if path.is_file())
-    for path in paths:
-        match = named.fullmatch(path.relative_to(code).as_posix())
-        found.setdefault("".join(match.groups()) if match else "", []).append(path)
+    found = _list_files(published, code, words)
     if published.system is None:
         return found
+    paths = list(itertools.chain(*found.values()))
     return {name: paths for each in read_sections(code, paths) if (name := _name_system(published, each))}
+
+
+def _list_files(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
+    """Return the files by the system that their path names, "" if it names none."""
+    found: dict[str, list[Path]] = {}
+    for files in (fill_words(each, words) for each in (published.files, published.otherwise) if each and not found):
+        pattern = re.escape(files).replace(r"\*", "[^/]*").replace(r"\{accelerator\}", "([^/_]+)")
+        pattern = pattern.replace(r"\{system\}", "([^/]+)")
+        named = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]*", pattern))
+        for path in sorted(path for path in code.glob(show_pattern(files)) if path.is_file()):
+            match = named.fullmatch(path.relative_to(code).as_posix())
+            found.setdefault("".join(match.groups()) if match else "", []).append(path)
+    return found
+
+
+def show_pattern(files: str) -> str:
+    """Return a path with * for each word that is not filled in."""
+    return re.sub(r"\{\w+\}", "*", files)
 
 
 def _name_system(published: Rates, section: Section) -> str:
@@ -135,17 +166,28 @@ class Section(Struct, frozen=True):
 
 
 def read_sections(code: Path, paths: Sequence[Path]) -> list[Section]:
-    """Read configurations of one kind, of which later ones may refer to earlier ones. Raises ReconcilerError for Python
-    that cannot be parsed."""
+    """Read configurations of one kind, of which later ones may refer to earlier ones, except Python that cannot be
+    parsed."""
     reader = _PythonReader()
     found: list[Section] = []
     for path in paths:
-        text, name = path.read_text(encoding="utf-8", errors="replace"), path.relative_to(code).as_posix()
-        if path.suffix == ".py":
-            reader.read(text.replace("\N{NO-BREAK SPACE}", " "), path, name)
-        else:
-            found.append(Section("", dict(_read_conf(text, name))))
+        name = path.relative_to(code).as_posix()
+        if path.suffix != ".py":
+            found.append(Section("", dict(_read_conf(_read_text(path), name))))
+        elif isinstance(tree := _parse(path), ast.Module):
+            reader.read(tree, name)
     return [*found, *reader.list_sections()]
+
+
+def _read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _parse(path: Path) -> ast.Module | SyntaxError:
+    try:
+        return ast.parse(_read_text(path).translate({0: "?", 0xA0: " "}))
+    except SyntaxError as error:
+        return error
 
 
 def _read_conf(text: str, name: str) -> Iterator[tuple[str, PublishedSetting]]:
@@ -172,16 +214,9 @@ class _PythonReader:
         self._names: dict[str, PublishedSetting] = {}
         self._classes: list[Section] = []
 
-    def read(self, text: str, path: Path, name: str) -> None:
+    def read(self, tree: ast.Module, name: str) -> None:
         self._name = name
-        try:
-            statements = ast.parse(text).body
-        except SyntaxError as error:
-            message = f"{path}:{error.lineno}:{error.offset}: {error.msg}"
-            raise ReconcilerError(
-                message, fix="correct that file, name other benchmarks with --benchmark, or leave out --code"
-            ) from error
-        for statement in statements:
+        for statement in tree.body:
             self._follow(statement, self._names)
 
     def list_sections(self) -> list[Section]:

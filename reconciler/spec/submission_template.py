@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from harness.catalog import BACKENDS
+from reconciler.loadgen import keys
 from reconciler.resource.canonical import show_decimal
 from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
@@ -86,9 +87,16 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
     if wanted.adapter is not None and official in wanted.code:
         found = find_published_rate(wanted.adapter, Path(wanted.code[official]), wanted.system, official, scenario)
         if found is not None:
-            shown = f"{found.name} {found.value}" + (f"; {found.also}" if found.also else "")
             least = f"{show_decimal(Decimal(found.min_duration) / 1000)} s" if found.min_duration else ""
-            return StartingValue("target_qps", found.value, "", found.where, shown, least)
+            rules = next(each for each in wanted.benchmarks if each.name == official)
+            enough = Decimal(found.min_query_count or -1) >= int(rules.get_value(keys.MIN_QUERY_COUNT, scenario) or 0)
+            fewest = found.min_query_count if enough else ""
+            shown = (f"{found.name} {found.value}", found.also, found.counted if fewest else "")
+            further = {keys.MIN_DURATION: least, keys.MIN_QUERY_COUNT: fewest}
+            settings = tuple(f"{name}: {value}" for name, value in further.items() if value)
+            return StartingValue("target_qps", found.value, "", found.where, "; ".join(filter(None, shown)), settings)
+    if "maxq" in wanted.system.lower():
+        return None  # the published results are of full power
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 
@@ -204,8 +212,8 @@ def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
             continue
         start = _start(wanted, rules.name, scenario)
         if start is not None:
-            value = f"{start.value}, min_duration: {start.min_duration}" if start.min_duration else start.value
-            yield f"{scenario}: {{{start.setting}: {value}}}   # to begin with: {start.shown}, {start.source}"
+            values = ", ".join((f"{start.setting}: {start.value}", *start.further))
+            yield f"{scenario}: {{{values}}}   # to begin with: {start.shown}, {start.source}"
         elif scenario in ("SingleStream", "MultiStream"):
             yield f"{scenario}: {{}}   # required; target_latency: … is the latency that you expect"
         else:

@@ -269,6 +269,11 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def has_path(folder: Path, path: str) -> bool:
+    """Return True if a folder has a file or folder; * in its path is any text."""
+    return any(folder.glob(path)) if "*" in path else (folder / path).exists()
+
+
 def is_leftover(name: str) -> bool:
     """Return True for a name that only an unfinished write or removal uses."""
     return name.startswith(".") and name.endswith((PARTIAL, _GONE))

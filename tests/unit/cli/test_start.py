@@ -23,6 +23,7 @@ from reconciler.spec.adapters import list_adapters
 from reconciler.spec.families import find_chip, find_family, find_starting_value
 from reconciler.spec.loading import load
 from reconciler.spec.proposal import Proposal
+from reconciler.spec.starter import NOTHING_READ
 from tests.unit.cli.conftest import Reconcile, commit, edit
 from tests.unit.spec.writing import OWN, VALID
 
@@ -62,8 +63,16 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
 CONFIGURATION = """\
 EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99), C.PowerSetting.MaxP): {
     loadgen_fields.server_target_qps: 812,
-    loadgen_fields.min_duration: 2400000,
+    loadgen_fields.min_duration: 2400000, loadgen_fields.min_query_count: 5 * 2700,
 }}
+"""
+
+
+CLASS = """\
+@ConfigRegistry.register(HarnessType.LWIS, AccuracyTarget.k_99, PowerSetting.MaxP)
+class H100_SXM_80GBx4(ServerGPUBaseConfig):
+    system = KnownSystem.H100_SXM_80GBx4
+    server_target_qps = 90
 """
 
 
@@ -71,14 +80,19 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
     configuration = tmp_path / "theirs/configs/B200-SXM-180GBx8/Server/llama3_1-8b.py"
     configuration.parent.mkdir(parents=True)
     configuration.write_text(CONFIGURATION)
+    small = CONFIGURATION.replace("server_target", "offline_expected").replace("5 *", "4 *")
+    (tmp_path / "theirs/configs/B200-SXM-180GBx8/Offline").mkdir()
+    (tmp_path / "theirs/configs/B200-SXM-180GBx8/Offline/llama3_1-8b.py").write_text(small)
     own = ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "llama3.1-8b")
     root = tmp_path / "acme"
     reconcile("init", str(root), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"), *own)
     declared = load([root / "specs"], root, {})
     targets = {cell.cell.scenario: cell.settings["target_qps"].value for cell in declared.cells}
     assert targets["Server"] == "812"
-    durations = {cell.cell.scenario: cell.settings.get("min_duration") for cell in declared.cells}
-    assert (durations["Offline"], durations["Server"] and durations["Server"].value) == (None, 2_400_000)
+    assert {cell.settings["min_duration"].value for cell in declared.cells} == {2_400_000}
+    # The round requires 13368 samples in Offline.
+    counts = {cell.cell.scenario: cell.settings.get("min_query_count") for cell in declared.cells}
+    assert (counts["Offline"], counts["Server"] and counts["Server"].value) == (None, 13_500)
     assert all(cell.settings["harness.adapter"].value == "nvidia-v5.1" for cell in declared.cells)
     assert "configs/B200-SXM-180GBx8/Server/llama3_1-8b.py:2" in (root / "specs/acme.yaml").read_text()
 
@@ -94,6 +108,7 @@ def test_init_writes_the_spec_of_a_published_harness(tmp_path: Path, reconcile: 
             ("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT", "--benchmark", "whisper,llama2-70b-99.9"),
             "no settings of B200-SXM-180GBx8_TRT for whisper (Offline), llama2-70b-99.9 (Offline, Server).\n",
         ),
+        (("--round", "v5.1", "--system", "B200-SXM-180GBx8_TRT_MaxQ"), "no published result of B200-SXM-180GBx8_TRT_M"),
     ],
 )
 def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
@@ -107,12 +122,18 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
         configuration.write_text(
             CONFIGURATION if scenario == "Server" else CONFIGURATION.replace("server_target", "offline_expected")
         )
+    for path in (folder / "Makefile", folder / "code/main.py"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(tmp_path / "theirs"))
     code, out, err = reconcile(*start, "--benchmark", "llama3.1-8b", *words)
     assert (code, err, says in out, "Warning:" in out) == (0, "", True, bool(says))
     assert f"Its code: {folder}.\n" in out
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
-    shown = "\n  llama3.1-8b Server target_qps 812: server_target_qps 812, configs/B200-SXM-180GBx8/Server/" in out
+    shown = (
+        "\n  llama3.1-8b Server target_qps 812: server_target_qps 812; min_query_count 13500 in line 3, configs/B200"
+        in out
+    )
     assert (f"code: {folder}" in text, shown) == (True, "B200-SXM-180GBx8_TRT" in words)
 
 
@@ -126,19 +147,30 @@ def test_init_warns_of_a_system_or_round_that_the_code_is_not_for(
         ),
         (("redhat-vllm", "H100-NVL-94GBx3", "llama3.1-8b"), "no published result of NVIDIA H100 NVL with these"),
         (("intel-v5.1", "1-node-2S-GNR_128C", "llama3.1-8b,whisper"), "llama3_1-8b/pytorch-cpu, "),
-        (("intel-v5.1", "node", "llama3.1-8b"), "error: {code} has more than one folder for llama3.1-8b: "),
+        (("intel-v5.1", "node", "llama3.1-8b"), "pytorch-cpu (for systems without accelerators), {code}/closed/Intel"),
+        (("intel-v5.1", "xeon", "llama3.1-8b"), "llama3_1-8b/pytorch-cpu.\n"),
+        (("intel-v5.1", "mi300x8", "llama3.1-8b"), "llama3_1-8b/pytorch-xpu.\n"),
         (
             ("intel-v5.1", "node", "llama2-70b-99"),
             "error: {code} has no folder closed/Intel/code/llama2-70b-99/pytorch-xpu",
         ),
         (("nvidia-v4.1", "node", "gptj-99"), "closed/NVIDIA/configs/gptj/Server/__init__.py:2:"),
+        (("nvidia-v4.1", "H100-SXM-80GBx4_TRT", "gptj-99,resnet"), "resnet Server target_qps 90: server_target_qps 90"),
+        (("nvidia-v5.1", "B200x8_TRT", "llama3.1-8b"), "the code of round v6.0 ({code}/closed/NVIDIA/VERSION), the"),
+        (
+            ("nvidia-v5.1", "B200x8_TRT", "llama3.1-8b"),
+            "closed/NVIDIA has no Makefile, code/main.py, configs/*/Offline/l",
+        ),
+        (("amd-v6.0", "mi355x8", "gpt-oss-120b"), "closed/AMD/src has no file gpt-oss-120b/user_*.conf: no rates"),
+        (("nvidia-v6.0", "XE9780_x8_TRT", "llama3.1-8b"), "Its code: {code}/closed/Dell_6/src.\n"),
         (("nvidia-v5.1", "XE9680L_B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/Dell.\n"),
         (("nvidia-v5.1", "B200x8_TRT", "whisper,llama3.1-8b"), "Its code: {code}/closed/NVIDIA.\n"),
     ],
 )
 def test_init_finds_the_folder_and_settings_of_each_benchmark(
-    words: tuple[str, str, str], says: str, tmp_path: Path, reconcile: Reconcile
+    words: tuple[str, str, str], says: str, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reconciler.reconcile.new_repository.propose_this_machine", lambda: NOTHING_READ)
     texts = {
         "closed/AMD/code/llama2-70b-99/user_mi300x.conf": "llama2-70b.Server.target_qps = 83.5\n",
         "closed/AMD/code/llama2-70b-99/user_mi300x_mn.conf": "llama2-70b.Server.target_qps = 835\n",
@@ -147,6 +179,12 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
         "closed/Intel/code/llama3_1-8b/pytorch-xpu/main.py": "",
         "closed/Intel/code/whisper/pytorch-cpu/run.py": "",
         "closed/NVIDIA/configs/gptj/Server/__init__.py": "one = 1\n  two = 2\n",
+        "closed/NVIDIA/configs/resnet50/Server/__init__.py": CLASS,
+        "closed/NVIDIA/VERSION": "v6.0\n",
+        "closed/AMD/src/main.py": "",
+        "closed/Dell_6/src/Makefile": "",
+        "closed/Dell_6/src/code/main.py": "",
+        "closed/Dell_6/configs/XE9780_x8/Server/llama3_1-8b.py": CONFIGURATION,
         "closed/Dell/Makefile": "",
         "closed/Dell/code/main.py": "",
         "closed/Dell/configs/XE9680L_B200x8/Server/llama3_1-8b.py": CONFIGURATION,
@@ -160,7 +198,8 @@ def test_init_finds_the_folder_and_settings_of_each_benchmark(
     named = ("--round", ROUNDS.get(adapter, "v5.1"), "--system", system)
     code, out, err = reconcile(*start, *named)
     assert says.format(code=theirs) in out + err
-    assert code == (1 if err else 0)
+    refused = words[1] == "node" and adapter == "intel-v5.1"
+    assert (code, bool(err)) == ((1, True) if refused else (0, False))
 
 
 def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile: Reconcile) -> None:
@@ -170,6 +209,14 @@ def test_init_takes_the_folder_that_is_the_code_itself(tmp_path: Path, reconcile
         path.write_text("")
     start = ("init", str(tmp_path / "acme"), "--harness", "nvidia-v5.1", "--code", str(own))
     assert f"Its code: {own}.\n" in reconcile.succeed(*start, "--round", "v5.1")
+
+
+def test_init_takes_the_benchmarks_whose_code_the_folder_is(tmp_path: Path, reconcile: Reconcile) -> None:
+    own = tmp_path / "closed/AMD/code/llama2-70b-99.9"
+    (own / "harness_llm/models/llama2-70b").mkdir(parents=True)
+    (own / "main.py").write_text("")
+    start = ("init", str(tmp_path / "acme"), "--harness", "amd-v5.1", "--code", str(own))
+    assert "specs/acme.yaml: 1 benchmark, 2 req" in reconcile.succeed(*start, "--round", "v5.1", "--system", "mi300x8")
 
 
 def test_init_says_that_the_code_has_no_settings(tmp_path: Path, reconcile: Reconcile) -> None:
@@ -376,6 +423,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
         (("--benchmark", "resnet"), "has no datacenter resnet"),
         (("--round", "v6.1"), "--benchmark NAME"),
         (("--round", "v9.1", "--benchmark", "resnet"), "v9.1"),
+        (("--round", "v5.1", "--harness", "nvidia"), "write nvidia-v5.1 "),
     ],
 )
 def test_init_refuses_unknown_names(words: tuple[str, ...], says: str, tmp_path: Path, reconcile: Reconcile) -> None:

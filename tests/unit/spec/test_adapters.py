@@ -60,6 +60,7 @@ def test_every_benchmark_of_an_adapter_makes_a_spec(name: str, tmp_path: Path) -
         assert found["harness.command"].origin.file == f"adapter {name}"
         assert found["harness.score.command"].value
         assert found["harness.code"].origin.file == "specs/acme.yaml"
+        assert adapter.list_missing(tmp_path / "empty", benchmark, {})
 
 
 def test_words_of_a_benchmark_are_filled_in(tmp_path: Path) -> None:
@@ -236,6 +237,8 @@ PUBLISHED = '  published: {files: "{script}/{system}", target_qps: {Offline: qps
         ("{whisper:", "{llama3.1-8b:", (9, 17), "specs/ours.yaml:8:5"),
         ("name: ours", "name: nvidia-v5.1", (3, 18), "nvidia-v5.1-own"),
         ("{script}/", "{scirpt}/", (10, 22), "write script "),
+        ("unsupported: {whisper:", "unsupported: {resnet50:", (9, 17), "write resnet "),
+        ("  unsupported: {whisper: no", "    bert: {}\n  unsupported: {whisper: no", (9, 5), "write bert-99"),
         ("{Offline:", "{Ofline:", (10, 56), "write Offline "),
         ("files:", "file:", (10, 15), "write files"),
         ("  settings:", '  needs: {score: ["{scenaro}.py"]}\n  settings:', (6, 19), "write scenario "),
@@ -267,6 +270,7 @@ base = {
     },
     # loadgen_fields.offline_expected_qps: 390,
     loadgen_fields.offline_expected_qps: 400, loadgen_fields.min_duration: 2400000,
+    loadgen_fields.min_query_count: 8313 * 18,
 }
 high = copy.deepcopy(base)
 high[loadgen_fields.offline_expected_qps] = 376.5
@@ -285,15 +289,23 @@ ATOMIC_EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.99)
 
 
 @pytest.mark.parametrize(
-    ("system", "benchmark", "value", "line", "batch", "duration"),
+    ("system", "benchmark", "value", "line", "batch", "duration", "count"),
     [
-        ("B200-SXM-180GBx8_TRT", "llama2-70b-99", "400", 6, "2048 in line 3", "2400000"),
-        ("B200-SXM-180GBx8", "llama2-70b-99.9", "376.5", 9, "encoder 1024, decoder 512 in line 10", "2400000"),
-        ("B200-SXM-180GBx8_TRT_MaxQ", "llama2-70b-99", "300", 16, "", ""),
+        ("B200-SXM-180GBx8_TRT", "llama2-70b-99", "400", 6, "2048 in line 3", "2400000", "149634"),
+        (
+            "B200-SXM-180GBx8",
+            "llama2-70b-99.9",
+            "376.5",
+            10,
+            "encoder 1024, decoder 512 in line 11",
+            "2400000",
+            "149634",
+        ),
+        ("B200-SXM-180GBx8_TRT_MaxQ", "llama2-70b-99", "300", 17, "", "", ""),
     ],
 )
 def test_published_rates_have_their_lines(
-    system: str, benchmark: str, value: str, line: int, batch: str, duration: str, tmp_path: Path
+    system: str, benchmark: str, value: str, line: int, batch: str, duration: str, count: str, tmp_path: Path
 ) -> None:
     path = "configs/B200-SXM-180GBx8/Offline/llama2-70b.py"
     (tmp_path / path).parent.mkdir(parents=True)
@@ -303,7 +315,7 @@ def test_published_rates_have_their_lines(
     assert found is not None
     assert (found.value, found.where) == (value, f"{path}:{line}")
     assert found.also == (f"gpu_batch_size {batch}" if batch else "")
-    assert found.min_duration == duration
+    assert (found.min_duration, found.min_query_count) == (duration, count)
     assert find_published_rate(adapter, tmp_path, system, benchmark, "Server") is None
     assert find_published_rate(adapter, tmp_path, "H200", benchmark, "Offline") is None
     assert find_published_rate(adapter, tmp_path, f"{system}_MaxQ", "llama2-70b-99.9", "Offline") is None
@@ -331,7 +343,7 @@ class GH200_96GB_aarch64x1(H100_SXM_80GBx4):
 """
 RATES = {
     "nvidia-v6.0": (
-        "configs/node/Server/llama2-70b.py",
+        "../configs/node/Server/llama2-70b.py",
         "EXPORTS = {C.WorkloadSetting(C.HarnessType.Custom, C.AccuracyTarget(0.999), C.PowerSetting.MaxP): {\n"
         "    loadgen_fields.server_target_qps: 9 * 2}}\n",
     ),
@@ -345,41 +357,46 @@ RATES = {
         "llama2-70b-99/user_mi355x.conf",
         "llama2-70b.Server.min_duration = 1800000\nllama2-70b.Server.target_qps = 360\n",
     ),
-    "intel-v5.1": ("systems/user.conf.node", "llama2-70b.Server.target_qps = .90\n"),
+    "intel-v5.1": (
+        "systems/user.conf.node",
+        "llama2-70b.Server.target_qps = .90\nllama2-70b.*.min_query_count = 24576\n",
+    ),
     "redhat-vllm": ("h100_user.conf", "*.Offline.min_duration = 600000\n*.Offline.target_qps = 43.64\n"),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "system", "value", "line", "duration"),
+    ("name", "system", "value", "line", "duration", "count"),
     [
-        ("nvidia-v6.0", "node", "18", 2, ""),
-        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT", "49", 10, "2400000"),
-        ("nvidia-v4.1", "R750_H100_SXM_80GBx4_TRT", "90", 14, "2400000"),
-        ("nvidia-v4.1", "H100-PCIe-80GBx4_TRT", "", 0, ""),
-        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT_MaxQ", "", 0, ""),
-        ("nvidia-v4.1", "H100-NVL-94GBx1_TRT", "", 0, ""),  # for the other accuracy target only
-        ("nvidia-v4.1", "GH200-GraceHopper-Superchip_GH200-96GB_aarch64x1_TRT", "", 0, ""),  # a rate of 0
-        ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "83.5", 3, "700000"),
-        ("amd-v5.1", "mi325x8", "", 0, ""),
-        ("amd-v5.1", "mi300x4", "", 0, ""),
-        ("amd-v6.0", "mi355x8", "360", 2, "1800000"),
-        ("amd-v6.0", "node", "", 0, ""),
-        ("intel-v5.1", "node", "0.9", 1, ""),
-        ("redhat-vllm", "XE8640_4xH100_vLLM", "43.64", 2, "600000"),
-        ("redhat-vllm", "R7715-H100-NVL-94GBx3", "", 0, ""),
+        ("nvidia-v6.0", "node", "18", 2, "", ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT", "49", 10, "2400000", ""),
+        ("nvidia-v4.1", "R750_H100_SXM_80GBx4_TRT", "90", 14, "2400000", ""),
+        ("nvidia-v4.1", "H100-PCIe-80GBx4_TRT", "", 0, "", ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx4_TRT_MaxQ", "", 0, "", ""),
+        ("nvidia-v4.1", "H100-NVL-94GBx1_TRT", "", 0, "", ""),  # for the other accuracy target only
+        ("nvidia-v4.1", "GH200-GraceHopper-Superchip_GH200-96GB_aarch64x1_TRT", "", 0, "", ""),  # a rate of 0
+        ("amd-v5.1", "8xMI300X_2xEPYC_9575F", "83.5", 3, "700000", ""),
+        ("amd-v5.1", "mi325x8", "", 0, "", ""),
+        ("amd-v5.1", "mi300x4", "", 0, "", ""),
+        ("amd-v6.0", "mi355x8", "360", 2, "1800000", ""),
+        ("amd-v6.0", "node", "", 0, "", ""),
+        ("intel-v5.1", "node", "0.9", 1, "", "24576"),
+        ("redhat-vllm", "XE8640_4xH100_vLLM", "43.64", 2, "600000", ""),
+        ("redhat-vllm", "R7715-H100-NVL-94GBx3", "", 0, "", ""),
     ],
 )
 def test_rates_of_exactly_the_named_system_are_read_as_each_harness_writes_them(
-    name: str, system: str, value: str, line: int, duration: str, tmp_path: Path
+    name: str, system: str, value: str, line: int, duration: str, count: str, tmp_path: Path
 ) -> None:
     path, text = RATES[name]
-    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / path).write_text(text)
+    code = tmp_path / "src"
+    code.mkdir()
+    (code / path).parent.mkdir(parents=True, exist_ok=True)
+    (code / path).write_text(text)
     cell = ("llama3.1-8b", "Offline") if name == "redhat-vllm" else ("llama2-70b-99.9", "Server")
-    found = find_published_rate(list_adapters()[name], tmp_path, system, *cell)
-    expected = (value, f"{path}:{line}", duration) if value else None
-    assert (found and (found.value, found.where, found.min_duration)) == expected
+    found = find_published_rate(list_adapters()[name], code, system, *cell)
+    expected = (value, f"{path}:{line}", duration, count) if value else None
+    assert (found and (found.value, found.where, found.min_duration, found.min_query_count)) == expected
 
 
 @pytest.mark.parametrize(

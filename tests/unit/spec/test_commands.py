@@ -82,6 +82,8 @@ def test_a_condition_that_no_run_meets_is_refused() -> None:
     (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{acuracy:+--accuracy}"], score: {command: [s]}}')
     assert "acuracy" in problem
     assert "accuracy" in problem.partition(";")[2]
+    (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{_maxq:+--slow}"], score: {command: [s]}}')
+    assert "write _MaxQ " in problem
     (problem,) = refused('{command: [run, "{run_dir}", "{user_conf}", "{test:+--t"], score: {command: [s]}}')
     assert "closing brace" in problem
 

@@ -19,7 +19,7 @@ PUBLISHED = frozenset({"compliance", "documentation", "measurements", "results",
 _RUN = re.compile("results/([^/]+)/.+/performance/run_1/")
 # Folders of a repository of ours, which can lie next to code.
 _OURS = frozenset({"schemas", "specs", "state"})
-IGNORED, OUTPUT, STAGED = "git ignores it", "an output by its name", "part of a submission, not its code"
+IGNORED, OUTPUT, STAGED = "git ignores it", "an output by its name", "of the submission, not of its code"
 WRITTEN = "created by a run, and git does not track it"
 
 

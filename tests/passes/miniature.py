@@ -131,8 +131,9 @@ def with_miniature(
     repository.write("theirs/main.py", SCRIPT)
     repository.write("theirs/score.py", SCORER)
     repository.write("theirs/Makefile", MAKEFILE)
-    if spec == ADAPTED:  # the adapter needs the entry of the published code; this Makefile starts the script above
+    if spec == ADAPTED:  # the adapter needs these of the published code; this Makefile starts the script above
         repository.write("theirs/code/main.py", "")
+        repository.write(f"theirs/configs/box/Offline/{key}.py", "")
     rules = load_ruleset("v6.1").find_benchmark(official)
     assert rules is not None
     asked = {name: value.value for name, value in rules.find_test(test, "Offline").settings.items()}

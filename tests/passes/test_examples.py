@@ -315,7 +315,8 @@ NVIDIA_EXAMPLE = "adapter: nvidia-v5.1"
 FILES = {
     NVIDIA_EXAMPLE: {
         f"{NVIDIA_CODE}/Makefile": MAKEFILE,
-        f"{NVIDIA_CODE}/code/main.py": "",  # the adapter needs it; this Makefile starts run.py
+        f"{NVIDIA_CODE}/code/main.py": "",  # the adapter needs it and the next; this Makefile starts run.py
+        f"{NVIDIA_CODE}/configs/box/Offline/llama2-70b.py": "",
         f"{NVIDIA_CODE}/run.py": NVIDIA,
         f"{NVIDIA_CODE}/standin.py": LOADGEN,
         f"{NVIDIA_CODE}/build/inference/language/llama2-70b/evaluate-accuracy.py": NVIDIA_SCORE,

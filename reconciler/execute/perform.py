@@ -334,7 +334,7 @@ def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
 
 
 def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: AttemptContext) -> None:
-    """Let an attempt fail if files of its command's code have changed meanwhile. Files that it created are not code.
+    """Let an attempt fail if files of its command's code changed during it. Files that it created are not code.
     ``before``: the digests of the code's files, none if no key has them."""
     result = Result.read(attempt.result)
     if (created := result.facts.get(CODE_WRITTEN)) is not None:

@@ -130,7 +130,7 @@ class Judgement(Struct, frozen=True, array_like=True):
 
 
 CODE_WRITTEN = "code.written"  # fact of a run: the files that it created in its code's folder
-CODE_CHANGED = "code.changed"  # fact of a run that failed because its command's code changed meanwhile
+CODE_CHANGED = "code.changed"  # fact of a run that failed because its command's code changed during it
 
 
 def find_written(record: Record) -> tuple[str, tuple[str, ...]] | None:

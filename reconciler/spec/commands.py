@@ -74,7 +74,7 @@ SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
-# Further names in {name:+text}: conditions for parts of a command, besides the end of the system's name, such as _MaxQ.
+# Further names in {name:+text}, conditions for parts of a command. The end of a system's name (_MaxQ) is one, too.
 _ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # usual ones: another that is similar is a mistake
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")

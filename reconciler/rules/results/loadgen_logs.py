@@ -446,7 +446,7 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:
-    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward meanwhile, so
+    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward, so
     this is a doubt, unless the run also ended before the attempt started: then it is a copy of an earlier run."""
     try:
         began, ended = log.started, log.ended

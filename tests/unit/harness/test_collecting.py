@@ -178,23 +178,26 @@ def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
     assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}
 
 
+def ask_run(folder: Path, **more: str) -> CommandRequest:
+    return CommandRequest(
+        purpose="run",
+        command=("true",),
+        cwd=".",
+        run_dir=str(folder / "run"),
+        output=str(folder / "output"),
+        counter="counter",
+        logs=str(folder / "run"),
+        **more,
+    )
+
+
 @pytest.mark.parametrize("states", [False, True])
 def test_a_set_that_was_made_after_the_clock_was_set_back_is_new(tmp_path: Path, states: bool) -> None:
     """The command began at a time that is yet to come by the clock that dates its results."""
     now = datetime.now(UTC)
     result(tmp_path / "run/a", int(now.timestamp() * 1e9) if states else 0, now)
     ahead = (now + timedelta(days=365)).isoformat()
-    request = CommandRequest(
-        purpose="run",
-        command=("true",),
-        cwd=".",
-        run_dir=str(tmp_path / "run"),
-        output=str(tmp_path / "output"),
-        counter="counter",
-        logs=str(tmp_path / "run"),
-        since=ahead,
-        results="endpoints",
-    )
+    request = ask_run(tmp_path, since=ahead, results="endpoints")
     assert collect_run(request, time.monotonic_ns() - 10**9, {}).folder == tmp_path / "run/a"
 
 
@@ -204,18 +207,8 @@ def test_a_conf_of_a_system_of_another_name_is_named(written: str, tmp_path: Pat
     expected, there = tmp_path / "confs/node/net/Offline/user.conf", tmp_path / "confs" / written / "user.conf"
     there.parent.mkdir(parents=True)
     there.write_text("*.Offline.target_qps = 1\n")
-    request = CommandRequest(
-        purpose="run",
-        command=("true",),
-        cwd=".",
-        run_dir=str(tmp_path / "run"),
-        output=str(tmp_path / "output"),
-        counter="counter",
-        logs=str(tmp_path / "run"),
-        since=SINCE.isoformat(),
-        user_conf=str(tmp_path / "user.conf"),
-        user_conf_at=str(expected),
-    )
+    conf = str(tmp_path / "user.conf")
+    request = ask_run(tmp_path, since=SINCE.isoformat(), user_conf=conf, user_conf_at=str(expected))
     problem = f"user.conf: the command left none at {expected}"
     named = f"{problem}, but one at {there}: correct the system's name, or harness.user_conf_at"
     found = collecting.collect_run(request, 0, {}).problem

@@ -123,11 +123,11 @@ def test_what_may_be_over_the_next_time_is_no_event(step: Step) -> None:
 
 
 def test_stop_cleanly_when_a_finalizer_is_interrupted_still_ends() -> None:
-    held = [Finalized()]
+    finalized = [Finalized()]
 
     def run() -> None:
         with stop_cleanly():
-            held.clear()  # Python discards the exception here
+            finalized.clear()  # Python discards the exception here
             time.sleep(60)
 
     before = signal.getsignal(signal.SIGTERM), sys.unraisablehook

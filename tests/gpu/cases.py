@@ -31,7 +31,8 @@ class Shape:
     ms.
 
     ``server``: backend -> batch sizes, streams, lanes and queue delays (microseconds) to try. Waiting is shortest if a
-    batch is assembled exactly while the previous one is computed; the delays are chosen for this.
+    batch is assembled exactly while the previous one is computed; the delays are chosen for this. ``calls``: rows of
+    the engine per sample on average, over complete permutations of ``volumes`` samples.
     """
 
     file: str
@@ -43,6 +44,8 @@ class Shape:
     bound: int
     server: dict[str, tuple[tuple[int, int, int, int], ...]]
     files: dict[str, str] = field(default_factory=lambda: {"image": "samples.npy"})
+    calls: float = 1.0
+    volumes: int = 0
 
 
 _IMAGE = [3, 224, 224]
@@ -96,6 +99,19 @@ SHAPES = {
         {},
         {"input": "samples.npy"},
     ),
+    "unet3d-volumes": Shape(
+        "unet3d_volumes.py",
+        {"dtype": "float16"},
+        {},
+        {"precision": "fp16", "half_inputs": True, "batch_size": 8},
+        {"input": ([1, 128, 128, 128], "float16")},
+        8,
+        1000,
+        {},
+        {"input": "samples.npy"},
+        calls=2761 / 43,  # windows of all volumes (tests.gpu.unet3d_volumes)
+        volumes=43,
+    ),
     "retinanet-fp16": Shape(
         "retinanet.py",
         {"dtype": "float16"},
@@ -127,6 +143,19 @@ SHAPES = {
         1000,
         {},
         {"input": "samples.npy"},
+    ),
+    "small-volumes": Shape(
+        "unet3d_volumes.py",
+        {"volumes": 2},
+        {"widths": "2,4"},
+        {"precision": "fp32", "batch_size": 4},
+        {"input": ([1, 128, 128, 128], "float32")},
+        4,
+        1000,
+        {},
+        {"input": "samples.npy"},
+        calls=5.0,
+        volumes=2,
     ),
     "small-retinanet": Shape(
         "retinanet.py",

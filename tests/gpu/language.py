@@ -5,9 +5,10 @@ as the published ones on average.
 
 - offline: LoadGen's Offline samples/s through the ``vllm`` backend, relative to ``LLM.generate`` of the same prompts in
   one process before and one after it.
-- http: a vLLM server and the ``openai`` backend: Offline relative to ``LLM.generate``, and the highest rate that is
-  VALID within the round's limits for the first token and for each further token, relative to Offline. http-offline
-  omits the rate.
+- http: a server, vLLM's or (--server sglang) SGLang's, and the ``openai`` backend: Offline relative to
+  ``LLM.generate``, and the highest rate that is VALID within the round's limits for the first token and for each
+  further token, relative to Offline. http-offline omits the rate. $SERVER_PYTHON: the Python of the server, whose
+  packages may conflict with vLLM's.
 - server: the same rate for the engine in the run's process, relative to its Offline rate: stated, measured before by
   offline or whole, or measured first.
 - whole: Offline in the run's process, without LLM.generate.
@@ -42,6 +43,7 @@ from tests.gpu.searching import find_highest
 from tests.processes import find_free_ports
 
 STARTING = 420.0  # seconds
+END = "</s>"
 FIRST_SHARE, SHARE_STEP = 0.7, 0.04  # of Offline
 SECONDS, CONFIRMING = 40.0, 90.0
 _LLAMA: Figures = {
@@ -237,9 +239,9 @@ _DTYPES = {"bf16": "bfloat16", "fp32": "float32", "fp8": "bfloat16", "fp4": "bfl
 class LanguageCase:
     """A shape with its prompts, and a folder with a checkpoint without weights."""
 
-    def __init__(self, name: str, engine: Figures) -> None:
-        """``engine``: options of the backend in place of the shape's."""
-        self.name, self.shape = name, SHAPES[name]
+    def __init__(self, name: str, engine: Figures, server: str) -> None:
+        """``engine``: options of the backend in place of the shape's; ``server``: vllm or sglang."""
+        self.name, self.shape, self.server_kind = name, SHAPES[name], server
         self.shape = replace(self.shape, engine={**self.shape.engine, **engine})
         self.folder = WORK / f"language-{name}"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -336,15 +338,11 @@ class LanguageCase:
 
     @contextmanager
     def server(self) -> Iterator[str]:
-        """Start a vLLM server, and yield its address once it is ready."""
+        """Start a server, and yield its address once it is ready."""
         (port,) = find_free_ports(1)
-        said = {"model": self.model, "host": "127.0.0.1", "port": port, "served-model-name": "served"}
-        options = {**said, **{name.replace("_", "-"): value for name, value in self.arguments.items()}}
-        command = [sys.executable, "-P", "-m", "vllm.entrypoints.openai.api_server"]
-        for name, value in options.items():
-            command += [f"--no-{name}"] if value is False else [f"--{name}", str(value)]
-        command += ["--skip-tokenizer-init", "--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
-        command += [] if self.shape.engine["graphs"] else ["--enforce-eager"]
+        command = [os.environ.get("SERVER_PYTHON", sys.executable), "-P"]
+        command += self._describe_sglang() if self.server_kind == "sglang" else self._describe_vllm()
+        command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", "served"]
         quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
         environment = {**os.environ, **quiet, "PYTHONPATH": str(ROOT)}
         with (self.folder / "server.log").open("wb") as log:
@@ -357,6 +355,38 @@ class LanguageCase:
                 process.terminate()
                 process.wait(60)
 
+    def _describe_vllm(self) -> list[str]:
+        command = ["-m", "vllm.entrypoints.openai.api_server", "--model", str(self.model)]
+        for name, value in self.arguments.items():
+            option = name.replace("_", "-")
+            command += [f"--no-{option}"] if value is False else [f"--{option}", str(value)]
+        command += ["--skip-tokenizer-init", "--no-enable-prefix-caching", "--disable-uvicorn-access-log"]
+        return command + ([] if self.shape.engine["graphs"] else ["--enforce-eager"])
+
+    def _describe_sglang(self) -> list[str]:
+        """It returns text, so the checkpoint needs a tokenizer: one word for each token."""
+        write_tokenizer(self.model, self.shape.config["vocab_size"])
+        engine = self.shape.engine
+        command = ["-m", "sglang.launch_server", "--model-path", str(self.model), "--load-format", "dummy"]
+        named = {
+            "dtype": self.arguments["dtype"],
+            "context-length": engine["context"],
+            "max-running-requests": engine["sequences"],
+            "cuda-graph-max-bs-decode": engine["sequences"],
+            "cuda-graph-backend-prefill": "disabled",
+            "chunked-prefill-size": engine["batched_tokens"],
+            "max-prefill-tokens": engine["batched_tokens"],
+            "mem-fraction-static": engine["memory_percent"] / 100,
+            "kv-cache-dtype": {"fp8": "fp8_e4m3"}.get(self.shape.declared.get("kv_cache", ""), "auto"),
+            "attention-backend": "fa3",
+            "sampling-backend": "pytorch",
+            "log-level": "warning",
+            **json.loads(os.environ.get("SGLANG_OPTIONS", "{}")),
+        }
+        for name, value in named.items():
+            command += [f"--{name}", str(value)]
+        return [*command, "--disable-radix-cache"]
+
     def _wait(self, process: subprocess.Popen[bytes], url: str) -> None:
         end = time.monotonic() + STARTING
         while time.monotonic() < end and process.poll() is None:
@@ -368,6 +398,17 @@ class LanguageCase:
                 return
         said = (self.folder / "server.log").read_text(errors="replace")[-1500:]
         raise RuntimeError(f"the server is not ready: {said}")
+
+
+def write_tokenizer(folder: Path, words: int) -> None:
+    """Write a tokenizer of ``words`` tokens, each a word of its own."""
+    names = [f"w{number:x}" for number in range(words)]
+    names[2] = END
+    model = {"type": "WordLevel", "vocab": {name: number for number, name in enumerate(names)}, "unk_token": names[0]}
+    document = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model}
+    (folder / "tokenizer.json").write_text(json.dumps(document), encoding="ascii")
+    said = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="ascii")
 
 
 def search(case: LanguageCase, whole: float, known: Figures, backend: str, **options: Any) -> Figures:
@@ -431,6 +472,7 @@ def main() -> int:
     parser.add_argument(
         "--engine", type=json.loads, default={}, help='options in place of the shape\'s, {"sequences": 640}'
     )
+    parser.add_argument("--server", choices=("vllm", "sglang"), default="vllm", help="of http")
     parser.add_argument("--bare", type=float, default=0.0, help="samples/s of LLM.generate, where it is known")
     parser.add_argument("--whole", type=float, default=0.0, help="samples/s of Offline in the process, where known")
     parser.add_argument("--repeats", type=int, default=1, help="runs of Offline through HTTP")
@@ -440,7 +482,7 @@ def main() -> int:
     parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms")
     add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
-    case = LanguageCase(options.shape, options.engine)
+    case = LanguageCase(options.shape, options.engine, options.server)
     reported = ("bare", "whole", "repeats", "first", "step", "seconds", "confirming")
     known: Figures = {name: getattr(options, name) for name in reported}
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}

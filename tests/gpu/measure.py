@@ -6,6 +6,8 @@ FILE]``.
 - server: the highest rate that is VALID within the shape's latency limit, relative to Offline; $SERVER_WAYS replaces
   the tried configurations.
 - single: SingleStream's median latency minus that of the bare engine.
+- volumes: Offline samples/s of samples with several calls of the engine each, over complete permutations of them that
+  take about $SECONDS_EACH (62) seconds, relative to the bare engine; only on request.
 - plain: the loop that a user would write, Offline and SingleStream.
 - scaling: Offline on all devices relative to the sum of single devices; only on request.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -35,6 +38,7 @@ EVIDENCE = {"start_from_device": True, "start_from_device_evidence": "a benchmar
 
 def offline_run(case: Case, count: int, **settings: Any) -> Figures:
     conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
+    conf |= {"sample_concatenate_permutation": 1} if case.shape.volumes else {}
     log = case.run("Offline", conf, **settings)
     return {
         "rate": float(log["result_samples_per_second"]),
@@ -68,6 +72,17 @@ def offline(case: Case, rounds: int) -> Figures:
         "cpu_seconds_per_100k_samples": round(cpu / count * 1e5, 3),
         "telemetry": of["host"][-1]["telemetry"],
     }
+
+
+def volumes(case: Case, rounds: int) -> Figures:
+    shape = case.shape
+    bare = [bare_rate(case, SECONDS) / shape.calls]
+    seconds = float(os.environ.get("SECONDS_EACH", "62"))
+    count = max(1, math.ceil(bare[0] * seconds / shape.volumes)) * shape.volumes
+    runs = [offline_run(case, count) for _ in range(rounds)]
+    bare.append(bare_rate(case, SECONDS) / shape.calls)
+    rate = statistics.median(run["rate"] for run in runs)
+    return {"samples": count, "rate": rate, "over_bare": round(2 * rate / sum(bare), 4), "bare": bare, "runs": runs}
 
 
 def bare_rate(case: Case, seconds: float) -> float:
@@ -196,6 +211,7 @@ def environment(name: str, value: str) -> Iterator[None]:
 PARTS: dict[str, Callable[[Case, int], Figures]] = {
     "offline": offline,
     "single": single,
+    "volumes": volumes,
     "plain": plain,
     "server": server,
     "scaling": scaling,

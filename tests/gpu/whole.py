@@ -4,7 +4,7 @@ FILE]``.
 Each pass makes engine, accuracy run, performance run, compliance tests and tree in the closed division, from data that
 ``rehearse`` generates; a second pass must find nothing to do. Networks of ``true`` are as deep as the published ones,
 except the language model, whose own answers are the references. An interrupted pass continues in the same folder.
-BERT's random weights do not survive fp8: its F1 stays below the round's.
+BERT computes in fp16: the F1 of random weights in fp8 is below the round's.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ BENCHMARKS = {
     "bert-99": Whole(
         256,
         {
-            "model": {"settings": _FP8},
-            "engine": {"backend": "pytorch-cuda", "precision": "fp8", "batch_size": 640},
+            "model": {"settings": {"format": "pt2"}},
+            "engine": {"backend": "pytorch-cuda", "precision": "fp16", "batch_size": 640},
         },
-        {"Offline": {"target_qps": 7200, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
+        {"Offline": {"target_qps": 3900, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
         _PROGRAM,
         category="edge",
     ),

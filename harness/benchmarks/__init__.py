@@ -161,16 +161,18 @@ class LoopBenchmark(BenchmarkCode):
     model's networks, if it has several. Each has its own engine: ``build_model`` writes a folder NAME with model.onnx
     or model.pt2 for each, ``outputs`` is by part, and the loop yields (name, inputs). ``at_once``: maximum samples in
     progress, if they are large. ``step_threads``: maximum loops that compute at the same time between engine calls, if
-    that is slow. ``one_call``: for samples with a single request of many rows, its inputs and the conversion of outputs
-    to responses; large batches are then processed at once. ``list_in_order(samples, expected)``: for rules that define
-    an order of samples, their endless sequence of numbers, regardless of LoadGen's. ``samples``: the loaded ones;
-    ``expected``: the estimated number of queries. Responses then contain the numbers of their samples, which ``score``
-    uses.
+    that is slow. ``reuse_outputs``: the loop does not use outputs after its next request, so that their memory serves
+    again, which matters for many megabytes. ``one_call``: for samples with a single request of many rows, its inputs
+    and the conversion of outputs to responses; large batches are then processed at once. ``list_in_order(samples,
+    expected)``: for rules that define an order of samples, their endless sequence of numbers, regardless of LoadGen's.
+    ``samples``: the loaded ones; ``expected``: the estimated number of queries. Responses then contain the numbers of
+    their samples, which ``score`` uses.
     """
 
     parts: Sequence[str] = ()
     at_once: int = 0
     step_threads: int = 0
+    reuse_outputs: bool = False
     one_call: OneCall | None = None
     list_in_order: Callable[[Arrays, int], Iterator[int]] | None = None
 
@@ -198,7 +200,15 @@ class LoopBenchmark(BenchmarkCode):
         if self.one_call is not None and plan.batch_size >= ENOUGH * self.one_call.most_rows:
             return OneCallSession(load, plan, self.one_call)
         loop, parts = self.open_loop(plan.source), self.list_parts()
-        return LoopSession(load, plan, loop, parts=parts, at_once=self.at_once, step_threads=self.step_threads)
+        return LoopSession(
+            load,
+            plan,
+            loop,
+            parts=parts,
+            at_once=self.at_once,
+            step_threads=self.step_threads,
+            reuse_outputs=self.reuse_outputs,
+        )
 
 
 class TokenBenchmark(TensorBenchmark):

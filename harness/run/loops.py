@@ -22,7 +22,17 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Session, Tensor, Token
 from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, take_rows
-from harness.run.row_batches import Engines, Finish, LoopEnd, RowBatches, RunningSample, Share, Steps, ask_next
+from harness.run.row_batches import (
+    Engines,
+    Finish,
+    LoopEnd,
+    OutputMemory,
+    RowBatches,
+    RunningSample,
+    Share,
+    Steps,
+    ask_next,
+)
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
@@ -45,9 +55,11 @@ class LoopSession:
         parts: Parts | None = None,
         at_once: int = 0,
         step_threads: int = 0,
+        reuse_outputs: bool = False,
     ) -> None:
         """``at_once``: maximum samples in progress; 0 for as many as keep every batch full. ``step_threads``: number of
-        threads for the loops' own computation, for when one thread would delay the engine."""
+        threads for the loops' own computation, for when one thread would delay the engine. ``reuse_outputs``: see
+        ``OutputMemory``."""
         self._plan, self._loop = plan, loop
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
@@ -65,6 +77,7 @@ class LoopSession:
         else:
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
+        self._memory = OutputMemory(reused=reuse_outputs)
         first = next(iter(self._engines.values())).engine
         # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
@@ -114,7 +127,7 @@ class LoopSession:
             self._room.give_back()
 
         sample = {name: array[row] for name, array in self._samples.items()}
-        running = RunningSample(self._loop(sample), end)
+        running = RunningSample(self._loop(sample), end, self._memory)
         self._room.take()
         try:
             self._driver.begin(running)

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,12 +31,33 @@ class LoopEnd:
     error: BaseException | None = None
 
 
+class OutputMemory:
+    """Memory for the outputs of a session's samples. ``reused``: loops read outputs only until their next request, so
+    that their memory serves again; providing new memory for hundreds of megabytes takes longer than the copy."""
+
+    def __init__(self, *, reused: bool = False) -> None:
+        self._reused = reused
+        self._spare: dict[tuple[Any, ...], list[np.ndarray]] = {}
+
+    def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        try:
+            return self._spare[shape, dtype].pop()
+        except (KeyError, IndexError):
+            return np.empty(shape, dtype)
+
+    def give_back(self, outputs: Sequence[np.ndarray]) -> None:
+        if self._reused:
+            for output in outputs:
+                self._spare.setdefault((output.shape, output.dtype), []).append(output)
+
+
 @dataclass(slots=True, eq=False)
 class RunningSample:
     """``given``: requested rows that are in a batch; ``left``: rows whose outputs have not arrived."""
 
     steps: Steps
     finish: Finish
+    memory: OutputMemory
     asked: Arrays = field(default_factory=dict)
     rows: int = 0
     given: int = 0
@@ -49,6 +71,8 @@ class RunningSample:
                 return self.steps.send(self.outputs) if self.outputs else next(self.steps)
             except StopIteration as end:
                 return LoopEnd(answer=np.ascontiguousarray(end.value))
+            finally:
+                self.memory.give_back(self.outputs)
         except BaseException as error:  # an exit would end its thread, unnoticed
             return LoopEnd(error=error)
 
@@ -130,12 +154,15 @@ class RowBatches:
         for running, start, count in shares:
             parts = [output[at : at + count] for output in outputs]
             at += count
-            if count == running.rows:
-                running.outputs = parts if self._new_outputs else [np.array(part) for part in parts]
+            if self._new_outputs and count == running.rows:
+                running.outputs = parts
                 continue
             with self._sharing:
                 if not running.outputs:
-                    running.outputs = [np.empty((running.rows, *part.shape[1:]), part.dtype) for part in parts]
+                    shapes = [(running.rows, *part.shape[1:]) for part in parts]
+                    running.outputs = [
+                        running.memory.take(shape, part.dtype) for shape, part in zip(shapes, parts, strict=True)
+                    ]
             for whole, part in zip(running.outputs, parts, strict=True):
                 whole[start : start + count] = part
 

@@ -19,6 +19,7 @@ from tests.gpu.unet3d import build_model, score
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "uint8"
+REUSE_OUTPUTS = True
 SIZES = {  # (depth, height and width) in units of 64: number of cases. One more is 128 x 192 x 320.
     (2, 5): 4, (2, 7): 1, (3, 5): 3, (3, 6): 8, (4, 4): 2, (4, 5): 3, (4, 7): 1, (5, 4): 1, (5, 5): 5, (5, 6): 4,
     (5, 7): 3, (6, 4): 1, (6, 5): 1, (6, 6): 2, (7, 5): 3,
@@ -52,6 +53,7 @@ __all__ = [
     "AT_ONCE",
     "OUTPUTS",
     "RESPONSE_DTYPE",
+    "REUSE_OUTPUTS",
     "STEP_THREADS",
     "SYNTHETIC",
     "build_dataset",

@@ -95,22 +95,33 @@ def parse_sizes(text: str, largest: int) -> tuple[int, ...]:
 class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
     """The program in its precision: flat inputs in, flat outputs out, floats among them as float32.
 
-    Weights are stored in that precision. Autocast keeps fp32 for operators that need it, such as a softmax.
+    Weights are stored in that precision. Autocast keeps fp32 for operators that need it, such as a softmax. On a GPU,
+    volumes and their kernels have the channels last, as cuDNN's convolutions compute: otherwise it would convert the
+    layout around each of them. Inductor does the same for images itself.
     """
 
     def __init__(self, program: Any, dtype: torch.dtype, kind: str) -> None:
         super().__init__()
         self.inner = _without_type_checks(program.module()).to(dtype)
         self._spec, self._dtype, self._kind = program.call_spec.in_spec, dtype, kind
+        if kind == "cuda":
+            self.inner.to(memory_format=torch.channels_last_3d)  # of tensors with five axes only
 
     def forward(self, *flat: torch.Tensor) -> list[torch.Tensor]:
         given = [tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in flat]
+        if self._kind == "cuda":
+            given = [_put_channels_last(tensor) for tensor in given]
         arguments, named = pytree.tree_unflatten(given, self._spec)
         lowered = nullcontext() if self._dtype == torch.float32 else torch.autocast(self._kind, self._dtype)
         with lowered:
             answers = self.inner(*arguments, **named)
         found = [item for item in pytree.tree_leaves(answers) if isinstance(item, torch.Tensor)]
         return [(item.float() if item.is_floating_point() else item).contiguous() for item in found]
+
+
+def _put_channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    volumes = tensor.is_floating_point() and tensor.ndim == len(("batch", "channel", "depth", "height", "width"))
+    return tensor.contiguous(memory_format=torch.channels_last_3d) if volumes else tensor
 
 
 def _without_type_checks(module: Any) -> Any:

@@ -62,9 +62,10 @@ def find_distribution_version(*names: str) -> str:
 
 
 def list_accelerators() -> list[dict[str, Any]]:
-    """List NVIDIA devices by ``list_inventory``; empty without nvidia-ml-py or a driver."""
+    """List the NVIDIA devices visible to CUDA by ``list_inventory``; empty without nvidia-ml-py or a driver. Devices
+    hidden by CUDA_VISIBLE_DEVICES are another run's."""
     with _opened() as nvml:
-        return list_inventory(nvml) if nvml is not None else []
+        return list_inventory(nvml, os.environ.get(VISIBLE)) if nvml is not None else []
 
 
 def list_computing_on(count: int) -> list[tuple[int, int]]:
@@ -179,13 +180,13 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def list_inventory(nvml: Any) -> list[dict[str, Any]]:
-    """List one entry per device, in NVML's order."""
+def list_inventory(nvml: Any, chosen: str | None = None) -> list[dict[str, Any]]:
+    """List one entry per device that ``list_visible`` lists."""
     driver = _try(nvml, lambda: decode_text(nvml.nvmlSystemGetDriverVersion()))
     version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
     found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
     shared = {name: value for name, value in found.items() if value is not None}
-    return [{**_device(nvml, index), **shared} for index in range(nvml.nvmlDeviceGetCount())]
+    return [{**_device(nvml, index), **shared} for index in list_visible(nvml, chosen)]
 
 
 def _device(nvml: Any, index: int) -> dict[str, Any]:

@@ -161,6 +161,7 @@ def test_devices_that_cuda_shows(chosen: str | None, found: list[int]) -> None:
     )
     module.nvmlDeviceGetCount = lambda: 3
     assert list_visible(module, chosen) == found
+    assert [device["uuid"] for device in list_inventory(module, chosen)] == [uuids[index] for index in found]
     assert list(list_computing(module, 1, chosen)) == [(index, 70 + index) for index in found[:1]]
 
 

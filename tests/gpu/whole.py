@@ -74,7 +74,10 @@ BENCHMARKS = {
             "model": {"settings": {"format": "pt2"}},
             "engine": {"backend": "pytorch-cuda", "precision": "fp16", "batch_size": 640},
         },
-        {"Offline": {"target_qps": 3900, "run": {"options": {"tokens": 98_304}}}, "SingleStream": {}},
+        {
+            "Offline": {"target_qps": 3900, "run": {"options": {"tokens": 98_304}}},
+            "SingleStream": {"target_latency": "5 ms"},
+        },
         _PROGRAM,
         category="edge",
     ),
@@ -88,8 +91,17 @@ BENCHMARKS = {
                 "batch_size": 256,
                 "options": {"half_inputs": True},
             },
+            # With two streams, each batch takes twice as long.
+            "run": {"streams": 1, "options": {"capture": True, "fused_bias": True}},
         },
-        {"Offline": {"target_qps": 11_000}, "Server": {"target_qps": 8_500, "engine": {"batch_size": 64}}},
+        {
+            "Offline": {"target_qps": 15_000},
+            "Server": {
+                "target_qps": 12_000,
+                "engine": {"batch_size": 64},
+                "run": {"queue_delay": "3200 us"},
+            },
+        },
         rate=100,
         queries=1200,
     ),

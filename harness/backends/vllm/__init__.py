@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -165,8 +167,26 @@ def load(plan: GenerationPlan) -> VllmEngine:
     try:
         return VllmEngine(plan, checkpoint, arguments)
     except (RuntimeError, ValueError, TypeError, AssertionError, OSError) as error:
-        problem = f"vLLM cannot load {checkpoint.folder.name}: {error}"
+        problem = f"vLLM cannot load {checkpoint.folder.name}: {_find_cause() or error}"
         raise HarnessError(problem, "backend", "see its messages in the log of this run") from error
+
+
+_CAUSE = re.compile(rb"ERROR .*\[core\.py:\d+\] ((?:\w+\.)*\w*(?:Error|Exception)\b.*)")
+_LAST = 1 << 18  # bytes of the log
+
+
+def _find_cause() -> str:
+    """Find the error that ended the engine process. Its traceback is in the log of this run, to which both write; the
+    exception here only refers to it. "" if there is none, or no log."""
+    try:
+        if not stat.S_ISREG(os.fstat(2).st_mode):
+            return ""
+        with Path("/proc/self/fd/2").open("rb") as log:
+            log.seek(max(0, os.fstat(2).st_size - _LAST))
+            found = _CAUSE.findall(log.read())
+    except OSError:
+        return ""
+    return found[-1].decode(errors="replace") if found else ""
 
 
 _FIX = "see vLLM's messages in the log of this run"

@@ -110,6 +110,17 @@ def test_nothing_is_computed_behind_a_stop_sequence(streaming: bool, load: Load,
     assert made.ended == len(PROMPTS) - 2  # the last token of row 3 ends it, and the engine was not left to say so
 
 
+def test_an_engine_process_that_fails_is_reported_with_its_own_error(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fake_vllm.Engine, "mischief", "load")
+    with pytest.raises(HarnessError, match="cannot load checkpoint: Engine core initialization failed"):
+        load()
+    os.write(2, b"(EngineCore pid=7) ERROR 11-29 17:39:27 [core.py:1330] ValueError: no room for the cache\n")
+    with pytest.raises(HarnessError, match="checkpoint: ValueError: no room for the cache"):
+        load()
+
+
 def test_options_of_the_spec_are_passed_under_the_names_of_vllm(load: Load) -> None:
     options = {
         "tensor_parallel": 2,

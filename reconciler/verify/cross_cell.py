@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import itertools
+from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -364,40 +365,15 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
 def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
     """Return the first overlapping pair and the number of pairs. All of a thousand runs may overlap, so pairs are not
     listed. ``runs``: in order of their start."""
-    every, timed = _Open(), _Open()
-    best: tuple[int, Span] | None = None
-    count = 0
-    for number, run in enumerate(runs):
-        others = every if run.run == "performance" else timed
-        others.close(run.began + _LEAST)
-        if run.ended > run.began + _LEAST and others.ends:
-            count += len(others.ends)
-            if best is None or others.first < best[0]:
-                best = others.first, run
-        every.add(number, run)
-        if run.run == "performance":
-            timed.add(number, run)
-    return (runs[best[0]], best[1]) if best is not None else None, count
+    ends, measured, count = list[float](), list[float](), 0  # the ends of the runs so far, in order
+    for run in runs:
+        others, at = ends if run.run == _MEASURED else measured, run.began + _LEAST
+        count += len(others) - bisect_right(others, at) if run.ended > at else 0
+        for known in (ends, measured) if run.run == _MEASURED else (ends,):
+            insort(known, run.ended)
+    pairs = itertools.combinations(runs, 2) if count else ()
+    return next((pair for pair in pairs if _overlap(*pair)), None), count
 
 
-class _Open(Struct):
-    """The runs that have not ended: a heap of their ends, and their numbers in order of their start. Only the first
-    number certainly belongs to such a run."""
-
-    ends: list[float] = field(default_factory=list)
-    begun: deque[tuple[int, float]] = field(default_factory=deque)
-
-    def add(self, number: int, run: Span) -> None:
-        heappush(self.ends, run.ended)
-        self.begun.append((number, run.ended))
-
-    def close(self, at: float) -> None:
-        """Remove the runs that ended by this time. Times must not decrease between calls."""
-        while self.ends and self.ends[0] <= at:
-            heappop(self.ends)
-        while self.begun and self.begun[0][1] <= at:
-            self.begun.popleft()
-
-    @property
-    def first(self) -> int:
-        return self.begun[0][0]
+def _overlap(one: Span, later: Span) -> bool:
+    return min(one.ended, later.ended) > later.began + _LEAST and _MEASURED in (one.run, later.run)

@@ -82,36 +82,30 @@ def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     seen: dict[str, tuple[Facts, str]] = {}
     for item in logs.facts:
         for run, digest in item.digests:
-            if run == _CONF_DIGEST:
-                continue
-            first, first_run = seen.setdefault(digest, (item, run))
-            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
-                complaint = _shared(first, first_run, item, run, logs)
-                if complaint is not None:
-                    yield About(item.submitter, item.cell), complaint
+            if run != _CONF_DIGEST:
+                yield from _shared(*seen.setdefault(digest, (item, run)), item, run, logs)
 
 
 def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     """Find detail logs that are modified copies of another cell's log, for example with other dates."""
     seen: dict[str, tuple[Facts, str, str]] = {}
+    wanted = "latencies and a logger clock that differ from those of other runs"
+    cause = "two copies of one run's log, one of them changed"
     for item in logs.facts:
         for run, digest in item.digests:
             marks = logs.fingerprints.get((item.submitter, item.cell, run), ())
             known = [seen.setdefault(mark, (item, run, digest)) for mark in marks]
             first, first_run, _ = next((entry for entry in known if entry[2] != digest), (item, run, digest))
-            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
-                complaint = _shared(first, first_run, item, run, logs)
-                if complaint is not None:
-                    wanted = "latencies and a logger clock that differ from those of other runs"
-                    cause = "two copies of one run's log, one of them changed"
-                    changed = replace(complaint, wanted=wanted, cause=cause, common="")
-                    yield About(item.submitter, item.cell), changed
+            for about, complaint in _shared(first, first_run, item, run, logs):
+                yield about, replace(complaint, wanted=wanted, cause=cause, common="")
 
 
-def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs) -> Complaint | None:
+def _shared(
+    first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs
+) -> Iterator[tuple[About, Complaint]]:
     alike = first.submitter == second.submitter and first_run == run
-    if alike and _may_share(first, second, logs.inferable):
-        return None
+    if alike and (first.cell == second.cell or _may_share(first, second, logs.inferable)):
+        return
     divisions = alike and _parts(first)[1:] == _parts(second)[1:]
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
     named_apart = alike and _parts(first)[1] != _parts(second)[1]
@@ -122,7 +116,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
     asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
-    return Complaint(
+    complaint = Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
         "a log of a separate run",
@@ -132,6 +126,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         mechanism=next((name for name, applies in asked.items() if applies), ""),
         common=_TWO_NAMES if names else "",
     )
+    yield About(second.submitter, second.cell), complaint
 
 
 def _name(first: Facts, second: Facts) -> str:

@@ -10,24 +10,22 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
 
-from reconciler.desired.state import Desired, Pins, SampleDemand
-from reconciler.errors import Problem
+from reconciler.desired.state import Desired, DesiredFacts, Pins
 from reconciler.resource.codec import CodecError, decode_json, encode_json
-from reconciler.resource.inputs import Input, Pin
+from reconciler.resource.inputs import Pin
 from reconciler.resource.kinds import Address, Cell
 from reconciler.resource.resources import Resource
-from reconciler.resource.settings import SubmissionSettings
 from reconciler.storage.escaping import expand_variables, hide_location, hide_value
 from reconciler.storage.files import hash_bytes, read_checked, write_cache
 
 if TYPE_CHECKING:
     from reconciler.desired.detail import Detail
 
-FORMAT = 13
+FORMAT = 14
 _SHORTEST = 4  # characters; shorter values are not masked
 
 
@@ -76,14 +74,7 @@ class _Header(Struct, frozen=True):
     fingerprint: str
     pins: Sequence[_PinRow]
     spec: Mapping[str, str]
-    digest: str
-    name: str
-    missing: tuple[str, ...]
-    notes: tuple[str, ...]
-    gaps: tuple[Problem, ...]
-    sample_demands: tuple[SampleDemand, ...]
-    submission: SubmissionSettings
-    shared: tuple[Input, ...]
+    facts: DesiredFacts
     rows: Sequence[_ResourceRow]
     looked: Mapping[str, bool]
 
@@ -149,21 +140,8 @@ def _encode(compiled: Compiled) -> bytes:
         for r, offset in zip(desired.resources, offsets, strict=True)
     ]
     pins = [_PinRow(pin, value, compiled.pins.origins.get(pin)) for pin, value in compiled.pins.values.items()]
-    header = _Header(
-        compiled.fingerprint,
-        pins,
-        compiled.spec,
-        desired.digest,
-        desired.name,
-        desired.missing_cells,
-        desired.notes,
-        desired.gaps,
-        desired.sample_demands,
-        desired.submission,
-        desired.shared,
-        rows,
-        compiled.looked,
-    )
+    facts = DesiredFacts(**{name: getattr(desired, name) for name in DesiredFacts.__struct_fields__})
+    header = _Header(compiled.fingerprint, pins, compiled.spec, facts, rows, compiled.looked)
     heads = [encode_json(_Head(FORMAT, compiled.variables, compiled.written)), masked.hide(encode_json(header)), b""]
     return b"\n".join(heads) + b"".join(lines)
 
@@ -206,19 +184,8 @@ def _decode(data: bytes, header: _Header, base: int, head: _Head, masked: _Maske
         found: Detail = decode_json(masked.show(data[at : data.index(b"\n", at)]), Detail)
         return found
 
-    desired = Desired(
-        digest=header.digest,
-        resources=tuple(resources),
-        detail=detail,
-        name=header.name,
-        by_address=by_address,
-        missing_cells=header.missing,
-        notes=header.notes,
-        gaps=header.gaps,
-        sample_demands=header.sample_demands,
-        submission=header.submission,
-        shared=header.shared,
-    )
+    facts: dict[str, Any] = {name: getattr(header.facts, name) for name in header.facts.__struct_fields__}
+    desired = Desired(resources=tuple(resources), detail=detail, by_address=by_address, **facts)
     origins = {row.pin: row.origin for row in header.pins if row.origin is not None}
     pins = Pins({row.pin: row.value for row in header.pins}, origins)
     return Compiled(desired, header.fingerprint, head.variables, pins, header.spec, header.looked, head.written)

@@ -26,23 +26,29 @@ class SampleDemand(Struct, frozen=True):
     gap: Problem
 
 
-class Desired(Struct, frozen=True):
-    """Resources in pipeline order, cell by cell. ``detail`` returns a resource's inputs; the compiled cache decodes
-    them on demand. ``digest`` identifies the state: equal digests give equal plans. ``submission``: settings of the
-    submission. ``shared``: inputs of the submission other than its results. ``notes``: shown in a plan, without effect.
-    ``gaps``: what the spec still needs to be submitted; ``sample_demands``: the same for what only records show."""
+class DesiredFacts(Struct, frozen=True, kw_only=True):
+    """A desired state without its resources. ``digest`` identifies the state: equal digests give equal plans.
+    ``submission``: settings of the submission. ``shared``: inputs of the submission other than its results. ``notes``:
+    shown in a plan, without effect. ``gaps``: what the spec still needs to be submitted; ``sample_demands``: the same
+    for what only records show."""
 
     digest: str
-    resources: tuple[Resource, ...]
-    detail: Callable[[Address], Detail]
     name: str = ""
-    by_address: Mapping[Address, Resource] = field(default_factory=dict)
     submission: SubmissionSettings = field(default_factory=SubmissionSettings)
     shared: tuple[Input, ...] = ()
     missing_cells: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     gaps: tuple[Problem, ...] = ()
     sample_demands: tuple[SampleDemand, ...] = ()
+
+
+class Desired(DesiredFacts, frozen=True, kw_only=True):
+    """Resources in pipeline order, cell by cell. ``detail`` returns a resource's inputs; the compiled cache decodes
+    them on demand."""
+
+    resources: tuple[Resource, ...]
+    detail: Callable[[Address], Detail]
+    by_address: Mapping[Address, Resource] = field(default_factory=dict)
 
     def list_gaps(self, recorded: Recorded) -> tuple[Problem, ...]:
         """List what is still needed to submit it, including datasets that are too small according to their records."""

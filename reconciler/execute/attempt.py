@@ -23,7 +23,7 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.records import CODE_ARCHIVE, REQUIREMENTS, SERVICE_LOG, Record, RecordedFact
 from reconciler.resource.settings import CellSettings
 from reconciler.rules.context import RuleContext
-from reconciler.storage.files import replace
+from reconciler.storage.files import PathIn, replace
 from reconciler.storage.json_files import read_json
 from reconciler.storage.storage_errors import refuse_storage_error
 
@@ -106,114 +106,34 @@ class Attempt(Struct, frozen=True):
     folder: Path
     intent: Intent
 
-    @property
-    def request(self) -> Path:
-        return self.folder / "request.json"
-
-    @property
-    def launch(self) -> Path:
-        """The request of the child that starts a launcher, which starts the child that reads ``request``."""
-        return self.folder / "launch.json"
-
-    @property
-    def answer(self) -> Path:
-        """The result that was written behind a launcher; ``result`` is taken from it."""
-        return self.folder / "answer.json"
-
-    @property
-    def result(self) -> Path:
-        return self.folder / "result.json"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "child.log"
-
-    @property
-    def counter(self) -> Path:
-        return self.folder / "counter"
-
-    @property
-    def last_line(self) -> Path:
-        """The last line that a harness command printed, for people."""
-        return self.folder / "last-line"
-
-    @property
-    def session(self) -> Path:
-        """The power kit's session for a measured run: power/, ranging/, run_1/."""
-        return self.folder / "session"
-
-    @property
-    def power_check(self) -> Path:
-        """The output of the power kit's own check."""
-        return self.folder / "check.txt"
-
-    @property
-    def begun(self) -> Path:
-        """A folder that a queue's job creates when it begins: a job that finds it is too late."""
-        return self.folder / "begun"
-
-    @property
-    def twice(self) -> Path:
-        """Written by a job that found ``begun``."""
-        return self.folder / "twice"
-
-    @property
-    def placed(self) -> Path:
-        """The nodes on which the queue's job runs."""
-        return self.folder / "placed"
-
-    @property
-    def code(self) -> Path:
-        """The code of a performance run when it began."""
-        return self.folder / CODE_ARCHIVE
-
-    @property
-    def launched_code(self) -> Path:
-        """The harness that a child behind a launcher used, which may differ from this one."""
-        return self.folder / OWN_CODE
-
-    @property
-    def requirements(self) -> Path:
-        """The packages installed where that code ran, in pip's format."""
-        return self.folder / REQUIREMENTS
-
-    @property
-    def inputs(self) -> Path:
-        return self.folder / "inputs"
-
-    @property
-    def output(self) -> Path:
-        return self.folder / "output"
-
-    @property
-    def run_dir(self) -> Path:
-        """The work folder of a harness command; its files are examined before they count."""
-        return self.folder / "run"
-
-    @property
-    def audit_file(self) -> Path:
-        """The audit settings. The name is never audit.config: a file of that name could turn another run into a
-        test."""
-        return self.folder / "audit-settings.conf"
-
-    @property
-    def user_conf(self) -> Path:
-        return self.folder / "user.conf"
-
-    @property
-    def service_log(self) -> Path:
-        """The server's output up to the end of the command that queried it."""
-        return self.folder / SERVICE_LOG
-
-    @property
-    def server_log(self) -> Path:
-        """The folder of a running service's output, in the parts of ``LOG_PARTS``."""
-        return self.folder / "log"
-
-    @property
-    def telemetry(self) -> Path:
-        """Readings of the machine during the run."""
-        return self.folder / TELEMETRY
+    request = PathIn("folder", "request.json")
+    launch = PathIn("folder", "launch.json")  # for the child that starts a launcher, which starts the one of `request`
+    answer = PathIn("folder", "answer.json")  # the result that was written behind a launcher; `result` is taken from it
+    result = PathIn("folder", "result.json")
+    log = PathIn("folder", "child.log")
+    counter = PathIn("folder", "counter")
+    last_line = PathIn("folder", "last-line")  # the last line that a harness command printed, for people
+    session = PathIn("folder", "session")  # the power kit's session for a measured run: power/, ranging/, run_1/
+    power_check = PathIn("folder", "check.txt")  # the output of the power kit's own check
+    begun = PathIn(
+        "folder", "begun"
+    )  # a folder that a queue's job creates when it begins: one that finds it is too late
+    twice = PathIn("folder", "twice")  # written by a job that found `begun`
+    placed = PathIn("folder", "placed")  # the nodes on which the queue's job runs
+    code = PathIn("folder", CODE_ARCHIVE)  # the code of a performance run when it began
+    launched_code = PathIn(
+        "folder", OWN_CODE
+    )  # the harness of a child behind a launcher, which may differ from this one
+    requirements = PathIn("folder", REQUIREMENTS)  # the packages installed where that code ran, in pip's format
+    inputs = PathIn("folder", "inputs")
+    output = PathIn("folder", "output")
+    run_dir = PathIn("folder", "run")  # the work folder of a harness command; its files are examined before they count
+    # Never audit.config: a file of that name could turn another run into a test.
+    audit_file = PathIn("folder", "audit-settings.conf")
+    user_conf = PathIn("folder", "user.conf")
+    service_log = PathIn("folder", SERVICE_LOG)  # the server's output up to the end of the command that queried it
+    server_log = PathIn("folder", "log")  # the folder of a running service's output, in the parts of ``LOG_PARTS``
+    telemetry = PathIn("folder", TELEMETRY)  # readings of the machine during the run
 
     def list_inputs(self) -> dict[str, str]:
         """Return the folder of each upstream resource's files, by input name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -49,7 +49,7 @@ from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import Decisions
 from reconciler.resource.inputs import digest_inputs
 from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind, place_cell
-from reconciler.resource.records import IMPORTED, UNKNOWN, Artifact, Record
+from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 from reconciler.resource.settings import COUNTED
 from reconciler.resource.wording import show_acceptance
 from reconciler.rules.compliance.definition import FAIL, PASS, AuditVerdict, MissingLogError, RunLogs, VerdictInputs
@@ -137,8 +137,6 @@ def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
     }
 
 
-_AHEAD = 40  # cells whose logs are read together, because a call of git costs as much as several small logs
-_MOST_AHEAD = 32 << 20  # bytes of these logs
 _DIGEST_TEXTS = {
     Proof.PROVEN: "SHA-256 {0}",
     Proof.CONTRADICTED: "the bytes differ from the recorded SHA-256 {0}",
@@ -159,10 +157,7 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
 def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
-    cells = sorted(at.difference.chosen, key=place_cell)
-    for number, cell in enumerate(cells):
-        if not number % _AHEAD:
-            logs.read(_list_logs(cells[number : number + _AHEAD], at))
+    for cell in sorted(at.difference.chosen, key=place_cell):
         yield from audit_cell(cell, at, logs, published=str(cell) in published, checks=checks)
     yield from checks.verify_others(at.records)
     yield from checks.verify_roles()
@@ -176,16 +171,6 @@ def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_wrong_commits(root, at.commit, appeared)
     yield from note_shallow(root)
     yield from verify_tree_files(root, at, logs)
-
-
-def _list_logs(cells: Iterable[Cell], at: Snapshot) -> Iterator[Artifact]:
-    """List the logs needed to audit these cells, up to a maximum total size."""
-    left, known = _MOST_AHEAD, at.committed.summaries
-    for identity in (i for cell in cells for i in at.difference.chosen[cell].all if i in known):
-        for artifact in known[identity].artifacts:
-            left -= artifact.size
-            if artifact.place == "logs" and left > 0:
-                yield artifact
 
 
 def _collect_marks(cell: Cell, at: Snapshot) -> tuple[str, ...]:
@@ -271,7 +256,7 @@ def _verify_digests(cell: Cell, name: str, record: Record, logs: Logs) -> Iterat
 def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
     """Find changed and missing logs of superseded, failed and further runs, which no cell uses."""
     known = at.committed.summaries
-    audited = {identity for chosen in at.difference.chosen.values() for identity in _list_audited(chosen)}
+    audited = {identity for chosen in at.difference.chosen.values() for identity in chosen.all}
     reported = {a.sha256 for identity in audited if identity in known for a in known[identity].artifacts}
     for identity in sorted(known.keys() - audited):
         others = [a for a in known[identity].artifacts if a.place == "logs" and a.sha256 not in reported]
@@ -280,12 +265,6 @@ def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
             if (proof := logs.checked[artifact.sha256]) is not Proof.PROVEN:
                 detail = _DIGEST_TEXTS[proof].format(artifact.sha256[:12])
                 yield Claim(f"{RECORDS}/{identity}.json", artifact.name, proof, detail)
-
-
-def _list_audited(chosen: Chosen) -> set[str]:
-    """List the records whose logs the cell's own claims cover."""
-    parts = (*chosen.tests, *chosen.verdicts)
-    return {chosen.performance, chosen.accuracy, chosen.score, *(identity for _, identity in parts)}
 
 
 def _report_unproven(cell: Cell, name: str, record: Record) -> Iterator[Claim]:

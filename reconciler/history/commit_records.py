@@ -21,11 +21,10 @@ from reconciler.record.index import SUMMARY_SOURCES, group_records
 from reconciler.resource.codec import CodecError, decode_packed, encode_packed
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import Record, Recorded, Summary, is_latency_limit, is_thin
-from reconciler.spec.files import compute_blob_id
 from reconciler.storage import git
 from reconciler.storage.files import RECORDS, hash_bytes, read_checked, stamp_sources, write_cache
 from reconciler.storage.git import find_tree, name_blobs_at, stream_blobs
-from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
+from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 _CACHE = "committed-records.msgpack"
 _FEW = 16  # records to read one by one before reading all others at once
@@ -87,12 +86,10 @@ class Committed(Struct, frozen=True, dict=True):
 
 class RecordReader(Struct, dict=True):
     """Reads the records of commits. ``index``: the folder of other processes' caches, None to use none. ``keep``: keep
-    whole records and not only the data for comparison, since most will be needed. ``checked_out``: read a file from the
-    work tree if it has git's blob id, which takes a quarter of the time; an audit of git asks git."""
+    whole records and not only the data for comparison, since most will be needed."""
 
     index: Path | None = None
     keep: bool = True
-    checked_out: bool = False
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _new: bool = False
     _last: tuple[object, Committed] | None = None
@@ -131,8 +128,6 @@ class RecordReader(Struct, dict=True):
         """Return path → problem for each file that is not a record."""
         wrong: dict[str, str] = {}
         due = [(path, blob) for path, blob in files.items() if (path, blob) not in self._known]
-        if self.checked_out:
-            due = [at for at in due if not self._learn_file(root, *at, wrong)]
         unread = {}
         contents = stream_blobs(root, [blob for _, blob in due], LARGEST_RECORD)
         for (path, blob), data in zip(due, contents, strict=True):
@@ -143,17 +138,6 @@ class RecordReader(Struct, dict=True):
         if unread:
             self._learn_missing(root, commit, unread, wrong)
         return {path: wrong[path] for path in files if path in wrong}
-
-    def _learn_file(self, root: Path, path: str, blob: str, wrong: dict[str, str]) -> bool:
-        """Read a file; return True if the work tree has the commit's version."""
-        try:
-            data = read_regular(f"{root}/{path}", LARGEST_RECORD, follow=False)
-        except OSError:
-            return False
-        same = compute_blob_id(data) == blob
-        if same:
-            self._check(path, blob, data, wrong)
-        return same
 
     def _learn_missing(self, root: Path, commit: str, unread: Mapping[str, str], wrong: dict[str, str]) -> None:
         """Read files that are too large or missing here. Only this needs sizes, for which git opens every file."""

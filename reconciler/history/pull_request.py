@@ -366,7 +366,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:
     # the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
-    today, shared = datetime.now(UTC).date(), Shared(index, keep=False, checked_out=True)
+    today, shared = datetime.now(UTC).date(), Shared(index, keep=False)
     try:
         after = read_snapshot(root, wanted, today=today, shared=shared)
     except SpecError as error:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from reconciler.diff.change import Chosen
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import RepositoryError
-from reconciler.history.commit_records import name_record
 from reconciler.history.snapshot import Snapshot
 from reconciler.record.signing import SUFFIX, Checked, SignatureStatus, check, read_allowed_signers, read_revoked_keys
 from reconciler.resource.records import Record
@@ -26,13 +24,15 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     is missing."""
     settings = at.desired.submission
     demanded = bool(settings.get("signing.sign")) or signers is not None
-    chosen = {cell: list(_records(records)) for cell, records in at.difference.chosen.items()}
-    signed = _signatures(root, at, {identity for ids in chosen.values() for identity in ids})
+    chosen = {cell: list(dict.fromkeys(filter(None, used.all))) for cell, used in at.difference.chosen.items()}
+    files = git.list_files_at(root, at.commit, [RECORDS])
+    blobs = {path.removeprefix(f"{RECORDS}/"): blob for path, (blob, _) in sorted(files.items())}
+    signed = _signatures(blobs, {identity for ids in chosen.values() for identity in ids})
     if not demanded and not signed:
         return audited
     with open_temporary("signers") as folder:
         file = _signers(root, at, signers, settings.signers, folder)
-        checked = _checked(root, at, signed, file, read_revoked_keys(root))
+        checked = _checked(root, at, signed, blobs, file, read_revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():
         for identity in identities:
@@ -42,17 +42,11 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     return audited.with_claims(claims)
 
 
-def _records(chosen: Chosen) -> Iterator[str]:
-    """List every record that a cell uses and that a person's pass made."""
-    ids = (chosen.performance, chosen.accuracy, chosen.score, *(i for _, i in (*chosen.tests, *chosen.verdicts)))
-    yield from dict.fromkeys(filter(None, ids))
-
-
-def _signatures(root: Path, at: Snapshot, wanted: set[str]) -> dict[str, list[str]]:
-    """Return record id → blobs of its signatures."""
+def _signatures(blobs: Mapping[str, str], wanted: set[str]) -> dict[str, list[str]]:
+    """Return record id → blobs of its signatures. ``blobs``: of the files of records and signatures."""
     found: dict[str, list[str]] = {}
-    for path, (blob, _) in sorted(git.list_files_at(root, at.commit, [RECORDS]).items()):
-        identity = path.removeprefix(f"{RECORDS}/").partition(".")[0]
+    for path, blob in blobs.items():
+        identity = path.partition(".")[0]
         if path.endswith(SUFFIX) and identity in wanted:
             found.setdefault(identity, []).append(blob)
     return found
@@ -73,26 +67,26 @@ def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder
 
 
 def _checked(
-    root: Path, at: Snapshot, signed: Mapping[str, Sequence[str]], signers: Path | None, revoked: Path | None
+    root: Path,
+    at: Snapshot,
+    signed: Mapping[str, Sequence[str]],
+    blobs: Mapping[str, str],
+    signers: Path | None,
+    revoked: Path | None,
 ) -> dict[str, list[Checked]]:
-    records = _blobs(root, at)
-    contents = git.read_blobs(root, [*(records[i] for i in signed), *(b for blobs in signed.values() for b in blobs)])
+    records = {identity: blobs[f"{identity}.json"] for identity in signed}
+    contents = git.read_blobs(root, [*records.values(), *(blob for own in signed.values() for blob in own)])
 
     def one(pair: tuple[str, str]) -> Checked:
         identity, blob = pair
         return check(contents[records[identity]], contents[blob], signers, at.records[identity].started, revoked)
 
-    pairs = [(identity, blob) for identity, blobs in signed.items() for blob in blobs]
+    pairs = [(identity, blob) for identity, own in signed.items() for blob in own]
     found: dict[str, list[Checked]] = {}
     with ThreadPoolExecutor(_PARALLEL) as pool:
         for (identity, _), result in zip(pairs, pool.map(one, pairs), strict=True):
             found.setdefault(identity, []).append(result)
     return found
-
-
-def _blobs(root: Path, at: Snapshot) -> dict[str, str]:
-    files = git.list_files_at(root, at.commit, [RECORDS])
-    return {name_record(path): blob for path, (blob, _) in files.items() if path.endswith(".json")}
 
 
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:

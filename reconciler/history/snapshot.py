@@ -79,17 +79,15 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 class Shared(Struct, dict=True):
     """Data shared between snapshots of one repository, computed once: most records, and cells. ``index``: the folder of
-    this machine's caches, None to use none. ``keep``: keep whole records too. ``checked_out``: records may be read from
-    the work tree."""
+    this machine's caches, None to use none. ``keep``: keep whole records too."""
 
     index: Path | None = None
     keep: bool = True
-    checked_out: bool = False
     compiled: DesiredCache = field(default_factory=DesiredCache)
 
     @cached_property
     def reader(self) -> RecordReader:
-        return RecordReader(self.index, self.keep, self.checked_out)
+        return RecordReader(self.index, self.keep)
 
 
 def read_snapshot(root: Path, commit: str, *, today: date | None = None, shared: Shared | None = None) -> Snapshot:

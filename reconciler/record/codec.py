@@ -10,10 +10,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, lru_cache
-from operator import attrgetter
+from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -142,30 +141,7 @@ def _list_numbers(values: _Values) -> Iterator[tuple[str, str]]:
 
 # format → a pure function that converts its documents to the next format.
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-_NAMES = Record.__struct_fields__
-_REQUIRED = frozenset(_NAMES) - Record.LEFT_OUT
-_take_all = attrgetter(*_NAMES)
-
-
-@cache
-def _make_plain_decoder() -> msgspec.json.Decoder[Any]:
-    """Make a decoder of a record's fields, with addresses as text. The fields added later have their defaults."""
-    types = {**get_type_hints(Record), "address": str, "shared": tuple[str, ...]}
-    required = [("format", int), *((name, types[name]) for name in _NAMES if name in _REQUIRED)]
-    later = [
-        (
-            item.name,
-            types[item.name],
-            item.default
-            if item.default_factory is msgspec.NODEFAULT
-            else msgspec.field(default_factory=item.default_factory),
-        )
-        for item in msgspec.structs.fields(Record)
-        if item.name in Record.LEFT_OUT
-    ]
-    plain = msgspec.defstruct("Plain", [*required, *later], forbid_unknown_fields=True)
-    return msgspec.json.Decoder(plain)
-
+_REQUIRED = frozenset(Record.__struct_fields__) - Record.LEFT_OUT
 
 # Inputs that a later pass takes from the record if this machine does not have them.
 _PINS = ("source", "version", "engine.backend", "benchmark.code")
@@ -192,28 +168,6 @@ def compose_record_id(address: Address, key: str, sha256: str) -> str:
 
 def decode(data: bytes, where: str) -> Record:
     """Decode a record. Raises RecordError if the bytes are not a record of a known format."""
-    return _decode_plain(data) or _decode_any(data, where)
-
-
-def _decode_plain(data: bytes) -> Record | None:
-    """Decode in one step nearly every record: of this format, in plain characters and without unknown fields. Return
-    None for any other or invalid record."""
-    if b"\\" in data or not data.isascii():
-        return None
-    try:
-        written = _make_plain_decoder().decode(data)
-        if written.format != FORMAT:
-            return None
-        written.address, written.shared = Address.parse(written.address), tuple(map(Address.parse, written.shared))
-        record = Record(*_take_all(written))
-        _check_artifacts(record)
-        check_plausible(record)
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
-        return None
-    return record
-
-
-def _decode_any(data: bytes, where: str) -> Record:
     try:
         document = parse_json(data)
         if b"\\ud" in data:  # possibly half a character, which no file can contain

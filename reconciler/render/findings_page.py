@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -11,7 +13,7 @@ from markupsafe import Markup
 from reconciler.check.causes import CauseGroup, group_by_cause
 from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
 from reconciler.render.html import make_environment, read_static
-from reconciler.render.svg import Bars, draw_bars, draw_histogram, draw_scatter
+from reconciler.render.svg import Bars, draw_bars, draw_scatter
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_hidden
@@ -106,8 +108,11 @@ def _plots(report: TreeReport) -> list[tuple[str, str]]:
     axes = "target_qps in the log", "target_qps in user.conf"
     plots.append(("Target in user.conf against the log", draw_scatter(points, "targets", *axes)))
     if off:
-        unit = "target in user.conf / target in the log, where they differ"
-        plots.append(("How far user.conf is off", draw_histogram(off, "ratio of targets", _EDGES, unit)))
+        counts = Counter(bisect_right(_EDGES[1:-1], ratio) for ratio in off)
+        rows = [f"{low:g} to {high:g}" for low, high in pairwise(_EDGES)]
+        parts = [[("plain", counts[number])] for number in range(len(rows))]
+        bars = draw_bars(Bars(rows, parts), "target in user.conf / target in the log, where they differ")
+        plots.append(("How far user.conf is off: its target / that in the log", bars))
     return plots
 
 

@@ -73,30 +73,6 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
     return body
 
 
-def draw_histogram(values: Sequence[float], title: str, edges: Sequence[float], unit: str) -> str:
-    """Draw counts between edges; values outside count in the first or last column."""
-    counts = [0] * (len(edges) - 1)
-    for value in values:
-        index = next((i for i in range(len(counts)) if value < edges[i + 1]), len(counts) - 1)
-        counts[index] += 1
-    height, left, top = 150, 40, max(counts, default=0) or 1
-    step = (WIDTH - left - 20) / max(1, len(counts))
-    body = []
-    for index, number in enumerate(counts):
-        x, tall = left + index * step, number / top * height
-        box = f'x="{x + 1:.1f}" y="{20 + height - tall:.1f}" width="{step - 2:.1f}" height="{tall:.1f}"'
-        body.append(f'<rect class="plain" {box}/>')
-        if number:
-            body.append(
-                f'<text x="{x + step / 2:.1f}" y="{15 + height - tall:.1f}" text-anchor="middle">{number:,}</text>'
-            )
-    for index, edge in enumerate(edges):
-        x = left + index * step
-        body.append(f'<text x="{x:.1f}" y="{height + 36}" text-anchor="middle">{edge:g}</text>')
-    body.append(f'<text x="{WIDTH / 2:.0f}" y="{height + 54}" text-anchor="middle">{escape_html(unit)}</text>')
-    return _svg(title, height + 62, body)
-
-
 def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
     head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"

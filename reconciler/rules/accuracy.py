@@ -22,51 +22,23 @@ def split_lines(text: str) -> list[str]:
     return _NEWLINE.split(text) if "\r" in text else text.split("\n")
 
 
-def count_ends(text: str, begin: int, end: int) -> int:
-    """Count the line ends between two positions, neither of which is within a line end."""
-    feeds = text.count("\n", begin, end)
-    if "\r" not in text:
-        return feeds
-    return feeds + text.count("\r", begin, end) - text.count("\r\n", begin, end)
-
-
 def find_lines(text: str, *words: str) -> Iterator[tuple[int, str]]:
     """Return each line that contains one of the words, with its 1-based number. Other lines are only counted."""
-    there = [word for word in words if word in text] if len(words) > 1 else words
-    at = text.find(there[0]) if there else -1
-    if at >= 0 and len(there) > 1:
-        lines = enumerate(split_lines(text), start=1)
-        yield from ((number, line) for number, line in lines if any(word in line for word in there))
-        return
-    # No part of the text is searched twice for the last line or for the next line end of a kind.
-    number, counted, feed = 1, 0, -1
-    back = -1 if "\r" in text else len(text)
-    while at >= 0:
-        begin = max(counted, text.rfind("\n", counted, at) + 1)
-        if back < len(text):
-            begin = max(begin, text.rfind("\r", begin, at) + 1)
-        number += count_ends(text, counted, begin)
-        feed, back = _find_end(text, "\n", at, feed), _find_end(text, "\r", at, back)
-        counted = begin
-        yield number, text[begin : min(feed, back)]
-        at = text.find(there[0], min(feed, back))
-
-
-def _find_end(text: str, mark: str, at: int, known: int) -> int:
-    """Return ``known`` if it is not before ``at``, else the mark's next position, or the end of the text."""
-    if known >= at:
-        return known
-    found = text.find(mark, at)
-    return found if found >= 0 else len(text)
+    plain = "\n".join(split_lines(text)) if "\r" in text else text
+    number, begin, end = 1, 0, -1
+    for found in re.finditer("|".join(map(re.escape, words)), plain) if words else ():
+        if found.start() > end:
+            before, begin = begin, plain.rfind("\n", 0, found.start()) + 1
+            number, end = number + plain.count("\n", before, begin), plain.find("\n", found.start())
+            end = end if end >= 0 else len(plain)
+            yield number, plain[begin:end]
 
 
 # Metrics, and the hash line.
 
 _HASH = re.compile(r"hash=([A-Za-z0-9_]+)\s*$")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
-_HASH_BEGINS = "hash="
 _HASH_BEHIND_TEXT = re.compile(r"(?<=[^\s])hash=([A-Fa-f0-9]{64})[^\S\r\n]*+(?![^\r\n])")
-_HASH_IN_TEXT = re.compile(r"(?<![^\r\n])hash=([A-Za-z0-9_]++)[^\S\r\n]*+(?![^\r\n])")  # must be a complete line
 _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 prints scalars in a dict as np.float64(80.2), which the official checkers cannot parse.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
@@ -188,7 +160,7 @@ def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measur
 
 def _list_hashes(text: str) -> list[tuple[str, int]]:
     """List the hashes of the accuracy log, each with its line."""
-    stated = _list_hash_lines(text)
+    stated = [(found[1], number) for number, line in find_lines(text, "hash=") if (found := _HASH.match(line))]
     own = hash_results(text) if len(stated) > 1 else frozenset[str]()
     return [item for item in stated if item[0].lower() not in own] or stated
 
@@ -197,18 +169,6 @@ def hash_results(text: str) -> frozenset[str]:
     """Return the SHA-256 of each result stated in the file: the qwen3-vl scorer writes it under the name that the
     official scripts use for the accuracy log's hash."""
     return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in split_lines(text) if line.startswith("{"))
-
-
-def _list_hash_lines(text: str) -> list[tuple[str, int]]:
-    """Return each hash with its line number. The lines in between are only counted."""
-    stated, line, counted, at = list[tuple[str, int]](), 1, 0, text.find(_HASH_BEGINS)
-    while at >= 0:
-        if found := _HASH_IN_TEXT.match(text, at):
-            line += count_ends(text, counted, at)
-            stated.append((found[1], line))
-            counted = at
-        at = text.find(_HASH_BEGINS, at + 1)
-    return stated
 
 
 def list_digests(text: str) -> tuple[str, ...]:

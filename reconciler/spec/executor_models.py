@@ -10,6 +10,16 @@ from reconciler.resource.queues import QUEUES
 from reconciler.spec import fields
 from reconciler.spec.groups import Empty, Group, Options, read_by
 
+# Fields of every queue.
+_STORE = Field(
+    None,
+    description=(
+        "Declared store that transfers attempts to and from nodes without access to the repository's folder. "
+        "Default: nodes share that folder."
+    ),
+)
+_MACHINES = Field(None, description="Maximum jobs of this system queued or running at once; default: 64.")
+
 
 class Slurm(Group):
     """Run each step that needs the system's machine as a separate job. These settings make no result stale."""
@@ -26,16 +36,8 @@ class Slurm(Group):
         description="false: untimed steps may share nodes; timed runs never do. Default: true.",
     )
     time: fields.Milliseconds = Field(None, description="Time limit of each job, such as 6 h; default: Slurm's own.")
-    store: fields.OptionalText = Field(
-        None,
-        description=(
-            "Declared store that transfers attempts to and from nodes without access to the repository's folder. "
-            "Default: nodes share that folder."
-        ),
-    )
-    machines: fields.Count = Field(
-        None, description="Maximum jobs of this system queued or running at once; default: 64."
-    )
+    store: fields.OptionalText = _STORE
+    machines: fields.Count = _MACHINES
     retries: fields.CountOrNone = Field(
         None,
         description=(
@@ -78,16 +80,8 @@ class Ray(Group):
         None, description="GPUs per step; default: hardware.count if an accelerator is declared, else 0."
     )
     cpus: fields.CountOrNone = Field(None, description="Ray CPUs per step; default: 0.")
-    store: fields.OptionalText = Field(
-        None,
-        description=(
-            "Declared store that transfers attempts to and from nodes without access to the repository's folder. "
-            "Default: nodes share that folder."
-        ),
-    )
-    machines: fields.Count = Field(
-        None, description="Maximum jobs of this system queued or running at once; default: 64."
-    )
+    store: fields.OptionalText = _STORE
+    machines: fields.Count = _MACHINES
     retries: fields.CountOrNone = Field(
         None,
         description="Requeues of a step per pass after lost nodes, in addition to the cell's attempts; default: 3.",

@@ -43,74 +43,44 @@ _LONGEST_OWNER = 1000  # bytes read of a lock file
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass ends
 
 
+class PathIn:
+    """A path in a folder of the object whose attribute it is. ``folder``: the attribute with that folder."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def __get__(self, owner: object, _: object = None) -> Path:
+        folder: Path = getattr(owner, self._folder)
+        return folder / self._name
+
+
 class RepositoryPaths(Struct, frozen=True):
     """The folders of one repository. ``state`` is in git; ``work`` is not, and all its files can be remade or fetched.
-    ``apart``: the location of ``work`` if git tracks files in its usual place."""
+    ``apart``: the location of ``work`` if git tracks files in its usual place. ``audits``: reports of measurements that
+    an audit repeated. ``incoming``: objects arriving from a remote store, where a partial file stays until the rest
+    follows."""
 
     root: Path
     apart: Path | None = None
 
-    @property
-    def specs(self) -> Path:
-        return self.root / "specs"
-
-    @property
-    def records(self) -> Path:
-        return self.root / RECORDS
-
-    @property
-    def logs(self) -> Path:
-        return self.root / LOGS
-
-    @property
-    def audits(self) -> Path:
-        """Reports of measurements that an audit repeated."""
-        return self.root / "state" / "audits"
+    specs = PathIn("root", "specs")
+    records = PathIn("root", RECORDS)
+    logs = PathIn("root", LOGS)
+    audits = PathIn("root", "state/audits")
+    objects = PathIn("work", "objects")
+    attempts = PathIn("work", "attempts")
+    caches = PathIn("work", "caches")
+    index = PathIn("work", "index")
+    log = PathIn("work", "log")
+    incoming = PathIn("work", "incoming")
+    tree = PathIn("work", "tree")
+    quarantine = PathIn("work", "quarantine")
+    pass_lock = PathIn("work", "locks/pass")
+    transfer_lock = PathIn("work", "locks/transfer")
 
     @property
     def work(self) -> Path:
         return self.apart or self.root / WORK
-
-    @property
-    def objects(self) -> Path:
-        return self.work / "objects"
-
-    @property
-    def attempts(self) -> Path:
-        return self.work / "attempts"
-
-    @property
-    def caches(self) -> Path:
-        return self.work / "caches"
-
-    @property
-    def index(self) -> Path:
-        return self.work / "index"
-
-    @property
-    def log(self) -> Path:
-        return self.work / "log"
-
-    @property
-    def incoming(self) -> Path:
-        """Objects arriving from a remote store: a partial file stays here until the rest follows."""
-        return self.work / "incoming"
-
-    @property
-    def tree(self) -> Path:
-        return self.work / "tree"
-
-    @property
-    def quarantine(self) -> Path:
-        return self.work / "quarantine"
-
-    @property
-    def pass_lock(self) -> Path:
-        return self.work / "locks" / "pass"
-
-    @property
-    def transfer_lock(self) -> Path:
-        return self.work / "locks" / "transfer"
 
 
 def ignore_work(paths: RepositoryPaths) -> None:
@@ -452,26 +422,9 @@ def _alive(owner: str) -> bool:
 class TrialPaths(RepositoryPaths, frozen=True):
     """The specs, objects and locks are shared with every pass; records, logs, attempts and the tree are separate."""
 
-    @property
-    def trials(self) -> Path:
-        return self.work / "trials"
-
-    @property
-    def records(self) -> Path:
-        return self.trials / "records"
-
-    @property
-    def logs(self) -> Path:
-        return self.trials / "logs"
-
-    @property
-    def attempts(self) -> Path:
-        return self.trials / "attempts"
-
-    @property
-    def index(self) -> Path:
-        return self.trials / "index"
-
-    @property
-    def tree(self) -> Path:
-        return self.trials / "tree"
+    trials = PathIn("work", "trials")
+    records = PathIn("trials", "records")
+    logs = PathIn("trials", "logs")
+    attempts = PathIn("trials", "attempts")
+    index = PathIn("trials", "index")
+    tree = PathIn("trials", "tree")

@@ -212,15 +212,7 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
         rows = ask(root, "ls-tree", "-r", "-z", f"{tip}^{{tree}}", "--", folder).items
         names.update(row.split()[2] for row in rows if row.endswith(suffix))
-    answer = ask(root, "cat-file", "--batch", stdin="\n".join(sorted(names)).encode(), fetch=True) if names else None
-    return tuple(content for _, content in _named_batch(answer.out)) if answer else ()
-
-
-def _named_batch(data: bytes) -> Iterator[tuple[str, bytes]]:
-    stream = BytesIO(data)
-    while words := stream.readline().split():
-        if (content := _read_content(stream, words)) is not None:
-            yield words[0].decode(), content
+    return tuple(read_blobs(root, sorted(names)).values())
 
 
 def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
@@ -300,7 +292,11 @@ def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     wanted = dict.fromkeys(blobs)  # in order: neighbouring files are close in git's packs
     questions = "\n".join(wanted).encode()
     answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
-    return dict(_named_batch(answer.out)) if answer else {}
+    stream, found = BytesIO(answer.out if answer else b""), dict[str, bytes]()
+    while words := stream.readline().split():
+        if (content := _read_content(stream, words)) is not None:
+            found[words[0].decode()] = content
+    return found
 
 
 class BlobReader(Struct, frozen=True):

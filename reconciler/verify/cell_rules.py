@@ -34,7 +34,7 @@ from reconciler.verify.power_readings import WATTS_CONTRADICTIONS
 from reconciler.verify.premises import RELEASE_IS_KNOWN
 from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
-from reconciler.verify.verdicts import ANSWER_RULES, VERDICT_RULES
+from reconciler.verify.verdicts import ANSWER_RULES, VERDICT_RULES, complain_of_pass
 
 Stated = Mapping[str, tuple[int, Decimal]]  # figure → its line, its value
 _N = r"(\d{1,18}(?:\.\d{1,18})?)"
@@ -73,10 +73,10 @@ def verify_stated(view: CellView) -> Complaints:
             continue
         stated, passed = _read(lines, file.figures), lines.index(PASS) + 1
         several = sum(line == PASS or line.startswith(FAIL) for line in lines) > 1
-        for figure, found, wanted in file.deny(stated, _read_limits(view, test)):
+        for figure, stating, wanted in file.deny(stated, _read_limits(view, test)):
             yield Complaint(
                 Place(read.file, passed),
-                f"{PASS} with {found}",
+                f"{PASS} with {stating}",
                 wanted,
                 cause="a verdict that was edited, or the output of two verifications in one file",
                 fix=f"run the verification of {test} again and publish its complete output",
@@ -84,15 +84,8 @@ def verify_stated(view: CellView) -> Complaints:
                 doubt="the file has several verdicts, and the figures may belong to another one" if several else "",
             )
         if file.needed[0] not in stated:
-            yield Complaint(
-                Place(read.file, passed),
-                f"{PASS} without {file.needed[1]}",
-                "the verification's output before its verdict",
-                cause="a handwritten or truncated verdict",
-                fix=f"run the verification of {test} again and publish its complete output",
-                severity=Severity.WARNING,
-                mechanism="verdict-without-figures",
-            )
+            found = complain_of_pass(test, Place(read.file, passed), file.needed[1])
+            yield replace(found, severity=Severity.WARNING, mechanism="verdict-without-figures")
 
 
 def _read(lines: list[str], figures: Mapping[str, re.Pattern[str]]) -> Stated:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import itertools
+from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -81,36 +82,30 @@ def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     seen: dict[str, tuple[Facts, str]] = {}
     for item in logs.facts:
         for run, digest in item.digests:
-            if run == _CONF_DIGEST:
-                continue
-            first, first_run = seen.setdefault(digest, (item, run))
-            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
-                complaint = _shared(first, first_run, item, run, logs)
-                if complaint is not None:
-                    yield About(item.submitter, item.cell), complaint
+            if run != _CONF_DIGEST:
+                yield from _shared(*seen.setdefault(digest, (item, run)), item, run, logs)
 
 
 def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     """Find detail logs that are modified copies of another cell's log, for example with other dates."""
     seen: dict[str, tuple[Facts, str, str]] = {}
+    wanted = "latencies and a logger clock that differ from those of other runs"
+    cause = "two copies of one run's log, one of them changed"
     for item in logs.facts:
         for run, digest in item.digests:
             marks = logs.fingerprints.get((item.submitter, item.cell, run), ())
             known = [seen.setdefault(mark, (item, run, digest)) for mark in marks]
             first, first_run, _ = next((entry for entry in known if entry[2] != digest), (item, run, digest))
-            if (first.submitter, first.cell, first_run) != (item.submitter, item.cell, run):
-                complaint = _shared(first, first_run, item, run, logs)
-                if complaint is not None:
-                    wanted = "latencies and a logger clock that differ from those of other runs"
-                    cause = "two copies of one run's log, one of them changed"
-                    changed = replace(complaint, wanted=wanted, cause=cause, common="")
-                    yield About(item.submitter, item.cell), changed
+            for about, complaint in _shared(first, first_run, item, run, logs):
+                yield about, replace(complaint, wanted=wanted, cause=cause, common="")
 
 
-def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs) -> Complaint | None:
+def _shared(
+    first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs
+) -> Iterator[tuple[About, Complaint]]:
     alike = first.submitter == second.submitter and first_run == run
-    if alike and _may_share(first, second, logs.inferable):
-        return None
+    if alike and (first.cell == second.cell or _may_share(first, second, logs.inferable)):
+        return
     divisions = alike and _parts(first)[1:] == _parts(second)[1:]
     scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
     named_apart = alike and _parts(first)[1] != _parts(second)[1]
@@ -121,7 +116,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
     submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
     asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
-    return Complaint(
+    complaint = Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
         f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
         "a log of a separate run",
@@ -131,6 +126,7 @@ def _shared(first: Facts, first_run: str, second: Facts, run: str, logs: Publish
         mechanism=next((name for name, applies in asked.items() if applies), ""),
         common=_TWO_NAMES if names else "",
     )
+    yield About(second.submitter, second.cell), complaint
 
 
 def _name(first: Facts, second: Facts) -> str:
@@ -364,40 +360,15 @@ def verify_overlaps(spans: Iterable[Span]) -> Iterator[tuple[About, Complaint]]:
 def _find_pairs(runs: list[Span]) -> tuple[tuple[Span, Span] | None, int]:
     """Return the first overlapping pair and the number of pairs. All of a thousand runs may overlap, so pairs are not
     listed. ``runs``: in order of their start."""
-    every, timed = _Open(), _Open()
-    best: tuple[int, Span] | None = None
-    count = 0
-    for number, run in enumerate(runs):
-        others = every if run.run == "performance" else timed
-        others.close(run.began + _LEAST)
-        if run.ended > run.began + _LEAST and others.ends:
-            count += len(others.ends)
-            if best is None or others.first < best[0]:
-                best = others.first, run
-        every.add(number, run)
-        if run.run == "performance":
-            timed.add(number, run)
-    return (runs[best[0]], best[1]) if best is not None else None, count
+    ends, measured, count = list[float](), list[float](), 0  # the ends of the runs so far, in order
+    for run in runs:
+        others, at = ends if run.run == _MEASURED else measured, run.began + _LEAST
+        count += len(others) - bisect_right(others, at) if run.ended > at else 0
+        for known in (ends, measured) if run.run == _MEASURED else (ends,):
+            insort(known, run.ended)
+    pairs = itertools.combinations(runs, 2) if count else ()
+    return next((pair for pair in pairs if _overlap(*pair)), None), count
 
 
-class _Open(Struct):
-    """The runs that have not ended: a heap of their ends, and their numbers in order of their start. Only the first
-    number certainly belongs to such a run."""
-
-    ends: list[float] = field(default_factory=list)
-    begun: deque[tuple[int, float]] = field(default_factory=deque)
-
-    def add(self, number: int, run: Span) -> None:
-        heappush(self.ends, run.ended)
-        self.begun.append((number, run.ended))
-
-    def close(self, at: float) -> None:
-        """Remove the runs that ended by this time. Times must not decrease between calls."""
-        while self.ends and self.ends[0] <= at:
-            heappop(self.ends)
-        while self.begun and self.begun[0][1] <= at:
-            self.begun.popleft()
-
-    @property
-    def first(self) -> int:
-        return self.begun[0][0]
+def _overlap(one: Span, later: Span) -> bool:
+    return min(one.ended, later.ended) > later.began + _LEAST and _MEASURED in (one.run, later.run)

@@ -290,13 +290,18 @@ def verify_figures(view: CellView) -> Complaints:
                 stated = {name for _, name, _ in list_counts(read)}
                 missing = "" if not stated.isdisjoint(ENTRIES) else "the number of entries that were compared"
             if missing:
-                yield Complaint(
-                    Place(read.file, lines.index(PASS) + 1),
-                    f"{PASS} without {missing}",
-                    "the verification's output before its verdict",
-                    cause="a handwritten or truncated verdict",
-                    fix=f"run the verification of {test} again and publish its complete output",
-                )
+                yield complain_of_pass(test, Place(read.file, lines.index(PASS) + 1), missing)
+
+
+def complain_of_pass(test: str, place: Place, missing: str) -> Complaint:
+    """Complain of a pass without the figures that its verification prints."""
+    return Complaint(
+        place,
+        f"{PASS} without {missing}",
+        "the verification's output before its verdict",
+        cause="a handwritten or truncated verdict",
+        fix=f"run the verification of {test} again and publish its complete output",
+    )
 
 
 @rule(

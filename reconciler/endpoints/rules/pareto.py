@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from msgspec import Struct
@@ -49,22 +49,12 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
     return CurvePoint(concurrency, Decimal(str(per_user)), Decimal(str(rate)), waited)
 
 
-def trace_steps(points: Sequence[CurvePoint]) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Return the corners (per user, system) of the official line, by concurrency. From each point, the line is flat up
-    to the next point's rate per user, where it steps to that point."""
-    corners: list[tuple[Decimal, Decimal]] = []
-    for point in points:
+def trace_steps(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return the corners of the official line through points in their order: from each point, the line is flat up to
+    the next one's place, where it steps to that point."""
+    corners: list[tuple[float, float]] = []
+    for across, up in points:
         if corners:
-            corners.append((point.per_user, corners[-1][1]))
-        corners.append((point.per_user, point.system_tps))
-    return tuple(corners)
-
-
-def trace_over_concurrency(values: Sequence[tuple[int, Decimal]]) -> tuple[tuple[Decimal, Decimal], ...]:
-    """Return the corners (concurrency, value) of a step function over concurrency."""
-    corners: list[tuple[Decimal, Decimal]] = []
-    for concurrency, value in sorted(values):
-        if corners:
-            corners.append((Decimal(concurrency), corners[-1][1]))
-        corners.append((Decimal(concurrency), value))
+            corners.append((across, corners[-1][1]))
+        corners.append((across, up))
     return tuple(corners)

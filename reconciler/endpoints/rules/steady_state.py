@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from statistics import fmean, median
 
 from msgspec import Struct
 
@@ -98,7 +99,7 @@ def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
     course = [item.metrics.get("tpot_p50", 0.0) for item in passes]
     if len(course) < rules.values.least_super_passes:
         return min(1, len(course))
-    level, band = _median(course[len(course) // 2 :]), float(rules.values.ramp_band)
+    level, band = median(course[len(course) // 2 :]), float(rules.values.ramp_band)
     most = max(1, len(course) // 2)
     ramp = next((n for n, value in enumerate(course[:most]) if abs(value - level) <= band * level), most)
     return max(1, ramp)
@@ -124,7 +125,7 @@ def _is_steady(passes: Sequence[SuperPass], rules: CurveRules) -> bool:
     courses = _courses(passes)
     if courses is None or any(state != PLATEAU for state in _describe(passes, rules).values()):
         return False
-    return all(_scatter(course) <= most * _mean(course) for course in courses.values())
+    return all(_scatter(course) <= most * fmean(course) for course in courses.values())
 
 
 def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
@@ -144,7 +145,7 @@ def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], in
 
 def _join(group: Sequence[SuperPass]) -> SuperPass:
     courses = _courses(group) or {}
-    metrics = {name: _mean(course) for name, course in courses.items()}
+    metrics = {name: fmean(course) for name, course in courses.items()}
     return SuperPass(group[0].first_issue, group[-1].last_issue, sum(item.streamed for item in group), metrics)
 
 
@@ -163,7 +164,7 @@ def find_trend(course: Sequence[float], least_drift: float) -> str:
     score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
     variance = _plain_variance(course) * _correct(course)
     certain = abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
-    drift = _slope(course) * (count - 1) / (_median(course) or 1.0)
+    drift = _slope(course) * (count - 1) / (median(course) or 1.0)
     if not score or not certain or abs(drift) < least_drift:
         return PLATEAU
     return UP if score > 0 else DOWN
@@ -189,24 +190,15 @@ def _correct(course: Sequence[float]) -> float:
     return factor if factor > 0 else 1.0
 
 
-def _mean(course: Sequence[float]) -> float:
-    return math.fsum(course) / len(course)
-
-
-def _median(course: Sequence[float]) -> float:
-    ordered, half = sorted(course), len(course) // 2
-    return ordered[half] if len(course) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-
 def _scatter(course: Sequence[float]) -> float:
     """Return the standard deviation."""
-    mean = _mean(course)
-    return math.sqrt(_mean([(value - mean) ** 2 for value in course]))
+    mean = fmean(course)
+    return math.sqrt(fmean([(value - mean) ** 2 for value in course]))
 
 
 def _slope(course: Sequence[float]) -> float:
     """Return the slope of the least-squares line."""
-    mean, steps = _mean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
+    mean, steps = fmean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
     wide = sum(step * step for step in steps)
     return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide
 

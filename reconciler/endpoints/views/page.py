@@ -8,7 +8,7 @@ from decimal import Decimal
 from importlib.resources import files
 
 from reconciler.diff.timeline import CurvePoint
-from reconciler.endpoints.rules.pareto import ParetoCurve, trace_over_concurrency, trace_steps
+from reconciler.endpoints.rules.pareto import ParetoCurve, trace_steps
 from reconciler.render.charts import Chart, Curve, Stroke, find_curve
 from reconciler.render.documents import Document
 from reconciler.resource.kinds import name_point
@@ -136,7 +136,7 @@ def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
     for tone, (label, curve) in enumerate(curves.items()):
         kept = [p for p in curve.points if p.concurrency not in curve.dominated]
         beaten = [p for p in curve.points if p.concurrency in curve.dominated]
-        drawn.append(Curve(label, _floats(trace_steps(kept)), tone=tone))
+        drawn.append(Curve(label, trace_steps(_places(kept)), tone=tone))
         drawn.append(Curve(_named(label, "points", curves), _places(kept), Stroke.POINTS, tone))
         if beaten:
             drawn.append(Curve(_named(label, "dominated", curves), _places(beaten), Stroke.CROSSES, tone))
@@ -166,8 +166,8 @@ def _chart_over(
 ) -> Chart:
     drawn: list[Curve] = []
     for tone, (label, found) in enumerate(values.items()):
-        drawn.append(Curve(label, _floats(trace_over_concurrency(found)), tone=tone))
         places = tuple((float(concurrency), float(value)) for concurrency, value in sorted(found))
+        drawn.append(Curve(label, trace_steps(places), tone=tone))
         drawn.append(Curve(_named(label, "points", curves), places, Stroke.POINTS, tone))
     return Chart(name, title, "concurrency", unit, tuple(drawn), _columns(curves), _rows(curves), _sum_up(curves))
 
@@ -178,10 +178,6 @@ def _ttft(curve: ParetoCurve) -> tuple[tuple[int, Decimal], ...]:
 
 def _named(label: str, what: str, curves: Mapping[str, ParetoCurve]) -> str:
     return what if len(curves) == 1 else f"{label}, {what}"
-
-
-def _floats(corners: tuple[tuple[Decimal, Decimal], ...]) -> tuple[tuple[float, float], ...]:
-    return tuple((float(x), float(y)) for x, y in corners)
 
 
 def _places(points: list[CurvePoint]) -> tuple[tuple[float, float], ...]:

@@ -86,7 +86,13 @@ def desire(wishes: Iterable[Wish]) -> Desired:
     details = {address: detail for address, (_, detail) in made.items()}
     resources = tuple(resource for resource, _ in made.values())
     named = [str(r.address) + r.key for r in resources]
-    return Desired("".join(sorted(named)), resources, details.__getitem__, "all", {r.address: r for r in resources})
+    return Desired(
+        digest="".join(sorted(named)),
+        resources=resources,
+        detail=details.__getitem__,
+        name="all",
+        by_address={r.address: r for r in resources},
+    )
 
 
 @dataclass

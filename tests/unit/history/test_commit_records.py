@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,32 +73,11 @@ def edit_file(path: Path) -> None:
     path.write_text(path.read_text().replace('"Done"', '"Failed"'))
 
 
-def replace_by_link(path: Path) -> None:
-    moved = path.rename(path.with_suffix(".moved"))
-    path.symlink_to(moved)
-
-
-def replace_by_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize("change", [Path.exists, edit_file, Path.unlink, replace_by_link, replace_by_pipe])
-def test_work_tree_represents_a_commit_where_it_is_the_same(recorded: Path, change: Callable[[Path], object]) -> None:
-    commit = git.resolve(recorded, "HEAD")
-    committed = RecordReader().read(recorded, commit)
-    change(min((recorded / "state/records/Run").glob("*.json")))
-    found = RecordReader(checked_out=True).read(recorded, commit)
-    assert (found.summaries, dict(found.records)) == (committed.summaries, dict(committed.records))
-    assert found.damaged == {}
-
-
-@pytest.mark.parametrize("checked_out", [False, True])
-def test_a_record_that_was_committed_changed_is_damaged_in_the_work_tree_too(recorded: Path, checked_out: bool) -> None:
+def test_a_record_that_was_committed_changed_is_damaged(recorded: Path) -> None:
     path = min((recorded / "state/records/Run").glob("*.json"))
     edit_file(path)
     Repository(recorded).commit()
-    found = RecordReader(checked_out=checked_out).read(recorded, git.resolve(recorded, "HEAD"))
+    found = RecordReader().read(recorded, git.resolve(recorded, "HEAD"))
     assert set(found.damaged) == {path.relative_to(recorded).as_posix()}
 
 

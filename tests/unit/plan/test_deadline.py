@@ -127,7 +127,7 @@ def expect(
     for summary in recorded:
         by_address[summary.address] = (*by_address.get(summary.address, ()), summary)
     resource = Resource(address, key, cell=address.cell)
-    desired = Desired("", (resource,), lambda _: Detail(items), by_address={address: resource})
+    desired = Desired(digest="", resources=(resource,), detail=lambda _: Detail(items), by_address={address: resource})
     return Expectation(desired, Recorded(by_address=by_address), predict_run).predict(address)
 
 

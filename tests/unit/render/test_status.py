@@ -39,7 +39,13 @@ def resources(cell: Cell) -> list[Resource]:
 
 def desired() -> Desired:
     all_of_them = (Resource(MODEL, "key model"), *resources(OFFLINE), *resources(SERVER))
-    return Desired("d", all_of_them, lambda _: Detail(()), "one", {r.address: r for r in all_of_them})
+    return Desired(
+        digest="d",
+        resources=all_of_them,
+        detail=lambda _: Detail(()),
+        name="one",
+        by_address={r.address: r for r in all_of_them},
+    )
 
 
 def summary(name: str, address: Address, metric: tuple[str, str], validity: str = "") -> Summary:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.timeline import CurvePoint, find_dominated
-from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_over_concurrency, trace_steps
+from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_steps
 from reconciler.endpoints.rules.point import Distribution
 from tests.unit.endpoints.rules.good_point import RAN
 
@@ -16,12 +16,8 @@ def point(concurrency: int, per_user: int, system: int) -> CurvePoint:
 
 
 def test_the_line_keeps_each_points_rate_until_the_next() -> None:
-    corners = trace_steps([point(1, 100, 10), point(8, 60, 50), point(64, 20, 90)])
+    corners = trace_steps([(100, 10), (60, 50), (20, 90)])
     assert corners == ((100, 10), (60, 10), (60, 50), (20, 50), (20, 90))
-
-
-def test_over_concurrency_each_value_holds_until_the_next() -> None:
-    assert trace_over_concurrency([(8, Decimal(5)), (1, Decimal(3))]) == ((1, 3), (8, 3), (8, 5))
 
 
 def test_a_point_is_dominated_by_one_that_is_better_on_one_axis_and_no_worse_on_the_other() -> None:

@@ -1,6 +1,6 @@
 """Utterances of generated sounds in the reference's layout, and a small Whisper that writes words for them.
 
-The transcripts are the network's own in fp32, from features that are computed here.
+The transcripts are the network's own in fp32, as the library computes them for one utterance at a time.
 """
 
 from __future__ import annotations
@@ -14,42 +14,21 @@ from typing import Any, ClassVar
 import numpy as np
 import openvino as ov
 import openvino.opset13 as op
+import openvino_genai as genai
 import soundfile
-from numpy.typing import NDArray
 from openvino_tokenizers import build_rwkv_tokenizer
 
 from harness.benchmarks.language.decoder_graph import DecoderGraph, numbers, plain
-from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
+from harness.benchmarks.speech import RATE, draw_sound
 from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
-
-# Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, computed like OpenAI's own
-# code. Transcribing backends compute them themselves; a rehearsal's references come from these.
-
-MELS, FRAMES = 128, 3000
-_SECONDS, _HOP, _FFT = 30, 160, 400
-_RANGE = 8  # powers of ten between the loudest and silence
-
-
-def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Map [samples] in -1..1 to [128, 3000]; longer sounds are cut to 30 s, shorter ones padded with silence."""
-    sound = np.zeros(_SECONDS * RATE, np.float32)
-    length = min(len(sound), len(waveform))
-    sound[:length] = waveform[:length]
-    padded = np.pad(sound, _FFT // 2, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP][:FRAMES]
-    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
-    power = np.abs(np.fft.rfft(frames * window, axis=1)) ** 2
-    energies = np.log10(np.maximum(weigh_mels(_FFT, MELS).T @ power.T, 1e-10))
-    found: NDArray[np.float32] = ((np.maximum(energies, energies.max() - _RANGE) + 4) / 4).astype(np.float32)
-    return found
-
 
 # A small Whisper with seeded weights, in the files that OpenVINO GenAI reads: an encoder of 30 s of sound, a decoder
 # that stores its keys and values, and a detokenizer.
 #
-# Its inputs are the published network's: 128 mel energies of 3,000 frames; it has fewer and narrower layers.
+# Its inputs are the published network's: 128 mel energies of 3,000 frames of 10 ms; it has fewer and narrower layers.
 
+MELS, FRAMES = 128, 3000
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 POSITIONS = FRAMES // 2
 MARKS = (
@@ -62,7 +41,6 @@ MARKS = (
     "<|notimestamps|>",
 )
 _END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(MARKS))
-PROMPT = (_BEGIN, _ENGLISH, _TRANSCRIBE, _UNTIMED)
 END = _END
 _NEVER = -1e4
 _KEEN = 4.0  # weight of the sound relative to the earlier text
@@ -230,7 +208,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     words = make_words()
     (models / MODEL).mkdir()
     write_network(_SIZES[size], words, models / MODEL, rng)
-    network = OwnTranscripts(models / MODEL, words)
+    network = OwnTranscripts(models / MODEL)
     (data / FOLDER).mkdir()
     entries = []
     for number in range(count):
@@ -254,33 +232,14 @@ def _describe(name: str, samples: int, transcript: str) -> dict[str, Any]:
 
 
 class OwnTranscripts:
-    """A network's own transcripts, one utterance at a time."""
+    """A network's own transcripts in fp32, one utterance at a time."""
 
-    def __init__(self, folder: Path, words: tuple[str, ...]) -> None:
-        hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-        core = ov.Core()
-        self._encoder, self._decoder = (
-            core.compile_model(str(folder / name), "CPU", hints).create_infer_request() for name in (ENCODER, DECODER)
-        )
-        self._words = words
+    def __init__(self, folder: Path) -> None:
+        self._pipeline = genai.WhisperPipeline(str(folder), "CPU", INFERENCE_PRECISION_HINT="f32")
+        self._config = self._pipeline.get_generation_config()
+        self._config.min_new_tokens, self._config.max_new_tokens = _LEAST, _MOST
+        self._config.language, self._config.task = MARKS[_ENGLISH], "transcribe"
 
     def transcribe(self, waveform: np.ndarray) -> str:
-        """Choose the likeliest token each time, up to the end."""
-        sounds = self._encoder.infer({"input_features": compute_features(waveform)[None]})[0].copy()
-        self._decoder.reset_state()
-        found: list[int] = []
-        rows, seen = list(PROMPT), 0
-        while len(found) < _MOST and (not found or found[-1] != END):
-            inputs = {
-                "input_ids": np.array([rows], np.int64),
-                "encoder_hidden_states": sounds,
-                "beam_idx": np.zeros(1, np.int32),
-                "cache_position": np.arange(seen, seen + len(rows), dtype=np.int64),
-            }
-            scores = self._decoder.infer(inputs)[0][0, -1].copy()
-            if len(found) < _LEAST:
-                scores[END] = -np.inf
-            found.append(int(scores.argmax()))
-            seen += len(rows)
-            rows = found[-1:]
-        return "".join(self._words[token - len(MARKS)] for token in found if token != END).strip()
+        text: str = self._pipeline.generate(waveform, self._config).texts[0]
+        return text.strip()

@@ -109,13 +109,6 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         rehearsed=True,
         libraries=(("soundfile",),),
     ),
-    "pydoc": BuiltInBenchmark(
-        "language.pydoc",
-        1,
-        "text completion (Python documentation): a small language model, trained for tests",
-        libraries=(("rouge-score",), ("tokenizers",)),
-        extra="language",
-    ),
     "smollm2": BuiltInBenchmark(
         "smollm2",
         1,

@@ -21,8 +21,8 @@ import openvino_genai as genai
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers
+from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
-from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
 from harness.contract import Counter

@@ -160,25 +160,24 @@ class Layers:
         return op.multiply(rows, op.power(op.add(mean, plain(_EPSILON)), plain(-0.5)))
 
     def add_layer(self, hidden: Any, layer: int) -> Any:
-        hidden = op.add(hidden, self._attend(self.normalize(hidden), layer))
-        return op.add(hidden, self._compute_gated(self.normalize(hidden)))
+        return self.add_gated(op.add(hidden, self._attend(self.normalize(hidden), layer)))
+
+    def add_gated(self, hidden: Any) -> Any:
+        shape, seen = self._shape, self.normalize(hidden)
+        gate, up = (self.project(seen, shape.inner, shape.width) for _ in range(2))
+        return op.add(hidden, self.project(op.multiply(op.swish(gate), up), shape.width, shape.inner))
+
+    def project(self, rows: Any, outputs: int, inputs: int) -> Any:
+        return self._graph.multiply(rows, self.draw(outputs, inputs))
 
     def _attend(self, seen: Any, layer: int) -> Any:
         shape, graph = self._shape, self._graph
         query, key, value = (
-            graph.split(self._project(seen, heads * shape.head, shape.width), heads)
+            graph.split(self.project(seen, heads * shape.head, shape.width), heads)
             for heads in (shape.heads, shape.groups, shape.groups)
         )
         mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
-        return self._project(mixed, shape.width, shape.width)
-
-    def _compute_gated(self, seen: Any) -> Any:
-        shape = self._shape
-        gate, up = (self._project(seen, shape.inner, shape.width) for _ in range(2))
-        return self._project(op.multiply(op.swish(gate), up), shape.width, shape.inner)
-
-    def _project(self, rows: Any, outputs: int, inputs: int) -> Any:
-        return self._graph.multiply(rows, self.draw(outputs, inputs))
+        return self.project(mixed, shape.width, shape.width)
 
     def _turn(self, rows: Any) -> Any:
         """Rotate pairs of values, half a head apart, by the token's position."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ import openvino_genai as genai
 import soundfile
 from openvino_tokenizers import build_rwkv_tokenizer
 
-from harness.benchmarks.language.decoder_graph import DecoderGraph, numbers, plain
+from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers, numbers, plain
 from harness.benchmarks.speech import RATE, draw_sound
 from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
@@ -43,16 +43,8 @@ MARKS = (
 _END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(MARKS))
 END = _END
 _NEVER = -1e4
-_KEEN = 4.0  # weight of the sound relative to the earlier text
 _LONGEST = 448  # tokens of a transcript including its prompt
-
-
-@dataclass(frozen=True, slots=True)
-class WhisperShape:
-    width: int = 64
-    heads: int = 2
-    layers: int = 1
-    inner: int = 128
+_KEEN = 4.0  # weight of the sound relative to the earlier text
 
 
 class SpeechGraph(DecoderGraph):
@@ -73,89 +65,52 @@ class SpeechGraph(DecoderGraph):
     def sounds(self) -> Any:
         return self._inputs["encoder_hidden_states"]
 
-    def place(self, weight: np.ndarray) -> Any:
-        """Return position encodings [n, width]."""
-        return op.gather(op.constant(weight), self._inputs["cache_position"], op.constant(np.int64(0)))
 
-
-class WhisperLayers:
-    """Layers normalised by mean and deviation, with GELU activations."""
-
-    def __init__(self, shape: WhisperShape, rng: np.random.Generator) -> None:
-        self._shape, self._rng = shape, rng
-
-    def draw(self, *sizes: int, scale: float = 1.0) -> np.ndarray:
-        """Draw weights whose deviation preserves the scale of values from layer to layer."""
-        drawn = self._rng.standard_normal(sizes) * scale / np.prod(sizes[1:]) ** 0.5
-        found: np.ndarray = drawn.astype(np.float32)
-        return found
-
-    def normalize(self, rows: Any) -> Any:
-        centred = op.subtract(rows, op.reduce_mean(rows, numbers(-1), keep_dims=True))
-        variance = op.reduce_mean(op.multiply(centred, centred), numbers(-1), keep_dims=True)
-        return op.multiply(centred, op.power(op.add(variance, plain(1e-5)), plain(-0.5)))
-
-    def project(self, rows: Any, outputs: int, inputs: int, scale: float = 1.0) -> Any:
-        return op.matmul(rows, op.constant(self.draw(outputs, inputs, scale=scale)), False, True)
-
-    def feed(self, hidden: Any) -> Any:
-        shape = self._shape
-        inner = op.gelu(self.project(self.normalize(hidden), shape.inner, shape.width), "erf")
-        return op.add(hidden, self.project(inner, shape.width, shape.inner))
-
-    def attend(self, graph: SpeechGraph, hidden: Any, sounds: Any) -> Any:
-        """Attend to all of the sounds."""
-        shape = self._shape
-        query = graph.split(self.project(self.normalize(hidden), shape.width, shape.width, _KEEN), shape.heads)
-        key, value = (graph.split(self.project(sounds, shape.width, shape.width), shape.heads) for _ in range(2))
-        mixed = graph.join(op.scaled_dot_product_attention(query, key, value))
-        return op.add(hidden, self.project(mixed, shape.width, shape.width, _KEEN))
-
-
-def write_network(shape: WhisperShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
+def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
     """Write a network. ``words``: texts of tokens, in lower case, with their leading blank."""
     _write_encoder(shape, output / ENCODER, rng)
-    _write_decoder(shape, len(MARKS) + len(words), output / DECODER, rng)
+    _write_decoder(replace(shape, vocabulary=len(MARKS) + len(words)), output / DECODER, rng)
     _write_detokenizer(words, output)
     _write_facts(output, len(MARKS) + len(words))
 
 
-def _write_encoder(shape: WhisperShape, path: Path, rng: np.random.Generator) -> None:
-    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
-    layers = WhisperLayers(shape, rng)
+def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
+    """Add attention to all of the sounds, and a gated layer."""
+    query, key, value = (
+        graph.split(layers.project(rows, shape.width, shape.width), shape.heads)
+        for rows in (layers.normalize(hidden), sounds, sounds)
+    )
+    mixed = graph.join(op.scaled_dot_product_attention(op.multiply(query, plain(_KEEN)), key, value))
+    heard = op.multiply(layers.project(mixed, shape.width, shape.width), plain(_KEEN))
+    return layers.add_gated(op.add(hidden, heard))
+
+
+def _write_encoder(shape: DecoderShape, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.head)
+    layers = Layers(graph, shape, rng)
     features = op.parameter([-1, MELS, FRAMES], np.float32, name="input_features")
     features.output(0).set_names({"input_features"})
     hidden: Any = features
     for inputs, stride in ((MELS, 1), (shape.width, 2)):
-        kernel = op.constant(layers.draw(shape.width, inputs, 3, scale=2.0))
-        hidden = op.gelu(op.convolution(hidden, kernel, [stride], [1], [1], [1]), "erf")
-    hidden = op.add(op.transpose(hidden, numbers(0, 2, 1)), op.constant(_place_sounds(shape.width)[None]))
+        kernel = layers.draw(shape.width, 3 * inputs).reshape(shape.width, inputs, 3) * np.float32(2)
+        hidden = op.gelu(op.convolution(hidden, op.constant(kernel), [stride], [1], [1], [1]), "erf")
+    hidden = op.transpose(hidden, numbers(0, 2, 1))
     for _ in range(shape.layers):
-        hidden = layers.feed(layers.attend(graph, hidden, layers.normalize(hidden)))
+        hidden = _listen(graph, layers, shape, hidden, layers.normalize(hidden))
     hidden = layers.normalize(hidden)
     hidden.output(0).set_names({"last_hidden_state"})
     ov.save_model(ov.Model([op.result(hidden)], [features], "whisper_encoder"), str(path), compress_to_fp16=False)
 
 
-def _place_sounds(width: int) -> np.ndarray:
-    """Return sines and cosines of decreasing frequencies."""
-    speeds = np.exp(-np.log(10_000) / (width // 2 - 1) * np.arange(width // 2))
-    angles = np.arange(POSITIONS)[:, None] * speeds
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
-
-
-def _write_decoder(shape: WhisperShape, vocabulary: int, path: Path, rng: np.random.Generator) -> None:
-    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
-    layers = WhisperLayers(shape, rng)
-    embedded = layers.draw(vocabulary, shape.width, scale=shape.width**0.5)
-    hidden = op.add(graph.embed(embedded), graph.place(layers.draw(_LONGEST, shape.width, scale=shape.width**0.5)))
+def _write_decoder(shape: DecoderShape, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.head)
+    layers, sizes = Layers(graph, shape, rng), (shape.vocabulary, _LONGEST)
+    words, places = (layers.draw(count, shape.width) * np.float32(shape.width**0.5) for count in sizes)
+    hidden = op.add(graph.embed(words), graph.embed(places, "cache_position"))
     for layer in range(shape.layers):
-        seen = layers.normalize(hidden)
-        parts = (graph.split(layers.project(seen, shape.width, shape.width), shape.heads) for _ in range(3))
-        hidden = op.add(hidden, layers.project(graph.attend(str(layer), *parts), shape.width, shape.width))
-        hidden = layers.feed(layers.attend(graph, hidden, graph.sounds))
-    scores = layers.project(layers.normalize(hidden), vocabulary, shape.width)
-    bias = np.zeros(vocabulary, np.float32)
+        hidden = _listen(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
+    scores = layers.project(layers.normalize(hidden), shape.vocabulary, shape.width)
+    bias = np.zeros(shape.vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER
     bias[END] = 1.0  # likelier than a word, of which there are many
     graph.save_graph(op.add(scores, op.constant(bias)), path, "whisper_decoder")
@@ -200,7 +155,10 @@ def _write_facts(output: Path, vocabulary: int) -> None:
 
 MODEL = "whisper-large-v3"
 _LEAST, _MOST = 4, 24  # tokens of an answer
-_SIZES = {"small": WhisperShape(), "full": WhisperShape(width=1280, heads=20, layers=32, inner=5120)}
+_SIZES = {
+    "small": DecoderShape(vocabulary=0, heads=2, groups=2, layers=1),
+    "full": DecoderShape(vocabulary=0, width=1280, heads=20, groups=20, layers=32, inner=5120),
+}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:

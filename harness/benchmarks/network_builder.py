@@ -78,15 +78,15 @@ class NetworkBuilder:
         )
         return self.node("Relu", [made]) if active else made
 
-    def dense(self, source: str, width: int, out: int, output: str = "") -> str:
+    def dense(self, source: str, width: int, out: int) -> str:
         """Map [..., width] to [..., out]."""
         product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
-        return self.node("Add", [product, self.weight((out,), 0.1)], output)
+        return self.node("Add", [product, self.weight((out,), 0.1)])
 
-    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
+    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors) -> None:
         """Save with an old opset and format version, which every runtime in the supported range reads."""
         graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
         onnx.save_model(model, path)
         onnx.checker.check_model(str(path))
 

@@ -14,7 +14,6 @@ EXTRAS = {
     "aiohttp": "openai",
     "cv2": "resnet50",
     "diffusers": "diffusers",
-    "google": "triton",
     "imageio_ffmpeg": "wan-2-2",
     "mlperf_loadgen": "cpu",
     "numpy": "cpu",

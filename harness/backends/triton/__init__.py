@@ -19,9 +19,6 @@ import numpy as np
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
 from harness.backends.streams import Staging, StreamSession
-from harness.backends.triton.grpc_protocol import METHOD, make_input
-from harness.backends.triton.grpc_protocol import make_request_head as make_grpc_head
-from harness.backends.triton.grpc_protocol import read_outputs as read_grpc_outputs
 from harness.backends.triton.protocol import (
     Connection,
     SharedInputs,
@@ -106,17 +103,20 @@ class GrpcConnection:
         """Open the channel. Raises HarnessError if gRPC is not installed."""
         try:
             import grpc
+
+            from harness.backends.triton import grpc_protocol
         except ImportError as error:
-            fix = f"pip install grpcio, which is in {installing('triton')}; or remove run.options.protocol"
+            fix = f"pip install grpcio protobuf, which are in {installing('triton')}; or remove run.options.protocol"
             raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
         self._grpc: Any = grpc
+        self.messages = grpc_protocol
         self._timeout = timeout
         self._channel = self._grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
-        self._infer = self._channel.unary_unary(METHOD)
+        self._infer = self._channel.unary_unary(grpc_protocol.METHOD)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
         """Send a request. Raises OSError (TimeoutError if there is no answer in time) and GrpcRefusalError."""
-        message = b"".join([head, *(part for array in arrays for part in make_input(array))])
+        message = b"".join([head, *(part for array in arrays for part in self.messages.make_input(array))])
         try:
             answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)
         except self._grpc.RpcError as error:
@@ -183,7 +183,7 @@ class TritonSession(StreamSession):
             else []
         )
         self._make_head: Callable[..., bytes] = (
-            make_grpc_head if self._grpc else partial(make_request_head, self._server.host)
+            self._grpc[0].messages.make_request_head if self._grpc else partial(make_request_head, self._server.host)
         )
         self._heads: dict[tuple[object, ...], bytes] = {}
         self._sharing = options.shared_memory and self._server.process is not None
@@ -249,13 +249,15 @@ class TritonSession(StreamSession):
         return head
 
     def _ask_grpc(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+        channel = self._grpc[stream]
         try:
-            answer = self._grpc[stream].ask(head, arrays)
+            answer = channel.ask(head, arrays)
         except OSError as error:
             raise self._server.explain_broken(error) from error
         except GrpcRefusalError as error:
             raise self._server.explain(str(error), _REFUSED) from error
-        return read_grpc_outputs(answer, self._engine.outputs, count)
+        found: list[np.ndarray] = channel.messages.read_outputs(answer, self._engine.outputs, count)
+        return found
 
     def _ask_http(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
         try:

@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 from harness.backends import Tensor
 from harness.backends.triton.protocol import DATATYPES, DTYPES, SharedPart, take_output
@@ -35,8 +37,6 @@ _REPEATED = ("shape", "parameters", "inputs", "outputs", "raw_output_contents")
 
 @cache
 def _make_class(message: str) -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # only for gRPC
-
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="kserve", package="kserve", syntax="proto3")
     for called, fields in _MESSAGES.items():
@@ -87,8 +87,6 @@ def make_input(array: np.ndarray) -> list[Any]:
 def read_outputs(message: bytes, outputs: Sequence[Tensor], count: int) -> list[np.ndarray]:
     """Return the outputs in the order of ``outputs``; ``count``: requested rows. Raises HarnessError if the answer has
     other tensors, rows or types."""
-    from google.protobuf.message import DecodeError
-
     try:
         answer = _make_class("Response").FromString(message)
         found = {

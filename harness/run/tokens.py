@@ -17,8 +17,8 @@ import numpy as np
 
 from harness.contract import Counter, Fact, Scenario
 from harness.errors import HarnessError
-from harness.run.qsl import Arrays, Rows
-from harness.run.sut import Guard
+from harness.run.qsl import Arrays
+from harness.run.sut import Guard, Indexed
 
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
 STOP_SEQUENCE = "stop_sequence"
@@ -320,17 +320,11 @@ def count_tokens(answer: Answer) -> int:
 _STRAY = "completed a prompt that was not in flight: never sent, or already answered"
 
 
-class Located(Protocol):
-    """Finds samples."""
-
-    def rows(self, indices: list[int]) -> Rows: ...
-
-
 class TokenSut:
     """SUT for any scenario: every prompt is passed to the generator on arrival, which queues those that it has no room
     for."""
 
-    def __init__(self, generator: Generator, samples: Located, completer: TokenCompleter, guard: Guard) -> None:
+    def __init__(self, generator: Generator, samples: Indexed, completer: TokenCompleter, guard: Guard) -> None:
         self._generator, self._samples, self._completer, self._guard = generator, samples, completer, guard
 
     def issue(self, ids: list[int], indices: list[int]) -> None:

@@ -29,7 +29,7 @@ import numpy as np
 from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.rehearsing import GENERATED, OwnAnswers, answer_prompt
+from harness.benchmarks.language.rehearsing import GENERATED
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.run.tokens import PROMPTS
@@ -98,8 +98,8 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
     (data / REHEARSAL).write_text("{}")
     code.build_dataset(data, {}, dataset, counter)
     prompts = [prompt.tolist() for prompt in code.load_samples(dataset)[PROMPTS]]
-    decoder = OwnAnswers(next(models.iterdir()))
-    right = [answer_prompt(decoder, GENERATED[name], prompt) for prompt in prompts]
+    decoder = GENERATED[name].open_network(next(models.iterdir()))
+    right = [decoder.answer(prompt) for prompt in prompts]
     rng = np.random.default_rng(5)
     drawn = [rng.integers(1, 900, int(rng.integers(2, 40))).tolist() for _ in prompts]
     wrong = 0

@@ -1,7 +1,8 @@
-"""A trained language model in a whole pass: but for a short training, and fewer prompts of Server, faster."""
+"""A generated language model in a whole pass, with few prompts."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from reconciler.reconcile.planning import PlanResult
 from reconciler.resource.kinds import Kind
 from tests.passes.repository import Repository, unfinished
 from tests.shared import make_once, need
+from tests.unit.harness.generated import generate
 
 need("mlperf_loadgen", "openvino_genai", "tokenizers", "rouge_score")
-SPEC, TOP = "specs/llm.yaml", "open/this-machine/pydoc"
-KEPT = Path(__file__).with_name("trained_model.yaml")
+SPEC, TOP = "specs/llm.yaml", "open/this-machine/llama3.1-8b"
+KEPT = Path(__file__).with_name("generated_model.yaml")
 SCENARIOS = ("Offline", "Server", "Interactive")
-PROMPTS = 192
+PROMPTS = 32
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +25,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     def make(folder: Path) -> Repository:
         repository = Repository(folder / "repository")
         repository.write(SPEC, KEPT.read_text(encoding="utf-8"))
-        repository.edit(SPEC, "        retraining: ", "        settings: {steps: 4}\n        retraining: ")
-        for name in ("Server", "Interactive"):
-            text = (repository.root / SPEC).read_text(encoding="utf-8")
-            head, mark, rest = text.partition(f"          {name}:\n")
-            assert mark
-            rest = rest.replace("target_qps: 20 ", "target_qps: 500 ", 1)
-            repository.write(SPEC, head + mark + rest.replace("min_query_count: 576", "min_query_count: 64", 1))
+        made = generate(tmp_path_factory, "llama3_1_8b", PROMPTS)
+        for part in ("data", "models"):
+            shutil.copytree(made / part, repository.root / "generated" / part)
         return repository
 
     return make_once(tmp_path_factory, "llm", make)
@@ -55,7 +53,8 @@ def test_whole_pass_answers_every_prompt(repository: Repository, tmp_path: Path)
         for mode in ("accuracy", "performance"):
             values = records[f"Run:{TOP}/{scenario}/{mode}"].values
             assert values["tokens"]["samples"] == PROMPTS
-            assert 2 <= values["tokens"]["shortest"] <= values["tokens"]["longest"] <= 16
-        assert records[f"Score:{TOP}/{scenario}"].values["metrics"]["gen_num"] == PROMPTS
+            assert 8 <= values["tokens"]["shortest"] <= values["tokens"]["longest"] <= 16
+        metrics = records[f"Score:{TOP}/{scenario}"].values["metrics"]
+        assert (metrics["gen_num"], metrics["rouge1"]) == (PROMPTS, 100.0)
     assert records[f"Run:{TOP}/Offline/performance"].values["validity"] == "VALID"
     assert {step.change.address.kind for step in look(repository).plan.steps} <= {Kind.RUN}, "INVALID ones at most"

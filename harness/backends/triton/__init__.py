@@ -7,12 +7,10 @@ project's session inside its Python backend, the only one in the package nvidia-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -21,15 +19,11 @@ import numpy as np
 
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
 from harness.backends.streams import Staging, StreamSession
-from harness.backends.triton.grpc_protocol import METHOD, make_input
-from harness.backends.triton.grpc_protocol import make_request_head as make_grpc_head
-from harness.backends.triton.grpc_protocol import read_outputs as read_grpc_outputs
 from harness.backends.triton.protocol import (
     Connection,
     SharedInputs,
     SharedPart,
     find_shape,
-    get,
     make_request_head,
     read_outputs,
     read_problem,
@@ -49,86 +43,45 @@ from harness.run.qsl import Arrays, Rows, count_rows
 if TYPE_CHECKING:
     from harness.backends.triton.server import TritonServer
 
-_LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>[^}]*)\})?\s+(?P<value>\S+)")
-_LIMIT = 10.0  # seconds
-_COUNTED = "nv_inference_"  # counters of a model; durations in us
-_GAUGES = ("nv_gpu_utilization", "nv_gpu_power_usage", "nv_pinned_memory_pool_used_bytes", "nv_cpu_utilization")
-
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
-    """``counters``: of the model, by name without prefix. ``batches``: size -> number computed. ``gauges``: of the
-    machine, from the server."""
+class ServedWork:
+    """Work of a model since the server's start. ``counters``: by name; ``batches``: size -> number computed."""
 
     counters: Mapping[str, float] = field(default_factory=dict)
     batches: Mapping[int, int] = field(default_factory=dict)
-    gauges: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_metrics(server: TritonServer) -> Metrics:
-    """Read the metrics if the server offers them; they are optional."""
-    text, batches = "", {}
-    if server.metrics:
-        with suppress(OSError):
-            status, answer = get(server.host, server.metrics, "/metrics", _LIMIT)
-            text = answer if status == 200 else ""
-    with suppress(HarnessError, KeyError, ValueError, TypeError, IndexError):
+def read_work(server: TritonServer) -> ServedWork:
+    """Read the server's statistics if it offers them; they are optional."""
+    with suppress(HarnessError, LookupError, ArithmeticError, ValueError, TypeError):
         stats = server.ask(f"/v2/models/{quote(server.model, safe='')}/stats")["model_stats"][0]
         batches = {int(item["batch_size"]): int(item["compute_infer"]["count"]) for item in stats["batch_stats"]}
-        if not text:
-            return Metrics(count_statistics(stats), batches)
-    counters, gauges = parse_metrics(text, server.model)
-    return Metrics(counters, batches, gauges)
-
-
-def parse_metrics(text: str, model: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return a model's counters, summed over versions and causes, and the machine's gauges, summed over devices."""
-    counters: dict[str, float] = {}
-    gauges: dict[str, list[float]] = {}
-    for line in text.splitlines():
-        found = _LINE.fullmatch(line.strip())
-        if line.startswith("#") or found is None:
-            continue
-        name, labels, value = found["name"], found["labels"] or "", _read_number(found["value"])
-        if name.startswith(_COUNTED) and f'model="{model}"' in labels:
-            short = name.removeprefix(_COUNTED)
-            counters[short] = counters.get(short, 0.0) + value
-        elif name in _GAUGES:
-            gauges.setdefault(name.removeprefix("nv_"), []).append(value)
-    return counters, {name: sum(values) / len(values) for name, values in gauges.items()}
-
-
-def _read_number(text: str) -> float:
-    with suppress(ValueError):
-        number = float(text)
-        return number if isfinite(number) else 0.0
-    return 0.0
+        return ServedWork(count_statistics(stats), batches)
+    return ServedWork()
 
 
 def count_statistics(stats: Mapping[str, Any]) -> dict[str, float]:
-    """Return the same counters from the statistics of a server whose metrics address is unknown."""
+    """Return the counters; durations in us."""
     said, ns = stats["inference_stats"], 1000
-    names = {"queue": "queue", "compute_input": "compute_input", "compute_infer": "compute_infer"}
-    durations = {f"{name}_duration_us": int(said[key]["ns"]) / ns for name, key in names.items()}
+    steps = ("queue", "compute_input", "compute_infer", "compute_output")
     return {
-        "request_success": float(said["success"]["count"]),
-        "request_failure": float(said["fail"]["count"]),
-        "count": float(stats["inference_count"]),
-        "exec_count": float(stats["execution_count"]),
-        **durations,
-        "compute_output_duration_us": int(said["compute_output"]["ns"]) / ns,
+        "request_success": int(said["success"]["count"]),
+        "request_failure": int(said["fail"]["count"]),
+        "count": int(stats["inference_count"]),
+        "exec_count": int(stats["execution_count"]),
+        **{f"{name}_duration_us": int(said[name]["ns"]) / ns for name in steps},
     }
 
 
-def describe_work(before: Metrics, after: Metrics) -> dict[str, Any]:
+def describe_work(before: ServedWork, after: ServedWork) -> dict[str, Any]:
     """Describe the work counted between the two readings."""
     counters = {
         f"server.{name}": round(value - before.counters.get(name, 0.0), 1) for name, value in after.counters.items()
     }
     made = {size: count - before.batches.get(size, 0) for size, count in sorted(after.batches.items())}
     batches = {str(size): count for size, count in made.items() if count}
-    gauges = {f"server.{name}": round(value, 3) for name, value in after.gauges.items()}
-    return {**counters, **({"server.batches": batches} if batches else {}), **gauges}
+    return {**counters, **({"server.batches": batches} if batches else {})}
 
 
 # Batches exceed gRPC's default limit, but no answer may use up the memory; separate channels do not share a connection.
@@ -150,17 +103,20 @@ class GrpcConnection:
         """Open the channel. Raises HarnessError if gRPC is not installed."""
         try:
             import grpc
+
+            from harness.backends.triton import grpc_protocol
         except ImportError as error:
-            fix = f"pip install grpcio, which is in {installing('triton')}; or remove run.options.protocol"
+            fix = f"pip install grpcio protobuf, which are in {installing('triton')}; or remove run.options.protocol"
             raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
         self._grpc: Any = grpc
+        self.messages = grpc_protocol
         self._timeout = timeout
         self._channel = self._grpc.insecure_channel(f"{host}:{port}", options=_OPTIONS)
-        self._infer = self._channel.unary_unary(METHOD)
+        self._infer = self._channel.unary_unary(grpc_protocol.METHOD)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
         """Send a request. Raises OSError (TimeoutError if there is no answer in time) and GrpcRefusalError."""
-        message = b"".join([head, *(part for array in arrays for part in make_input(array))])
+        message = b"".join([head, *(part for array in arrays for part in self.messages.make_input(array))])
         try:
             answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)
         except self._grpc.RpcError as error:
@@ -214,7 +170,7 @@ class TritonSession(StreamSession):
         self._server: TritonServer = find_server(plan, engine, folder)
         try:
             self._server.check(engine, self.batch_size)
-            self._before = read_metrics(self._server)
+            self._before = read_work(self._server)
         except BaseException:
             self._server.close()
             raise
@@ -227,7 +183,7 @@ class TritonSession(StreamSession):
             else []
         )
         self._make_head: Callable[..., bytes] = (
-            make_grpc_head if self._grpc else partial(make_request_head, self._server.host)
+            self._grpc[0].messages.make_request_head if self._grpc else partial(make_request_head, self._server.host)
         )
         self._heads: dict[tuple[object, ...], bytes] = {}
         self._sharing = options.shared_memory and self._server.process is not None
@@ -249,7 +205,7 @@ class TritonSession(StreamSession):
             self._share(match_samples(samples, self._engine.inputs))
         self._placed += 1
         if self._placed == 2:  # the first samples were for the warm-up
-            self._before = read_metrics(self._server)
+            self._before = read_work(self._server)
 
     def close(self) -> None:
         super().close()
@@ -257,7 +213,7 @@ class TritonSession(StreamSession):
             connection.close()
         for channel in self._grpc:
             channel.close()
-        self.notes |= describe_work(self._before, read_metrics(self._server))
+        self.notes |= describe_work(self._before, read_work(self._server))
         self._server.close()
 
     def _share(self, samples: Sequence[np.ndarray]) -> None:
@@ -293,13 +249,15 @@ class TritonSession(StreamSession):
         return head
 
     def _ask_grpc(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
+        channel = self._grpc[stream]
         try:
-            answer = self._grpc[stream].ask(head, arrays)
+            answer = channel.ask(head, arrays)
         except OSError as error:
             raise self._server.explain_broken(error) from error
         except GrpcRefusalError as error:
             raise self._server.explain(str(error), _REFUSED) from error
-        return read_grpc_outputs(answer, self._engine.outputs, count)
+        found: list[np.ndarray] = channel.messages.read_outputs(answer, self._engine.outputs, count)
+        return found
 
     def _ask_http(self, stream: int, head: bytes, arrays: Sequence[np.ndarray], count: int) -> list[np.ndarray]:
         try:

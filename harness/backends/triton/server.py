@@ -48,14 +48,13 @@ _FIX = "see the server's log; the next pass starts or queries it again"
 
 @dataclass(slots=True)
 class TritonServer:
-    """``process``: if this run started it. ``metrics``, ``grpc``: its ports for them, 0 if unknown."""
+    """``process``: if this run started it. ``grpc``: its port for gRPC, 0 if unknown."""
 
     host: str
     port: int
     model: str
     timeout: float
     log: Path
-    metrics: int = 0
     grpc: int = 0
     process: subprocess.Popen[bytes] | None = None
     folder: Path | None = None
@@ -233,7 +232,7 @@ def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, eng
 def _launch(
     program: ServerProgram, folder: Path, timeout: float, kept: Path, policies: Mapping[str, WorkerPlace], *, grpc: bool
 ) -> TritonServer:
-    ports = free_ports(3 if grpc else 2)
+    ports = free_ports(2 if grpc else 1)
     regions = f"{_REGIONS}{os.getpid()}_{folder.name.removeprefix('triton-')}_"
     log = folder / "server.log"
     backends = make_backends(program, folder)
@@ -254,8 +253,7 @@ def _launch(
         MODEL,
         timeout,
         log,
-        metrics=ports[1],
-        grpc=ports[2] if grpc else 0,
+        grpc=ports[1] if grpc else 0,
         process=process,
         folder=folder,
         regions=regions,
@@ -264,17 +262,16 @@ def _launch(
 
 
 def list_arguments(repository: Path, ports: Sequence[int], regions: str, backends: Path | None) -> list[str]:
-    """List the arguments of tritonserver: HTTP, metrics and, with a third port, gRPC on the loopback interface; one
-    fixed model."""
-    grpc = ["--grpc-address=127.0.0.1", f"--grpc-port={ports[2]}"] if len(ports) > 2 else ["--allow-grpc=false"]
+    """List the arguments of tritonserver: HTTP and, with a second port, gRPC on the loopback interface; one fixed
+    model."""
+    grpc = ["--grpc-address=127.0.0.1", f"--grpc-port={ports[1]}"] if len(ports) > 1 else ["--allow-grpc=false"]
     return [
         f"--model-repository={repository}",
         *([f"--backend-directory={backends}"] if backends else []),
         "--http-address=127.0.0.1",
         f"--http-port={ports[0]}",
         *grpc,
-        "--metrics-address=127.0.0.1",
-        f"--metrics-port={ports[1]}",
+        "--allow-metrics=false",
         "--model-control-mode=none",
         "--disable-auto-complete-config",
         "--exit-on-error=true",

@@ -10,7 +10,6 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as shorten
@@ -28,8 +27,6 @@ from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
-    choose_dtype,
-    count_threads,
     is_below,
     is_rehearsal,
     read_json,
@@ -79,7 +76,6 @@ def build_dataset(
     ``settings``: dtype ("float32" or "float16"), count (number of images from the first; default: all), threads. All
     files on disk are checked before the first image is prepared.
     """
-    dtype = choose_dtype(settings)
     source = require_source(source, "the images and their annotations")
     path = source / layout.annotations
     whole = read_annotations(path, layout.again)
@@ -92,22 +88,10 @@ def build_dataset(
     names = [f"{layout.images}/{image['file_name']}" for image in chosen["images"]]
     listed = read_list(benchmark, "calibration.txt") if layout.calibration else []
     calibration = [name for item in listed if (source / (name := f"{layout.calibration}/{item}")).is_file()]
-    images = [make_jpeg_rule(name) for name in (*names, *calibration)]
-    rules = [FileRule(layout.annotations), *images]
+    rules = [FileRule(layout.annotations), *map(make_jpeg_rule, (*names, *calibration))]
     only = "" if wanted else f"{layout.images}/*.jpg"
     check_files(source, rules, only=only, fix=f"{layout.again}; nothing was prepared")
-    counter.stage("building", len(images))
-    prepare = partial(
-        prepare_images,
-        preprocess=preprocess,
-        shape=(3, side, side),
-        dtype=dtype,
-        threads=count_threads(settings),
-        counter=counter,
-    )
-    prepare([source / name for name in names], output / "samples.npy")
-    if calibration:
-        prepare([source / name for name in calibration], output / "calibration.npy")
+    prepare_images(source, names, calibration, output, preprocess, (3, side, side), settings, counter)
     (output / ANNOTATIONS).write_text(json.dumps(chosen), encoding="utf-8")
 
 

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 from harness.benchmarks.sources import FileRule, check_files, is_rehearsal, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.run.qsl import Ragged
+from harness.run.qsl import Parts, Ragged
 
 # The reference's stream on disk: a CSV line for each user, and the requesting users of each of its 100 timestamps.
 #
@@ -184,20 +184,6 @@ _INFERRED = range(TRAINED + 2, TIMESTAMPS + 2)  # steps in a line; the one betwe
 LONGEST_COLUMN = 3  # of requests.npy
 HISTORY, ACTIONS = "history.int32", "actions.uint8"
 WEIGHTS = np.array([0, 1, 2, 4, 8, 16], np.uint8)  # by whole stars of a rating, as in the reference
-
-
-class Parts(Sequence[np.ndarray]):
-    """Possibly overlapping parts of an array, which may be a memory map. ``bounds`` [samples, 2]: begin and end."""
-
-    def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
-        self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
-
-    def __len__(self) -> int:
-        return len(self._bounds)
-
-    def __getitem__(self, number: Any) -> Any:
-        begin, end = self._bounds[number]
-        return self._whole[begin:end]
 
 
 def build_dataset(source: Path | None, _settings: Mapping[str, Any], output: Path, counter: Counter) -> None:

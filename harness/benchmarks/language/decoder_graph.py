@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import openvino as ov
@@ -120,27 +120,20 @@ class DecoderGraph:
         return op.unsqueeze(seen, numbers(1))
 
 
-# Layers of published language models, as graph nodes with weights drawn from a seed.
-#
-# Llama: root mean square, rotated queries and keys, shared heads of keys and values, gated layers. GPT-J: parallel
-# attention and layer, rotation of neighbours. Mixtral: Llama with eight experts, two of which compute each token.
+# Llama's layers, as graph nodes with weights drawn from a seed: normalised by the root mean square, with rotated
+# queries and keys, shared heads of keys and values, and gated layers.
 
-Architecture = Literal["llama", "gptj", "mixtral", "deepseek", "gpt_oss"]
 _EPSILON, _BASE = 1e-5, 10_000.0
-HIDDEN = -1e9  # score of an excluded entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderShape:
-    architecture: Architecture
     vocabulary: int
     width: int = 64
     heads: int = 4
     groups: int = 2
     layers: int = 2
     inner: int = 128
-    experts: int = 8
-    rotated: int = 8  # width of a head, in GPT-J and DeepSeek
     ends: float = 1.5  # how much likelier the end is than another token
     liked: tuple[int, ...] = ()  # these tokens are likelier, too
     sharpness: float = 1.0  # scale of scores: if it is large, drawn tokens are the likeliest ones
@@ -151,16 +144,11 @@ class DecoderShape:
 
 
 class Layers:
-    """Layers of Llama, GPT-J and Mixtral; ``groups``: heads of keys and values."""
-
-    CHOSEN = 2  # experts per token
-
-    def __init__(self, graph: DecoderGraph, shape: DecoderShape, groups: int, rng: np.random.Generator) -> None:
-        self._graph, self._shape, self._groups, self._rng = graph, shape, groups, rng
-        self._turned = shape.rotated if shape.architecture in ("gptj", "deepseek") else shape.head
-        speeds = _BASE ** (-np.arange(0, self._turned, 2, dtype=np.float32) / self._turned)
+    def __init__(self, graph: DecoderGraph, shape: DecoderShape, rng: np.random.Generator) -> None:
+        self._graph, self._shape, self._rng = graph, shape, rng
+        speeds = _BASE ** (-np.arange(0, shape.head, 2, dtype=np.float32) / shape.head)
         places = op.unsqueeze(op.convert(graph.positions, "f32"), numbers(-1))
-        angles = op.unsqueeze(op.multiply(places, op.constant(speeds)), numbers(1))  # [batch, 1, n, turned / 2]
+        angles = op.unsqueeze(op.multiply(places, op.constant(speeds)), numbers(1))  # [batch, 1, n, head / 2]
         self._cosine, self._sine = op.cos(angles), op.sin(angles)
 
     def draw(self, outputs: int, inputs: int) -> np.ndarray:
@@ -168,79 +156,31 @@ class Layers:
         return drawn
 
     def normalize(self, rows: Any) -> Any:
-        """Normalise by the root mean square; in GPT-J by mean and deviation."""
-        if self._shape.architecture == "gptj":
-            rows = op.subtract(rows, op.reduce_mean(rows, numbers(-1), keep_dims=True))
         mean = op.reduce_mean(op.multiply(rows, rows), numbers(-1), keep_dims=True)
         return op.multiply(rows, op.power(op.add(mean, plain(_EPSILON)), plain(-0.5)))
 
     def add_layer(self, hidden: Any, layer: int) -> Any:
-        seen = self.normalize(hidden)
-        attended = self._attend(seen, layer)
-        if self._shape.architecture == "gptj":
-            return op.add(op.add(hidden, attended), self._compute_plain(seen))
-        hidden = op.add(hidden, attended)
-        seen = self.normalize(hidden)
-        return op.add(hidden, self._mix(seen, layer))
+        return self.add_gated(op.add(hidden, self._attend(self.normalize(hidden), layer)))
 
-    def _mix(self, seen: Any, _layer: int) -> Any:
-        """Apply the part of a layer that processes each token separately."""
-        experts = self._shape.architecture in ("mixtral", "gpt_oss")
-        return self._compute_experts(seen) if experts else self._compute_gated(seen)
+    def add_gated(self, hidden: Any) -> Any:
+        shape, seen = self._shape, self.normalize(hidden)
+        gate, up = (self.project(seen, shape.inner, shape.width) for _ in range(2))
+        return op.add(hidden, self.project(op.multiply(op.swish(gate), up), shape.width, shape.inner))
+
+    def project(self, rows: Any, outputs: int, inputs: int) -> Any:
+        return self._graph.multiply(rows, self.draw(outputs, inputs))
 
     def _attend(self, seen: Any, layer: int) -> Any:
         shape, graph = self._shape, self._graph
         query, key, value = (
-            graph.split(self._project(seen, heads * shape.head), heads)
-            for heads in (shape.heads, self._groups, self._groups)
+            graph.split(self.project(seen, heads * shape.head, shape.width), heads)
+            for heads in (shape.heads, shape.groups, shape.groups)
         )
         mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
-        return self._project(mixed, shape.width)
-
-    def _project(self, rows: Any, outputs: int, inputs: int = 0) -> Any:
-        """``inputs``: 0 for the network's width."""
-        return self._graph.multiply(rows, self.draw(outputs, inputs or self._shape.width))
+        return self.project(mixed, shape.width, shape.width)
 
     def _turn(self, rows: Any) -> Any:
-        """Rotate pairs of values by the token's position: pairs half a head apart in Llama, neighbours in GPT-J."""
-        shape, turned = self._shape, self._turned
-        half = turned // 2
-        if shape.architecture == "gptj":
-            order = [*range(0, turned, 2), *range(1, turned, 2), *range(turned, shape.head)]
-            rows = op.gather(rows, numbers(*order), numbers(3))
-        first, second = (self._cut(rows, start, start + half) for start in (0, half))
-        parts = [
-            op.subtract(op.multiply(first, self._cosine), op.multiply(second, self._sine)),
-            op.add(op.multiply(second, self._cosine), op.multiply(first, self._sine)),
-        ]
-        if turned < shape.head:
-            parts.append(self._cut(rows, turned, shape.head))
-        return op.concat(parts, 3)
-
-    def _cut(self, rows: Any, start: int, stop: int, axis: int = 3) -> Any:
-        return op.slice(rows, numbers(start), numbers(stop), numbers(1), numbers(axis))
-
-    def _compute_plain(self, seen: Any) -> Any:
-        shape = self._shape
-        return self._project(op.gelu(self._project(seen, shape.inner), "tanh"), shape.width, shape.inner)
-
-    def _compute_gated(self, seen: Any) -> Any:
-        shape = self._shape
-        gate, up = (self._project(seen, shape.inner) for _ in range(2))
-        return self._project(op.multiply(op.swish(gate), up), shape.width, shape.inner)
-
-    def _compute_experts(self, seen: Any) -> Any:
-        """Compute all experts; those that a token's router did not choose have weight zero."""
-        shape = self._shape
-        routed = self._project(seen, shape.experts)
-        chosen = op.select(self._choose(routed, self.CHOSEN), routed, plain(HIDDEN))
-        first, *others = op.split(op.softmax(chosen, -1), op.constant(np.int64(-1)), shape.experts).outputs()
-        mixed = op.multiply(self._compute_gated(seen), first)
-        for share in others:
-            mixed = op.add(mixed, op.multiply(self._compute_gated(seen), share))
-        return mixed
-
-    def _choose(self, scores: Any, count: int) -> Any:
-        """Mark the best ``count`` of the last axis."""
-        best = op.topk(scores, op.constant(np.int64(count)), -1, "max", "value")
-        return op.greater_equal(scores, op.reduce_min(best.output(0), numbers(-1), keep_dims=True))
+        """Rotate pairs of values, half a head apart, by the token's position."""
+        first, second = op.split(rows, op.constant(np.int64(3)), 2).outputs()
+        left = op.subtract(op.multiply(first, self._cosine), op.multiply(second, self._sine))
+        return op.concat([left, op.add(op.multiply(second, self._cosine), op.multiply(first, self._sine))], 3)

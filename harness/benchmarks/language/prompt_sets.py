@@ -19,7 +19,7 @@ from harness.benchmarks.language.tables import Columns, read_table
 from harness.benchmarks.sources import choose_count, is_rehearsal, read_json, require_source
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.run.qsl import Arrays, Ragged
+from harness.run.qsl import Arrays, Consecutive, Ragged
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
 # Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
@@ -273,8 +273,7 @@ def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequenc
 def load_prompts(dataset: Path) -> Arrays:
     """Load the samples of a run, as views of a memory map."""
     tokens = np.load(dataset / _TOKENS, mmap_mode="r")
-    ends = np.load(dataset / _ENDS).tolist()
-    found: dict[str, Any] = {PROMPTS: Ragged([tokens[start:end] for start, end in zip([0, *ends], ends, strict=False)])}
+    found: dict[str, Any] = {PROMPTS: Ragged(Consecutive(tokens, np.append(0, np.load(dataset / _ENDS))))}
     if (path := dataset / _STOPS).is_file():
         found[STOP_SEQUENCE] = np.load(path)
     return found

@@ -1,4 +1,4 @@
-"""A small set of prompts and a small network of the published architecture, for each language benchmark.
+"""A small set of prompts and a small network for each language benchmark.
 
 The texts are Python's own documentation, cut to a distribution of lengths like the published one, but much shorter; the
 tokenizer is learned from them. The network's answers are the references.
@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import openvino.opset13 as op
+import openvino_genai as genai
 from tokenizers import Tokenizer
 
-from harness.benchmarks.language.decoder_graph import HIDDEN, MODEL, DecoderGraph, DecoderShape, Layers, numbers, plain
+from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers
+from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
-from harness.benchmarks.language.pydoc.text import END, learn_tokenizer, read_passages
 from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
 from harness.contract import Counter
@@ -46,6 +47,9 @@ class GeneratedPrompts:
     refer: Callable[[Row, str], bool | None]
     liked: tuple[str, ...] = ()
     beams: int = 1
+
+    def open_network(self, folder: Path) -> OwnAnswers:
+        return OwnAnswers(folder, least=self.least, most=self.most, beams=self.beams)
 
 
 def write_rehearsal(
@@ -111,7 +115,7 @@ def write_prompts_and_network(
     liked = tuple(sorted({tokenizer.encode(text).ids[0] for text in made.liked}))
     shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size(), liked=liked)
     if size == "full":
-        shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096, rotated=64)
+        shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096)
     write_decoder(shape, model, rng, end=END)
     # So that transformers reads it, too.
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
@@ -124,24 +128,18 @@ def write_prompts_and_network(
         (data / "nltk_data" / SENTENCES / table).write_text(text, encoding="utf-8")
     lengths = draw_lengths(rng, count, made.mean, made.longest)
     source = TextSource(passages, tokenizer, rng)
-    decoder = OwnAnswers(model)
+    decoder = made.open_network(model)
     rows: list[Row] = []
     counter.stage("building", count)
     while len(rows) < count:
         text, tokens = source.cut(lengths[len(rows)])
         row = made.finish(text, tokens, len(rows))
         prompt = published.encode(tokenizer, row) if published.encode else tokens
-        answer = answer_prompt(decoder, made, prompt)
+        answer = decoder.answer(prompt)
         if made.refer(row, tokenizer.decode(answer, skip_special_tokens=True)) is not False:
             rows.append(row)
             counter.bump(1)
     return rows
-
-
-def answer_prompt(decoder: OwnAnswers, made: GeneratedPrompts, prompt: list[int]) -> list[int]:
-    if made.beams == 1:
-        return decoder.answer(prompt, least=made.least, most=made.most, end=END)
-    return decoder.answer_by_beams(prompt, beams=made.beams, least=made.least, most=made.most, end=END)
 
 
 class TextSource:
@@ -210,7 +208,7 @@ def _finish_templated(text: str, tokens: list[int], _number: int) -> Row:
 
 
 _ARTICLES = GeneratedPrompts(
-    shape=DecoderShape(architecture="llama", vocabulary=0),
+    shape=DecoderShape(vocabulary=0),
     mean=51,  # a sixteenth of the published 819
     longest=170,
     least=8,
@@ -220,7 +218,7 @@ _ARTICLES = GeneratedPrompts(
 )
 GENERATED: Mapping[str, GeneratedPrompts] = {
     "gptj": GeneratedPrompts(
-        shape=DecoderShape(architecture="gptj", vocabulary=0, ends=0.0),
+        shape=DecoderShape(vocabulary=0, ends=0.0),
         mean=51,
         longest=120,
         least=0,  # OpenVINO GenAI supports no minimum with beams
@@ -236,7 +234,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
     "llama3_1_8b": _ARTICLES,
     "llama3_1_8b_edge": _ARTICLES,
     "llama2_70b": GeneratedPrompts(
-        shape=DecoderShape(architecture="llama", vocabulary=0, heads=8, groups=2),
+        shape=DecoderShape(vocabulary=0, heads=8, groups=2),
         mean=32,
         longest=1024 // 16,
         least=8,
@@ -245,7 +243,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         refer=_refer,
     ),
     "mixtral_8x7b": GeneratedPrompts(
-        shape=DecoderShape(architecture="mixtral", vocabulary=0),
+        shape=DecoderShape(vocabulary=0, layers=4),  # some of whose answers are numbers
         mean=32,
         longest=1024 // 16,
         least=8,
@@ -254,7 +252,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         refer=_refer_number,
     ),
     "llama3_1_405b": GeneratedPrompts(
-        shape=DecoderShape(architecture="llama", vocabulary=0, layers=3, heads=8, groups=1),
+        shape=DecoderShape(vocabulary=0, layers=3, heads=8, groups=1),
         mean=9400 // 32,
         longest=20_000 // 32,
         least=8,
@@ -264,7 +262,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
     ),
     # Questions with ten choices, answered with letters, of which the last single one is right.
     "deepseek_r1": GeneratedPrompts(
-        shape=DecoderShape(architecture="deepseek", vocabulary=0, heads=4),
+        shape=DecoderShape(vocabulary=0, heads=4),
         mean=48,
         longest=3140 // 16,
         least=8,
@@ -275,7 +273,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
     ),
     # Four choices. Scores differ so much that the likeliest token is always drawn.
     "gpt_oss_120b": GeneratedPrompts(
-        shape=DecoderShape(architecture="gpt_oss", vocabulary=0, heads=8, groups=2, sharpness=1e4),
+        shape=DecoderShape(vocabulary=0, heads=8, groups=2, sharpness=1e4),
         mean=16,
         longest=48,
         least=2,
@@ -292,88 +290,12 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
 }
 
 
-# Small networks with the architectures of published language models, and their answers.
-
-# Layers of DeepSeek-R1 and of GPT-OSS.
-#
-# DeepSeek: keys and values of all heads are computed from one short vector per token, and one rotated key is shared;
-# experts are chosen in groups by a sigmoid, and one more computes every token. GPT-OSS: projections have biases, the
-# shares of four experts are normalised over the chosen ones, and their gates are clamped. Its sinks and sliding windows
-# are not implemented here.
-
-
-class LatentLayers(Layers):
-    """DeepSeek's layers. The first layer has no experts."""
-
-    _GROUPS, _KEPT, _CHOSEN, _FACTOR = 4, 2, 2, 2.5  # groups of experts, and those used per token; scale of shares
-
-    def _attend(self, seen: Any, layer: int) -> Any:
-        shape, graph = self._shape, self._graph
-        rank, rotated = shape.width // 2, shape.rotated
-        query = self._project(self.normalize(self._project(seen, rank)), shape.heads * shape.head, rank)
-        latent = self._project(seen, rank + rotated)
-        shared = self._turn(self._split(self._cut(latent, rank, rank + rotated, 2), 1, rotated))
-        latent = self.normalize(self._cut(latent, 0, rank, 2))
-        plain_keys = self._split(
-            self._project(latent, shape.heads * (shape.head - rotated), rank), shape.heads, shape.head - rotated
-        )
-        value = graph.split(self._project(latent, shape.heads * shape.head, rank), shape.heads)
-        spread = op.multiply(shared, op.constant(np.ones((1, shape.heads, 1, 1), np.float32)))
-        key = op.concat([spread, plain_keys], 3)
-        mixed = graph.attend(str(layer), self._turn(graph.split(query, shape.heads)), key, value)
-        return self._project(mixed, shape.width)
-
-    def _mix(self, seen: Any, layer: int) -> Any:
-        if layer == 0:
-            return self._compute_gated(seen)
-        shape = self._shape
-        routed = op.sigmoid(self._project(seen, shape.experts))
-        preferred = op.add(routed, op.constant(self.draw(1, shape.experts)[None] * np.float32(0.01)))
-        grouped = op.reshape(preferred, numbers(0, 0, self._GROUPS, -1), special_zero=True)
-        kept = self._choose(op.reduce_sum(grouped, numbers(-1)), self._KEPT)
-        known = op.select(op.unsqueeze(kept, numbers(-1)), grouped, plain(HIDDEN))
-        chosen = self._choose(op.reshape(known, numbers(0, 0, shape.experts), special_zero=True), self._CHOSEN)
-        shares = op.select(chosen, routed, plain(0.0))
-        shares = op.divide(shares, op.reduce_sum(shares, numbers(-1), keep_dims=True))
-        mixed = self._compute_gated(seen)  # of the expert that all tokens share
-        for share in op.split(
-            op.multiply(shares, plain(self._FACTOR)), op.constant(np.int64(-1)), shape.experts
-        ).outputs():
-            mixed = op.add(mixed, op.multiply(self._compute_gated(seen), share))
-        return mixed
-
-    def _split(self, rows: Any, heads: int, size: int) -> Any:
-        """Split [batch, n, heads * size] to [batch, heads, n, size]."""
-        return op.transpose(op.reshape(rows, numbers(0, 0, heads, size), special_zero=True), numbers(0, 2, 1, 3))
-
-
-class OssLayers(Layers):
-    """GPT-OSS's layers."""
-
-    CHOSEN = 4
-    _STEEPNESS, _MOST = 1.702, 7.0  # scale of gates, and their maximum
-
-    def _compute_gated(self, seen: Any) -> Any:
-        shape = self._shape
-        gate, up = (self._project(seen, shape.inner) for _ in range(2))
-        gate = op.minimum(gate, plain(self._MOST))
-        opened = op.multiply(gate, op.sigmoid(op.multiply(gate, plain(self._STEEPNESS))))
-        widened = op.add(op.clamp(up, -self._MOST, self._MOST), plain(1.0))
-        return self._project(op.multiply(widened, opened), shape.width, shape.inner)
-
-    def _project(self, rows: Any, outputs: int, inputs: int = 0) -> Any:
-        shift = self.draw(1, outputs)[0] * np.float32(0.1)
-        return op.add(super()._project(rows, outputs, inputs), op.constant(shift))
-
-
-_LAYERS = {"deepseek": LatentLayers, "gpt_oss": OssLayers}
 _LIKED = 3.0  # how much likelier they are
 
 
 def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *, end: int) -> None:
-    groups = shape.heads if shape.architecture in ("gptj", "deepseek") else shape.groups
-    graph = DecoderGraph(heads=shape.heads, groups=groups, head=shape.head)
-    made = _LAYERS.get(shape.architecture, Layers)(graph, shape, groups, rng)
+    graph = DecoderGraph(heads=shape.heads, groups=shape.groups, head=shape.head)
+    made = Layers(graph, shape, rng)
     hidden = graph.embed(made.draw(shape.vocabulary, shape.width) * np.float32(shape.width**0.5))
     for layer in range(shape.layers):
         hidden = made.add_layer(hidden, layer)
@@ -384,69 +306,25 @@ def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *
     scores = op.add(scores, op.constant(bias))
     if shape.sharpness != 1:
         scores = op.multiply(scores, op.constant(np.float32(shape.sharpness)))
-    graph.save(scores, output, kind=shape.architecture, vocabulary=shape.vocabulary, end=end)
+    graph.save(scores, output, kind="llama", vocabulary=shape.vocabulary, end=end)
 
 
 class OwnAnswers:
-    """A network's own answers, one prompt at a time."""
+    """A network's own answers in fp32, one prompt at a time: the likeliest tokens, or with several ``beams`` the
+    likeliest answer of a search."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, least: int, most: int, beams: int = 1) -> None:
         hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-        self._request = ov.Core().compile_model(str(folder / MODEL), "CPU", hints).create_infer_request()
+        scheduler = genai.SchedulerConfig()
+        scheduler.cache_size = 1  # GiB
+        self._pipeline = genai.ContinuousBatchingPipeline(str(folder), scheduler, "CPU", hints)
+        self._config = genai.GenerationConfig(
+            eos_token_id=END, stop_token_ids={END}, min_new_tokens=least, max_new_tokens=most
+        )
+        if beams > 1:
+            self._config.num_beams, self._config.num_return_sequences = beams, 1
+            self._config.stop_criteria = genai.StopCriteria.EARLY
 
-    def answer(self, prompt: list[int], *, least: int, most: int, end: int) -> list[int]:
-        """Choose the likeliest token each time, up to the end, which follows at least ``least`` other tokens."""
-        self._request.reset_state()
-        found: list[int] = []
-        rows, seen = [prompt], 0
-        while len(found) < most and (not found or found[-1] != end):
-            (scores,) = self._step(rows, seen, [0])
-            seen += len(rows[0])
-            if len(found) < least:
-                scores[end] = -np.inf
-            found.append(int(scores.argmax()))
-            rows = [found[-1:]]
-        return found
-
-    def answer_by_beams(self, prompt: list[int], *, beams: int, least: int, most: int, end: int) -> list[int]:
-        """Return the likeliest answer per token among the first ``beams`` that ended or reached the maximum length."""
-        self._request.reset_state()
-        open_beams: list[tuple[float, list[int]]] = [(0.0, [])]
-        ended: list[tuple[float, list[int]]] = []
-        rows, seen, order = [prompt], 0, [0]
-        for length in range(1, most + 1):
-            scores = self._step(rows, seen, order)
-            seen += len(rows[0])
-            if length <= least:
-                scores[:, end] = -np.inf
-            likely = scores - np.log(np.exp(scores - scores.max(1, keepdims=True)).sum(1, keepdims=True))
-            likely = likely - scores.max(1, keepdims=True) + np.array([[score] for score, _ in open_beams])
-            best = np.argsort(-likely, axis=None, kind="stable")[: 2 * beams].tolist()
-            following: list[tuple[int, float, list[int]]] = []
-            for rank, place in enumerate(best):
-                beam, token = divmod(place, scores.shape[1])
-                score, tokens = float(likely[beam, token]), [*open_beams[beam][1], token]
-                if token != end:
-                    following.append((beam, score, tokens))
-                elif rank < beams:
-                    ended.append((score / length, tokens))
-            if len(ended) >= beams:
-                break
-            open_beams = [(score, tokens) for _, score, tokens in following[:beams]]
-            order, rows = [beam for beam, _, _ in following[:beams]], [tokens[-1:] for _, tokens in open_beams]
-        else:
-            ended += [(score / most, tokens) for score, tokens in open_beams]
-        return max(ended)[1]
-
-    def _step(self, rows: list[list[int]], seen: int, order: list[int]) -> np.ndarray:
-        """Return the scores of the next token for each row [rows, vocabulary]; ``order``: the row of the previous step
-        that each continues."""
-        count = len(rows[0])
-        inputs = {
-            "input_ids": np.array(rows, np.int64),
-            "attention_mask": np.ones((len(rows), seen + count), np.int64),
-            "position_ids": np.tile(np.arange(seen, seen + count, dtype=np.int64), (len(rows), 1)),
-            "beam_idx": np.array(order, np.int32),
-        }
-        scores: np.ndarray = self._request.infer(inputs)[0][:, -1].astype(np.float64)
-        return scores
+    def answer(self, prompt: Sequence[int]) -> list[int]:
+        (found,) = self._pipeline.generate([ov.Tensor(np.array([prompt], np.int64))], [self._config])
+        return list(found.m_generation_ids[0])

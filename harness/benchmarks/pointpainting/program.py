@@ -27,7 +27,7 @@ from harness.benchmarks.pointpainting.points import (
     PAINTED,
     SIZE,
 )
-from harness.benchmarks.saved_tensors import as_attribute, load_state
+from harness.benchmarks.saved_tensors import NamedWeights, as_attribute, load_state
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
@@ -44,18 +44,10 @@ _MOST_PICTURES = 64  # of a batch
 Weights = Mapping[str, torch.Tensor]
 
 
-class _Network(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """Weights by their names in the checkpoint."""
-
+class _Network(NamedWeights):
     def __init__(self, weights: Weights, epsilon: float) -> None:
-        super().__init__()
+        super().__init__({name: tensor.float() for name, tensor in weights.items() if tensor.is_floating_point()})
         self._epsilon = epsilon
-        for name, tensor in weights.items():
-            if tensor.is_floating_point():
-                self.register_buffer(as_attribute(name), tensor.float())
-
-    def weight(self, name: str) -> torch.Tensor:
-        return getattr(self, as_attribute(name))
 
     def normalise(self, x: torch.Tensor, name: str) -> torch.Tensor:
         """Normalise the batch, and set negative values to zero."""

@@ -1,5 +1,5 @@
 """Generated products in the published format: pictures of several sizes, texts with fragments of web pages, categories
-from a tree of syllables; and a small network whose own answers are the ground truth."""
+from a tree of syllables; the ground truth are the answers of the server that stands in for the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from harness.benchmarks.qwen3_vl import FOLDER
 from harness.benchmarks.qwen3_vl.messages import WORDINGS, make_messages
-from harness.benchmarks.qwen3_vl.stand_in import SIZES, CatalogueNetwork, write_network
+from harness.benchmarks.qwen3_vl.stand_in import CONFIG, StandIn
 from harness.contract import Counter
 
 MODEL = "Qwen3-VL-235B-A22B-Instruct"
@@ -45,15 +45,23 @@ _SAID = {
 }
 
 
-def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
+def write_rehearsal(
+    data: Path,
+    models: Path,
+    *,
+    count: int,
+    seed: int,
+    size: str,  # noqa: ARG001 - the stand-in has none
+    counter: Counter,
+) -> None:
     rng = np.random.default_rng(seed)
     (models / MODEL).mkdir()
-    write_network(models / MODEL, MODEL, SIZES[size], rng)
-    network = CatalogueNetwork(models / MODEL)
+    (models / MODEL / CONFIG).write_text(json.dumps({"name": MODEL, "seed": seed}), encoding="utf-8")
+    model = StandIn(models / MODEL)
     counter.stage("building", count)
     rows = []
     for number in range(count):
-        rows.append(_describe(network, _draw_product(rng, number)))
+        rows.append(_describe(model, _draw_product(rng, number)))
         counter.bump(1)
     (data / FOLDER).mkdir()
     test_count = max(1, count // _TEST)
@@ -67,9 +75,9 @@ def _make_schema() -> pa.Schema:
     return pa.schema(_COLUMNS, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 
 
-def _describe(network: CatalogueNetwork, product: dict[str, Any]) -> dict[str, Any]:
+def _describe(model: StandIn, product: dict[str, Any]) -> dict[str, Any]:
     """Describe a product, including its correct answer."""
-    said = network.answer(make_messages(WORDINGS["loadgen"], {**product, "product_image": product["picture"]}))
+    said = model.answer(make_messages(WORDINGS["loadgen"], {**product, "product_image": product["picture"]}))
     picture = product.pop("picture")
     truth = {f"ground_truth_{name}": value for name, value in said.items()}
     return {**product, "product_image": {"bytes": picture, "path": None}, **truth}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +17,6 @@ from harness.benchmarks.sources import (
     FileRule,
     check_files,
     choose_count,
-    choose_dtype,
-    count_threads,
     is_below,
     is_rehearsal,
     read_list,
@@ -58,7 +55,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     ``settings``: dtype ("float32" or "float16"), count (number of images, from the first; default: all), threads. All
     files on disk are checked before the first image is prepared.
     """
-    dtype = choose_dtype(settings)
     source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
     check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
@@ -76,12 +72,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         only=_IMAGES if whole else "",
         fix=f"{_AGAIN}; nothing was prepared",
     )
-    threads = count_threads(settings)
-    counter.stage("building", len(chosen) + len(calibration))
-    prepare = partial(prepare_images, preprocess=preprocess, shape=(3, SIDE, SIDE), dtype=dtype, threads=threads)
-    prepare([source / item.name for item in chosen], output / "samples.npy", counter=counter)
-    if calibration:
-        prepare([source / name for name in calibration], output / "calibration.npy", counter=counter)
+    images = [item.name for item in chosen]
+    prepare_images(source, images, calibration, output, preprocess, (3, SIDE, SIDE), settings, counter)
     np.save(output / "labels.npy", np.array([item.label for item in chosen], np.int64))
 
 

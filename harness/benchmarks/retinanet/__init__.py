@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from harness.backends import Outputs
 from harness.benchmarks import TensorBenchmark, detection
@@ -26,6 +26,7 @@ from harness.benchmarks.detection import (
 )
 from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
+from harness.benchmarks.network_builder import NetworkBuilder
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -142,17 +143,24 @@ def append_ranking(
     level, whose anchors are consecutive: scores [n, best], positions among all scores int32 [n, best] and offsets [n,
     best, 4]."""
     batch = _batch_of(graph)
-    nodes = _Nodes(graph, most, axes_are_inputs)
+    net = NetworkBuilder(np.random.default_rng(0), prefix="ranking/")
     found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
     count = start = 0
     for size in anchors:
-        level = nodes.slice(scores, start, start + size), nodes.slice(offsets, start, start + size)
+        ends = [net.constant([end], "int64") for end in (start, start + size, 1)]
+        near, moved = (net.node("Slice", [source, *ends]) for source in (scores, offsets))
+        if axes_are_inputs:
+            highest = net.node("ReduceMax", [near, net.constant([2], "int64")], keepdims=0)
+        else:
+            highest = net.node("ReduceMax", [near], axes=[2], keepdims=0)
         best = min(most, size * classes)
-        for parts, part in zip(found.values(), nodes.choose(*level, size, classes, start, best), strict=True):
-            parts.append(part)
+        parts = _choose_best(net, near, moved, highest, min(most, size), classes, start, best)
+        for names, part in zip(found.values(), parts, strict=True):
+            names.append(part)
         start, count = start + size, count + best
-    for name, parts in found.items():
-        graph.node.append(helper.make_node("Concat", parts, [name], name=f"ranking/{name}", axis=1))
+    for name, names in found.items():
+        net.node("Concat", names, name, axis=1)
+    net.extend(graph)
     del graph.output[:]
     graph.output.extend(
         [
@@ -163,54 +171,27 @@ def append_ranking(
     )
 
 
-class _Nodes:
-    def __init__(self, graph: Any, most: int, axes_are_inputs: bool) -> None:
-        self._graph, self._most, self._axes_are_inputs, self._count = graph, most, axes_are_inputs, 0
+def _choose_best(
+    net: NetworkBuilder, scores: str, offsets: str, highest: str, likely: int, classes: int, start: int, best: int
+) -> tuple[str, str, str]:
+    """Choose from one level, whose first anchor is number ``start``, among the ``likely`` anchors with the ``highest``
+    scores: the best scores, their positions, their offsets."""
 
-    def choose(
-        self, scores: str, offsets: str, anchors: int, classes: int, start: int, best: int
-    ) -> tuple[str, str, str]:
-        """Choose from one level, whose first anchor is number ``start``: the best scores, their positions, their
-        offsets."""
-        if self._axes_are_inputs:
-            highest = self._add("ReduceMax", [scores, self._constant([2])], keepdims=0)
-        else:
-            highest = self._add("ReduceMax", [scores], axes=[2], keepdims=0)
-        _, rows = self._top(highest, min(self._most, anchors))
-        likely = self._add("Reshape", [self._gather(scores, rows), self._constant([0, -1])])
-        values, chosen = self._top(likely, best)
-        width = self._constant(classes)
-        row = self._add("Div", [chosen, width])
-        label = self._add("Sub", [chosen, self._add("Mul", [row, width])])
-        anchor = self._gather(rows, row)
-        place = self._add("Add", [self._add("Mul", [anchor, width]), label])
-        if start:
-            place = self._add("Add", [place, self._constant(start * classes)])
-        return values, self._add("Cast", [place], to=TensorProto.INT32), self._gather(offsets, anchor)
-
-    def slice(self, source: str, start: int, stop: int) -> str:
-        return self._add("Slice", [source, *map(self._constant, ([start], [stop], [1]))])
-
-    def _top(self, source: str, count: int) -> tuple[str, str]:
-        values = self._add("TopK", [source, self._constant([count])], outputs=2)
-        return values, f"{values}/places"
-
-    def _gather(self, source: str, rows: str) -> str:
+    def pick(source: str, rows: str) -> str:
         """Map [n, rows, ...] and [n, m] to [n, m, ...]."""
-        wide = self._add("Reshape", [rows, self._constant([0, -1, 1])])
-        return self._add("GatherND", [source, wide], batch_dims=1)
+        wide = net.node("Reshape", [rows, net.constant([0, -1, 1], "int64")])
+        return net.node("GatherND", [source, wide], batch_dims=1)
 
-    def _constant(self, value: int | list[int]) -> str:
-        name = f"ranking/constant{len(self._graph.initializer)}"
-        self._graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
-        return name
-
-    def _add(self, kind: str, inputs: list[str], outputs: int = 1, **attributes: Any) -> str:
-        name = f"ranking/{kind.lower()}{self._count}"
-        self._count += 1
-        given = [name, f"{name}/places"][:outputs]
-        self._graph.node.append(helper.make_node(kind, inputs, given, name=name, **attributes))
-        return name
+    _, rows = net.nodes("TopK", [highest, net.constant([likely], "int64")], 2)
+    flat = net.node("Reshape", [pick(scores, rows), net.constant([0, -1], "int64")])
+    values, chosen = net.nodes("TopK", [flat, net.constant([best], "int64")], 2)
+    width = net.constant(classes, "int64")
+    row = net.node("Div", [chosen, width])
+    label = net.node("Sub", [chosen, net.node("Mul", [row, width])])
+    anchor = pick(rows, row)
+    place = net.node("Add", [net.node("Mul", [anchor, width]), label])
+    place = net.node("Add", [place, net.constant(start * classes, "int64")])
+    return values, net.node("Cast", [place], to=TensorProto.INT32), pick(offsets, anchor)
 
 
 def _sizes(output: Any) -> tuple[int, ...]:

@@ -1,55 +1,34 @@
 """Utterances of generated sounds in the reference's layout, and a small Whisper that writes words for them.
 
-The transcripts are the network's own in fp32, from features that are computed here.
+The transcripts are the network's own in fp32, as the library computes them for one utterance at a time.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import openvino as ov
 import openvino.opset13 as op
+import openvino_genai as genai
 import soundfile
-from numpy.typing import NDArray
 from openvino_tokenizers import build_rwkv_tokenizer
 
-from harness.benchmarks.language.decoder_graph import DecoderGraph, numbers, plain
-from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
+from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers, numbers, plain
+from harness.benchmarks.speech import RATE, draw_sound
 from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
-
-# Features of Whisper large v3: logarithms of 128 mel energies of 3,000 frames of 10 ms, computed like OpenAI's own
-# code. Transcribing backends compute them themselves; a rehearsal's references come from these.
-
-MELS, FRAMES = 128, 3000
-_SECONDS, _HOP, _FFT = 30, 160, 400
-_RANGE = 8  # powers of ten between the loudest and silence
-
-
-def compute_features(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Map [samples] in -1..1 to [128, 3000]; longer sounds are cut to 30 s, shorter ones padded with silence."""
-    sound = np.zeros(_SECONDS * RATE, np.float32)
-    length = min(len(sound), len(waveform))
-    sound[:length] = waveform[:length]
-    padded = np.pad(sound, _FFT // 2, mode="reflect")
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP][:FRAMES]
-    window = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
-    power = np.abs(np.fft.rfft(frames * window, axis=1)) ** 2
-    energies = np.log10(np.maximum(weigh_mels(_FFT, MELS).T @ power.T, 1e-10))
-    found: NDArray[np.float32] = ((np.maximum(energies, energies.max() - _RANGE) + 4) / 4).astype(np.float32)
-    return found
-
 
 # A small Whisper with seeded weights, in the files that OpenVINO GenAI reads: an encoder of 30 s of sound, a decoder
 # that stores its keys and values, and a detokenizer.
 #
-# Its inputs are the published network's: 128 mel energies of 3,000 frames; it has fewer and narrower layers.
+# Its inputs are the published network's: 128 mel energies of 3,000 frames of 10 ms; it has fewer and narrower layers.
 
+MELS, FRAMES = 128, 3000
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 POSITIONS = FRAMES // 2
 MARKS = (
@@ -62,19 +41,10 @@ MARKS = (
     "<|notimestamps|>",
 )
 _END, _BEGIN, _ENGLISH, _TRANSLATE, _TRANSCRIBE, _BEFORE, _UNTIMED = range(len(MARKS))
-PROMPT = (_BEGIN, _ENGLISH, _TRANSCRIBE, _UNTIMED)
 END = _END
 _NEVER = -1e4
-_KEEN = 4.0  # weight of the sound relative to the earlier text
 _LONGEST = 448  # tokens of a transcript including its prompt
-
-
-@dataclass(frozen=True, slots=True)
-class WhisperShape:
-    width: int = 64
-    heads: int = 2
-    layers: int = 1
-    inner: int = 128
+_KEEN = 4.0  # weight of the sound relative to the earlier text
 
 
 class SpeechGraph(DecoderGraph):
@@ -95,89 +65,52 @@ class SpeechGraph(DecoderGraph):
     def sounds(self) -> Any:
         return self._inputs["encoder_hidden_states"]
 
-    def place(self, weight: np.ndarray) -> Any:
-        """Return position encodings [n, width]."""
-        return op.gather(op.constant(weight), self._inputs["cache_position"], op.constant(np.int64(0)))
 
-
-class WhisperLayers:
-    """Layers normalised by mean and deviation, with GELU activations."""
-
-    def __init__(self, shape: WhisperShape, rng: np.random.Generator) -> None:
-        self._shape, self._rng = shape, rng
-
-    def draw(self, *sizes: int, scale: float = 1.0) -> np.ndarray:
-        """Draw weights whose deviation preserves the scale of values from layer to layer."""
-        drawn = self._rng.standard_normal(sizes) * scale / np.prod(sizes[1:]) ** 0.5
-        found: np.ndarray = drawn.astype(np.float32)
-        return found
-
-    def normalize(self, rows: Any) -> Any:
-        centred = op.subtract(rows, op.reduce_mean(rows, numbers(-1), keep_dims=True))
-        variance = op.reduce_mean(op.multiply(centred, centred), numbers(-1), keep_dims=True)
-        return op.multiply(centred, op.power(op.add(variance, plain(1e-5)), plain(-0.5)))
-
-    def project(self, rows: Any, outputs: int, inputs: int, scale: float = 1.0) -> Any:
-        return op.matmul(rows, op.constant(self.draw(outputs, inputs, scale=scale)), False, True)
-
-    def feed(self, hidden: Any) -> Any:
-        shape = self._shape
-        inner = op.gelu(self.project(self.normalize(hidden), shape.inner, shape.width), "erf")
-        return op.add(hidden, self.project(inner, shape.width, shape.inner))
-
-    def attend(self, graph: SpeechGraph, hidden: Any, sounds: Any) -> Any:
-        """Attend to all of the sounds."""
-        shape = self._shape
-        query = graph.split(self.project(self.normalize(hidden), shape.width, shape.width, _KEEN), shape.heads)
-        key, value = (graph.split(self.project(sounds, shape.width, shape.width), shape.heads) for _ in range(2))
-        mixed = graph.join(op.scaled_dot_product_attention(query, key, value))
-        return op.add(hidden, self.project(mixed, shape.width, shape.width, _KEEN))
-
-
-def write_network(shape: WhisperShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
+def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
     """Write a network. ``words``: texts of tokens, in lower case, with their leading blank."""
     _write_encoder(shape, output / ENCODER, rng)
-    _write_decoder(shape, len(MARKS) + len(words), output / DECODER, rng)
+    _write_decoder(replace(shape, vocabulary=len(MARKS) + len(words)), output / DECODER, rng)
     _write_detokenizer(words, output)
     _write_facts(output, len(MARKS) + len(words))
 
 
-def _write_encoder(shape: WhisperShape, path: Path, rng: np.random.Generator) -> None:
-    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
-    layers = WhisperLayers(shape, rng)
+def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
+    """Add attention to all of the sounds, and a gated layer."""
+    query, key, value = (
+        graph.split(layers.project(rows, shape.width, shape.width), shape.heads)
+        for rows in (layers.normalize(hidden), sounds, sounds)
+    )
+    mixed = graph.join(op.scaled_dot_product_attention(op.multiply(query, plain(_KEEN)), key, value))
+    heard = op.multiply(layers.project(mixed, shape.width, shape.width), plain(_KEEN))
+    return layers.add_gated(op.add(hidden, heard))
+
+
+def _write_encoder(shape: DecoderShape, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.head)
+    layers = Layers(graph, shape, rng)
     features = op.parameter([-1, MELS, FRAMES], np.float32, name="input_features")
     features.output(0).set_names({"input_features"})
     hidden: Any = features
     for inputs, stride in ((MELS, 1), (shape.width, 2)):
-        kernel = op.constant(layers.draw(shape.width, inputs, 3, scale=2.0))
-        hidden = op.gelu(op.convolution(hidden, kernel, [stride], [1], [1], [1]), "erf")
-    hidden = op.add(op.transpose(hidden, numbers(0, 2, 1)), op.constant(_place_sounds(shape.width)[None]))
+        kernel = layers.draw(shape.width, 3 * inputs).reshape(shape.width, inputs, 3) * np.float32(2)
+        hidden = op.gelu(op.convolution(hidden, op.constant(kernel), [stride], [1], [1], [1]), "erf")
+    hidden = op.transpose(hidden, numbers(0, 2, 1))
     for _ in range(shape.layers):
-        hidden = layers.feed(layers.attend(graph, hidden, layers.normalize(hidden)))
+        hidden = _listen(graph, layers, shape, hidden, layers.normalize(hidden))
     hidden = layers.normalize(hidden)
     hidden.output(0).set_names({"last_hidden_state"})
     ov.save_model(ov.Model([op.result(hidden)], [features], "whisper_encoder"), str(path), compress_to_fp16=False)
 
 
-def _place_sounds(width: int) -> np.ndarray:
-    """Return sines and cosines of decreasing frequencies."""
-    speeds = np.exp(-np.log(10_000) / (width // 2 - 1) * np.arange(width // 2))
-    angles = np.arange(POSITIONS)[:, None] * speeds
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
-
-
-def _write_decoder(shape: WhisperShape, vocabulary: int, path: Path, rng: np.random.Generator) -> None:
-    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.width // shape.heads)
-    layers = WhisperLayers(shape, rng)
-    embedded = layers.draw(vocabulary, shape.width, scale=shape.width**0.5)
-    hidden = op.add(graph.embed(embedded), graph.place(layers.draw(_LONGEST, shape.width, scale=shape.width**0.5)))
+def _write_decoder(shape: DecoderShape, path: Path, rng: np.random.Generator) -> None:
+    graph = SpeechGraph(heads=shape.heads, groups=shape.heads, head=shape.head)
+    layers, sizes = Layers(graph, shape, rng), (shape.vocabulary, _LONGEST)
+    words, places = (layers.draw(count, shape.width) * np.float32(shape.width**0.5) for count in sizes)
+    hidden = op.add(graph.embed(words), graph.embed(places, "cache_position"))
     for layer in range(shape.layers):
-        seen = layers.normalize(hidden)
-        parts = (graph.split(layers.project(seen, shape.width, shape.width), shape.heads) for _ in range(3))
-        hidden = op.add(hidden, layers.project(graph.attend(str(layer), *parts), shape.width, shape.width))
-        hidden = layers.feed(layers.attend(graph, hidden, graph.sounds))
-    scores = layers.project(layers.normalize(hidden), vocabulary, shape.width)
-    bias = np.zeros(vocabulary, np.float32)
+        hidden = _listen(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
+    scores = layers.project(layers.normalize(hidden), shape.vocabulary, shape.width)
+    bias = np.zeros(shape.vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER
     bias[END] = 1.0  # likelier than a word, of which there are many
     graph.save_graph(op.add(scores, op.constant(bias)), path, "whisper_decoder")
@@ -222,7 +155,10 @@ def _write_facts(output: Path, vocabulary: int) -> None:
 
 MODEL = "whisper-large-v3"
 _LEAST, _MOST = 4, 24  # tokens of an answer
-_SIZES = {"small": WhisperShape(), "full": WhisperShape(width=1280, heads=20, layers=32, inner=5120)}
+_SIZES = {
+    "small": DecoderShape(vocabulary=0, heads=2, groups=2, layers=1),
+    "full": DecoderShape(vocabulary=0, width=1280, heads=20, groups=20, layers=32, inner=5120),
+}
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -230,7 +166,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     words = make_words()
     (models / MODEL).mkdir()
     write_network(_SIZES[size], words, models / MODEL, rng)
-    network = OwnTranscripts(models / MODEL, words)
+    network = OwnTranscripts(models / MODEL)
     (data / FOLDER).mkdir()
     entries = []
     for number in range(count):
@@ -254,33 +190,14 @@ def _describe(name: str, samples: int, transcript: str) -> dict[str, Any]:
 
 
 class OwnTranscripts:
-    """A network's own transcripts, one utterance at a time."""
+    """A network's own transcripts in fp32, one utterance at a time."""
 
-    def __init__(self, folder: Path, words: tuple[str, ...]) -> None:
-        hints = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-        core = ov.Core()
-        self._encoder, self._decoder = (
-            core.compile_model(str(folder / name), "CPU", hints).create_infer_request() for name in (ENCODER, DECODER)
-        )
-        self._words = words
+    def __init__(self, folder: Path) -> None:
+        self._pipeline = genai.WhisperPipeline(str(folder), "CPU", INFERENCE_PRECISION_HINT="f32")
+        self._config = self._pipeline.get_generation_config()
+        self._config.min_new_tokens, self._config.max_new_tokens = _LEAST, _MOST
+        self._config.language, self._config.task = MARKS[_ENGLISH], "transcribe"
 
     def transcribe(self, waveform: np.ndarray) -> str:
-        """Choose the likeliest token each time, up to the end."""
-        sounds = self._encoder.infer({"input_features": compute_features(waveform)[None]})[0].copy()
-        self._decoder.reset_state()
-        found: list[int] = []
-        rows, seen = list(PROMPT), 0
-        while len(found) < _MOST and (not found or found[-1] != END):
-            inputs = {
-                "input_ids": np.array([rows], np.int64),
-                "encoder_hidden_states": sounds,
-                "beam_idx": np.zeros(1, np.int32),
-                "cache_position": np.arange(seen, seen + len(rows), dtype=np.int64),
-            }
-            scores = self._decoder.infer(inputs)[0][0, -1].copy()
-            if len(found) < _LEAST:
-                scores[END] = -np.inf
-            found.append(int(scores.argmax()))
-            seen += len(rows)
-            rows = found[-1:]
-        return "".join(self._words[token - len(MARKS)] for token in found if token != END).strip()
+        text: str = self._pipeline.generate(waveform, self._config).texts[0]
+        return text.strip()

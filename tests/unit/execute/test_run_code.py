@@ -63,7 +63,7 @@ def test_the_terms_are_kept_from_a_checkout_and_from_where_it_is_installed(tmp_p
     assert (done.stdout, done.stderr) == ("terms of this place\n", "")
 
 
-@pytest.mark.parametrize("code", ["digits", "bert", "pydoc", "llama3_1_8b", "unet3d_brats"])
+@pytest.mark.parametrize("code", ["digits", "bert", "smollm2", "llama3_1_8b", "unet3d_brats"])
 def test_the_kept_harness_has_all_that_it_imports(tmp_path: Path, code: str) -> None:
     """Python looks at every import statement of it without carrying one out."""
     found = code_of(tmp_path, {"benchmark.code": code}, engine__backend="null")
@@ -149,7 +149,7 @@ def test_each_part_of_a_command_has_a_place_of_its_own(tmp_path: Path) -> None:
 def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -> None:
     """In whichever way, and without carrying it out."""
     (tmp_path / "mine.py").write_text(
-        "from harness.benchmarks import bert  # pydoc\n"
+        "from harness.benchmarks import bert  # smollm2\n"
         "def late():\n    from harness.backends import (\n        openai,\n        vllm as other,\n    )\n"
         "import harness.cuda\n"
         "from harness.benchmarks.digits import Digits\n"
@@ -159,7 +159,7 @@ def test_what_a_benchmark_of_the_users_imports_of_ours_is_kept(tmp_path: Path) -
     units = {"/".join(name.removesuffix(".py").split("/")[1:3]) for name in found if name.startswith("harness/")}
     assert {"benchmarks/bert", "backends/openai", "backends/vllm", "benchmarks/digits", "backends/null"} <= units
     assert {"__init__", "verbs/run", "backends/__init__", "benchmarks/__init__"} <= units
-    assert {"backends/triton", "benchmarks/pydoc", "backends/tensorrt"}.isdisjoint(units)
+    assert {"backends/triton", "benchmarks/smollm2", "backends/tensorrt"}.isdisjoint(units)
     bare = code_of(tmp_path, {"benchmark.code": "digits"}, engine__backend="null")
     assert {"harness/backends/openai", "harness/benchmarks/bert"}.isdisjoint(
         {"/".join(name.split("/")[:3]) for name in bare}

@@ -45,6 +45,14 @@ def generate(factory: pytest.TempPathFactory, name: str, count: int) -> Path:
     return shutil.copytree(made, factory.mktemp(name), dirs_exist_ok=True)
 
 
+def build_dataset(benchmark: Any, source: Path, **settings: object) -> Path:
+    """What a benchmark, or a module that has its function, prepares of a source: a folder beside that."""
+    output = source.parent / "dataset"
+    output.mkdir()
+    benchmark.build_dataset(source, settings, output, Counter(source.parent / "counter"))
+    return output
+
+
 def learn_once(factory: pytest.TempPathFactory, learn: Callable[..., Any]) -> Callable[..., Any]:
     def find(texts: Sequence[str], *more: object) -> Any:
         key = sha256(repr((list(texts), more)).encode()).hexdigest()[:16]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from harness.benchmarks import bert
 from harness.benchmarks.bert import squad
-from harness.contract import Benchmark, Counter, RehearseRequest
+from harness.contract import Benchmark, RehearseRequest
 from harness.errors import HarnessError
 
 pytest.importorskip("tokenizers")
@@ -21,6 +22,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.network_builder import NetworkSession
 from harness.verbs.rehearse import execute
+from tests.unit.harness.generated import build_dataset
 
 COUNT = 32
 
@@ -39,11 +41,7 @@ def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "data", tmp_path / "data"))
 
 
-def build(data: Path, **settings: object) -> Path:
-    output = data.parent / "output"
-    output.mkdir()
-    squad.build_dataset(data, settings, output, Counter(data.parent / "counter"))
-    return output
+build = partial(build_dataset, squad)
 
 
 def test_a_sample_is_marks_question_passage_and_zeros(data: Path) -> None:

@@ -26,6 +26,7 @@ from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.detection import make_response, make_responses  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.verbs.rehearse import execute  # noqa: E402
+from tests.unit.harness.generated import build_dataset  # noqa: E402
 
 COUNT = 4
 BOTH = pytest.mark.parametrize(
@@ -54,13 +55,6 @@ def copy_data(rehearsals: Path, module: ModuleType, folder: Path) -> Path:
     return Path(shutil.copytree(rehearsals / name / "data", folder / "data"))
 
 
-def build(module: ModuleType, data: Path, **settings: object) -> Path:
-    output = data.parent / "output"
-    output.mkdir()
-    module.BENCHMARK.build_dataset(data, settings, output, Counter(data.parent / "counter"))
-    return output
-
-
 def edit(path: Path, change: Any) -> None:
     document = json.loads(path.read_text())
     change(document)
@@ -71,7 +65,7 @@ def edit(path: Path, change: Any) -> None:
 def test_the_networks_own_answers_are_the_annotations_and_have_the_samples_number(
     rehearsals: Path, module: ModuleType, layout: Any, tmp_path: Path
 ) -> None:
-    output = build(module, copy_data(rehearsals, module, tmp_path))
+    output = build_dataset(module.BENCHMARK, copy_data(rehearsals, module, tmp_path))
     (source,) = (rehearsals / module.__name__.rpartition(".")[2] / "models").iterdir()
     module.BENCHMARK.build_model(source, {}, {}, tmp_path, Counter(tmp_path / "counter"))
     session = NetworkSession(tmp_path / "model.onnx")
@@ -141,10 +135,10 @@ def test_annotations_without_required_are_refused(rehearsals: Path, change: Any,
 
 def refuse(data: Path, tmp_path: Path) -> str:
     with pytest.raises(HarnessError) as caught:
-        build(ssd_resnet34, data)
+        build_dataset(ssd_resnet34.BENCHMARK, data)
     assert str(data) in caught.value.problem
     assert caught.value.fix
-    assert not list((tmp_path / "output").iterdir())
+    assert not list((tmp_path / "dataset").iterdir())
     return caught.value.problem
 
 
@@ -165,7 +159,7 @@ def test_annotations_such_as_are_published_are_taken(rehearsals: Path, tmp_path:
 
     data = copy_data(rehearsals, ssd_resnet34, tmp_path)
     edit(data / ssd_resnet34.LAYOUT.annotations, add)
-    output = build(ssd_resnet34, data)
+    output = build_dataset(ssd_resnet34.BENCHMARK, data)
     assert json.loads((output / "annotations.json").read_text())["annotations"][-1]["bbox"] == [17.5, 3, 0.0, 12]
     found = [[0, 0.1, 0.1, 0.5, 0.5, 0.9, 1]]
     log = AnswerLog(np.arange(1), (np.array(found, np.float32).tobytes(),), 0, 0)
@@ -176,15 +170,15 @@ def test_calibration_images_are_those_of_the_official_list_that_are_there(rehear
     data = copy_data(rehearsals, retinanet, tmp_path)
     folder = data / retinanet.LAYOUT.calibration
     load = load_benchmark(Benchmark(name="retinanet")).load_calibration
-    (generated,) = load(build(retinanet, data, count=1)).values()
+    (generated,) = load(build_dataset(retinanet.BENCHMARK, data, count=1)).values()
     assert len(generated) == len(list(folder.iterdir())) > 0
-    for path in (folder, data.parent / "output"):
+    for path in (folder, data.parent / "dataset"):
         shutil.rmtree(path)
     folder.mkdir()
     image = sorted((data / retinanet.LAYOUT.images).iterdir())[0]
     for name in ("dd51a1780bcb3d28.jpg", "not-of-the-list.jpg"):
         shutil.copyfile(image, folder / name)
-    (calibration,) = load(build(retinanet, data, count=1)).values()
+    (calibration,) = load(build_dataset(retinanet.BENCHMARK, data, count=1)).values()
     assert calibration.shape == (1, 3, 800, 800)
     assert np.array_equal(calibration[0], retinanet.preprocess(image))
 
@@ -212,7 +206,7 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
     ],
 )
 def test_unfit_answers_are_refused(rehearsals: Path, tmp_path: Path, answer: np.ndarray, problem: str) -> None:
-    output = build(ssd_resnet34, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
+    output = build_dataset(ssd_resnet34.BENCHMARK, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
     with pytest.raises(HarnessError, match=problem):
         ssd_resnet34.BENCHMARK.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)
 

@@ -30,7 +30,7 @@ from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
 )
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT  # noqa: E402
-from tests.unit.harness.generated import generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
 
 SAMPLES = 3
 # Of dlrm_trace_of_aggregated_samples.txt, as the README of the reference gives it.
@@ -48,10 +48,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def build(folder: Path, **settings: object) -> Path:
-    output = folder / "dataset"
-    output.mkdir()
-    dlrm_v2.build_dataset(folder / "data", settings, output, Counter(folder / "counter"))
-    return output
+    return build_dataset(dlrm_v2, folder / "data", **settings)
 
 
 def export(folder: Path, **settings: object) -> Path:

@@ -17,8 +17,8 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.dlrm_v3 import histories
 from harness.benchmarks.dlrm_v3.generated_stream import Extent, GeneratedStream, write_stream
 from harness.benchmarks.sources import REHEARSAL
-from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.unit.harness.generated import build_dataset
 
 COUNT, CANDIDATES, IN_CATEGORY = 23, 6, 10
 EXTENT = Extent(items=128 * IN_CATEGORY, categories=128, candidates=CANDIDATES, seen=2)
@@ -43,10 +43,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def build(folder: Path) -> Path:
-    output = folder / "dataset"
-    output.mkdir()
-    histories.build_dataset(folder / "data", {}, output, Counter(folder / "counter"))
-    return output
+    return build_dataset(histories, folder / "data")
 
 
 def read_lines(folder: Path) -> list[list[str]]:

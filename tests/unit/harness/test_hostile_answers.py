@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.backends.triton import parse_metrics, protocol
+from harness.backends.triton import ServedWork, protocol, read_work
 from harness.backends.triton.server import TritonServer
 from harness.errors import HarnessError
 
@@ -76,6 +76,10 @@ def test_what_is_no_document_is_named(document: bytes, tmp_path: Path) -> None:
             server.ask("/v2")
 
 
-def test_numbers_without_end_count_for_nothing() -> None:
-    text = "".join(f'nv_inference_count{{model="m"}} {value}\n' for value in ("inf", "nan", "1e999", "x", "2"))
-    assert parse_metrics(text, "m") == ({"count": 2.0}, {})
+@pytest.mark.parametrize("count", ["1e999", "NaN", '"x"', "null", "[]"])
+def test_numbers_without_end_count_for_nothing(count: str, tmp_path: Path) -> None:
+    steps = ", ".join(f'"{name}": {{"count": 1, "ns": 1}}' for name in ("success", "fail", "queue", "compute_output"))
+    steps += ', "compute_input": {"ns": 1}, "compute_infer": {"ns": 1}'
+    stats = f'{{"inference_count": {count}, "execution_count": 1, "inference_stats": {{{steps}}}, "batch_stats": []}}'
+    with say(http(f'{{"model_stats": [{stats}]}}'.encode())) as port:
+        assert read_work(TritonServer("127.0.0.1", port, "m", 5.0, tmp_path / "none")) == ServedWork()

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("tokenizers")
-pytest.importorskip("openvino")
+pytest.importorskip("openvino_genai")
 
 from tokenizers import Tokenizer
 
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.language.prompt_sets import TOKENIZER, load_references
 from harness.benchmarks.language.published import BENCHMARKS
-from harness.benchmarks.language.rehearsing import GENERATED, OwnAnswers, answer_prompt
+from harness.benchmarks.language.rehearsing import GENERATED
 from harness.benchmarks.language.scoring import is_right_number
 from harness.benchmarks.language.tables import read_frame, write_frame
 from harness.contract import Counter
@@ -47,9 +47,9 @@ class Row:
         self.output = folder
         self.code.build_dataset(made / "data", {}, folder, Counter(folder.with_name("counter")))
         (model,) = (made / "models").iterdir()
-        decoder = OwnAnswers(model)
+        decoder = GENERATED[name].open_network(model)
         prompts = self.code.load_samples(folder)[PROMPTS]
-        self.answers = [answer_prompt(decoder, GENERATED[name], prompt.tolist()) for prompt in prompts]
+        self.answers = [decoder.answer(prompt.tolist()) for prompt in prompts]
 
     def score(self, answers: list[list[int]]) -> Any:
         data = tuple(np.array(tokens, np.int32).tobytes() for tokens in answers)

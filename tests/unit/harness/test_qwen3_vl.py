@@ -198,18 +198,18 @@ def test_shared_letters_are_those_of_the_usual_table(first: str, second: str) ->
 # The stand-in of a rehearsal.
 
 
-def test_the_small_network_answers_otherwise_for_another_picture_or_text(made: Path) -> None:
+def test_the_stand_in_answers_otherwise_for_another_picture_or_text(made: Path) -> None:
     from harness.benchmarks.qwen3_vl.rehearsal import MODEL
-    from harness.benchmarks.qwen3_vl.stand_in import CatalogueNetwork
+    from harness.benchmarks.qwen3_vl.stand_in import StandIn
 
-    network = CatalogueNetwork(made / "models" / MODEL)
+    model = StandIn(made / "models" / MODEL)
     samples = qwen3_vl.load_samples(build_from(made))[MESSAGES]
     asked = [json.loads(bytes(sample)) for sample in samples]
     truths = json.loads((made / "dataset" / qwen3_vl.REFERENCES).read_text())["ground_truth_category"]
-    assert [network.answer(messages)["category"] for messages in asked] == truths
+    assert [model.answer(messages)["category"] for messages in asked] == truths
     pictures = [messages[1]["content"][1] for messages in asked]
     swapped = [[m[0], {"content": [m[1]["content"][0], other]}] for m, other in zip(asked, pictures[1:], strict=False)]
-    found = [network.answer(messages)["category"] for messages in swapped]
+    found = [model.answer(messages)["category"] for messages in swapped]
     assert sum(one != other for one, other in zip(found, truths, strict=False)) > COUNT // 4
 
 

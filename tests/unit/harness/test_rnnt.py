@@ -25,7 +25,7 @@ from harness.benchmarks.rnnt import transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe  # noqa: E402
 from harness.benchmarks.speech import RATE, count_edits, load_transcripts, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
-from tests.unit.harness.generated import generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
 
 SAMPLES = 3
 CHAPTER = "2277/149896"  # the first of the reference's manifest
@@ -44,10 +44,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def build(folder: Path, **settings: object) -> Path:
-    output = folder / "dataset"
-    output.mkdir()
-    rnnt.build_dataset(folder / "data", settings, output, Counter(folder / "counter"))
-    return output
+    return build_dataset(rnnt, folder / "data", **settings)
 
 
 def test_waveforms_and_transcripts_are_those_of_the_files(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.benchmarks.accuracy import AnswerLog
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.llama_server import main
@@ -59,6 +60,26 @@ def test_prompts_are_beginnings_of_what_the_answers_are_compared_with(tmp_path: 
     ends = [tokenizer.decode(np.asarray(prompt).tolist()) + target for prompt, target in pairs]
     passages = smollm2.read_passages(seed=1, held_out=smollm2.PROMPTS, shortest=250).held_out
     assert all(text.startswith(end) for text, end in zip(passages, ends, strict=True))
+
+
+def test_answers_are_scored_by_what_the_paragraphs_go_on_with(tmp_path: Path) -> None:
+    made = [tmp_path / name for name in ("one", "two")]
+    for folder in made:
+        folder.mkdir()
+        smollm2.build_dataset(write_head(tmp_path / smollm2.GGUF), {}, folder, Counter(tmp_path / "counter"))
+    one, two = ({path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in made)
+    assert one == two  # it is the same each time
+    tokenizer = smollm2.read_tokenizer(tmp_path / smollm2.GGUF)
+    targets = json.loads((made[0] / "targets.json").read_text())
+    right = [np.array(tokenizer.encode(text).ids, np.int32).tobytes() for text in targets]
+    half = [data if row % 2 else np.array([1], np.int32).tobytes() for row, data in enumerate(right)]
+    best, less = (
+        smollm2.score(AnswerLog(np.arange(len(data)), tuple(data), 0, 0), made[0], tmp_path) for data in (right, half)
+    )
+    for kind in ("rouge1", "rougeL", "rougeLsum"):
+        assert 0 < less[kind] < best[kind]
+    assert less["gen_num"] == smollm2.PROMPTS
+    assert f"'rouge1': {less['rouge1']}" in (tmp_path / "accuracy.txt").read_text()
 
 
 @pytest.mark.parametrize("damage", ["cut", "other", "none"])

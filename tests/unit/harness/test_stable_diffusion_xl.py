@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens, encode_png
 from harness.benchmarks.stable_diffusion_xl.clip_tokens import write_captions, write_tokenizer
-from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.unit.harness.generated import build_dataset
 
 COUNT, SIDE = 6, 32
 
@@ -45,11 +46,7 @@ def source(tmp_path: Path, pictures: np.ndarray) -> Path:
     return folder
 
 
-def build(source: Path) -> Path:
-    output = source.parent / "dataset"
-    output.mkdir()
-    sdxl.BENCHMARK.build_dataset(source, {}, output, Counter(source.parent / "counter"))
-    return output
+build = partial(build_dataset, sdxl.BENCHMARK)
 
 
 def score(answers: list[bytes], dataset: Path) -> dict[str, float]:

@@ -349,6 +349,7 @@ def test_inputs_in_shared_memory_are_named_in_place_of_their_bytes() -> None:
     parts = [SharedPart("region_0", 0, 3600), SharedPart("region_0", 3648, 16)]
     head = make_request_head("m", INPUTS, [(2, 3, 300), (2, 1)], OUTPUTS, parts)
     found = message("Request").FromString(head)
+    assert b"shared_memory_offset\x12\x02\x10\x00" in head  # a 0 that is given
     second = {e.key: e.value.string_param or e.value.int64_param for e in found.inputs[1].parameters}
     assert second == {
         "shared_memory_region": "region_0",
@@ -378,12 +379,13 @@ def test_an_answer_that_protobuf_wrote_is_read_in_the_engines_order() -> None:
         (lambda: answer()[:-3], "KServe"),
         (lambda: b"HTTP/1.1 400 Bad Request\r\n", "KServe"),
         (lambda: answer(raw_output_contents=[b"1234"]), "KServe"),
-        (lambda: b"\x80" * 100, "a number is too large"),
-        (lambda: b"\x2a\x0b\x18" + b"\xff" * 9 + b"\x01" + b"\x32\x00", "a number is too large"),
-        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "a number instead of a text"),
+        (lambda: b"\x80" * 100, "KServe"),
+        (lambda: answer(outputs=[message("Output")(name="scores", datatype="FP32", shape=(-1, 2))] * 2), "KServe"),
+        (lambda: b"\x2a\x06\x08\xff\xff\xff\xff\x7f\x32\x00", "KServe"),
+        (lambda: answer().replace(b"scores", b"sc\xffres"), "KServe"),
         (lambda: b"", "the answer has no output scores"),
     ],
-    ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "empty"],
+    ids=["cut off", "HTTP", "too few bytes", "endless number", "size below zero", "name as number", "no text", "empty"],
 )
 def test_an_answer_that_is_none_is_refused(damaged: Any, said: str) -> None:
     with pytest.raises(HarnessError, match=said):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness.backends import BackendEngine, Tensor
-from harness.backends.triton import Metrics, describe_work, parse_metrics
+from harness.backends.triton import ServedWork, describe_work
 from harness.backends.triton.protocol import (
     SharedInputs,
     find_differences,
@@ -199,30 +199,11 @@ def test_differences_name_what_differs() -> None:
     )
 
 
-METRICS = """\
-# HELP nv_inference_request_success Number of successful inference requests
-# TYPE nv_inference_request_success counter
-nv_inference_request_success{model="model",version="1"} 12
-nv_inference_request_success{model="other",version="1"} 99
-nv_inference_count{model="model",version="1"} 40
-nv_inference_request_failure{model="model",reason="OTHER",version="1"} 1
-nv_inference_request_failure{model="model",reason="BACKEND",version="1"} 2
-nv_cpu_utilization 0.5
-nv_gpu_utilization{gpu_uuid="GPU-1"} 0.25
-nv_gpu_utilization{gpu_uuid="GPU-2"} 0.75
-nonsense
-"""
-
-
-def test_metrics_count_the_work_between_two_readings() -> None:
-    counters, gauges = parse_metrics(METRICS, "model")
-    assert counters == {"request_success": 12, "count": 40, "request_failure": 3}
-    assert gauges == {"cpu_utilization": 0.5, "gpu_utilization": 0.5}
-    before = Metrics({"request_success": 10, "count": 30}, {1: 2, 8: 3})
-    found = describe_work(before, Metrics(counters, {1: 2, 4: 1, 8: 6}, gauges))
+def test_work_is_counted_between_two_readings() -> None:
+    before = ServedWork({"request_success": 10, "count": 30}, {1: 2, 8: 3})
+    found = describe_work(before, ServedWork({"request_success": 12, "count": 40}, {1: 2, 4: 1, 8: 6}))
     assert (found["server.request_success"], found["server.count"]) == (2, 10)
     assert found["server.batches"] == {"4": 1, "8": 3}
-    assert found["server.gpu_utilization"] == 0.5
 
 
 def test_shared_memory_of_runs_that_are_gone_is_removed(tmp_path: Path) -> None:

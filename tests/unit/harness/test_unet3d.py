@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.contract import Counter
 from harness.errors import HarnessError
 from tests.shared import need
 
@@ -19,6 +19,7 @@ need("scipy")
 from harness.benchmarks import unet3d  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
+from tests.unit.harness.generated import build_dataset  # noqa: E402
 
 CASE = "case_00185"
 
@@ -45,11 +46,7 @@ def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "data"))
 
 
-def build(data: Path, **settings: object) -> Path:
-    output = data.parent / "output"
-    output.mkdir()
-    unet3d.build_dataset(data, settings, output, Counter(data.parent / "counter"))
-    return output
+build = partial(build_dataset, unet3d)
 
 
 def test_a_small_volume_is_filled_up_to_a_window_and_its_intensities_are_bounded(data: Path) -> None:

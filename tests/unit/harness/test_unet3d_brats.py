@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from harness.contract import Counter
 from harness.errors import HarnessError
 from tests.shared import need
 
@@ -21,7 +21,7 @@ from harness.benchmarks import unet3d_brats  # noqa: E402
 from harness.benchmarks.accuracy import AnswerLog  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from tests.unit.harness.generated import generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
 
 CASE = "HGG__BraTS19_2013_13_1"  # the first of the official list
 DISK = (20, 30, 25)  # depth, height, width
@@ -60,11 +60,7 @@ def data(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "data"))
 
 
-def build(data: Path, **settings: object) -> Path:
-    output = data.parent / "output"
-    output.mkdir()
-    unet3d_brats.BENCHMARK.build_dataset(data, settings, output, Counter(data.parent / "counter"))
-    return output
+build = partial(build_dataset, unet3d_brats.BENCHMARK)
 
 
 def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(data: Path) -> None:

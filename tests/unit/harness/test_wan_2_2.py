@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.wan_2_2 import prompts, vbench
 from harness.benchmarks.wan_2_2.prompts import write_prompts, write_tokenizer
-from harness.contract import Counter
 from harness.errors import HarnessError
+from tests.unit.harness.generated import build_dataset
 
 COUNT = 4
 LATENTS = (1, 16, 2, 2, 4)
@@ -41,11 +42,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def build(source: Path) -> Path:
-    output = source.parent / "dataset"
-    output.mkdir()
-    wan.BENCHMARK.build_dataset(source, {}, output, Counter(source.parent / "counter"))
-    return output
+build = partial(build_dataset, wan.BENCHMARK)
 
 
 def make_log(answers: list[bytes]) -> AnswerLog:

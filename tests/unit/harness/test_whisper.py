@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from harness.benchmarks.whisper.rehearsal import MODEL  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run.tokens import SOUNDS, Sampling, Spoken  # noqa: E402
-from tests.unit.harness.generated import generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
 from tests.unit.harness.recorder import Recorder  # noqa: E402
 
 COUNT, LIMIT = 4, 120
@@ -39,11 +40,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made / "data", tmp_path / "made/data"))
 
 
-def build(data: Path, **settings: object) -> Path:
-    output = data.with_name("dataset")
-    output.mkdir()
-    whisper.build_dataset(data, settings, output, Counter(data.with_name("counter")))
-    return output
+build = partial(build_dataset, whisper)
 
 
 def test_waveforms_and_transcripts_are_those_of_the_manifest(folder: Path) -> None:

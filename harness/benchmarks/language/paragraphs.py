@@ -16,7 +16,6 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-TOKENIZER = "tokenizer.json"
 END = 0  # of a paragraph, and of an answer
 _END = "<end>"
 _PROSE = 0.85  # minimum share of letters and spaces in a paragraph that is neither code nor grammar

@@ -34,21 +34,6 @@ def answers(*samples: int) -> list[bytes]:
     return [b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "00" },\n' % item for item in enumerate(samples)]
 
 
-@pytest.mark.parametrize(
-    ("asked", "samples", "wrong"),
-    [
-        (2, (0, 3), []),
-        (2, (0, 1, 2, 3), [[2, 4]]),
-        (None, (0, 1, 2, 3), []),
-        (None, (0, 3), [[4, 2]]),
-        (2, (0, 4, 1), [[4, 4]]),
-    ],
-    ids=["as many as asked", "more than asked", "all", "not all", "one that is not there"],
-)
-def test_an_accuracy_run_answers_as_asked(asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]) -> None:
-    assert find(answers(*samples), accuracy_run(4, asked)) == wrong
-
-
 @pytest.mark.parametrize("total", [4, 5000], ids=["few", "more than a page"])
 def test_answers_are_distinguished_in_libraries_of_any_size(total: int) -> None:
     log = accuracy_run(total, None)
@@ -95,22 +80,6 @@ def test_multi_stream_of_queries_of_any_length_fills_its_sets_up(stated: str, gr
     repeated = [sample % 300 for sample in range(spare + 1)]
     assert find(answers(*range(300), *repeated[:-1]), log) == []
     assert find(answers(*range(300), *repeated), log)
-
-
-@pytest.mark.parametrize(
-    ("queries", "each", "wrong"),
-    [
-        (1, 3, [[3]]),
-        (3, 1, [[3]]),
-        (2, 2, []),
-        (4, 1, []),
-        (0, 4, []),  # unknown
-    ],
-)
-def test_a_test_logs_answers_of_samples_that_were_issued(queries: int, each: int, wrong: list[list[int]]) -> None:
-    counts = {"generated_query_count": queries, "generated_samples_per_query": each}
-    log = accuracy_run(9, None, "PerformanceOnly", **counts)
-    assert find(answers(0, 1, 2, 8), log) == wrong
 
 
 def test_a_seq_id_of_several_answers_is_identified_by_how_many() -> None:

@@ -306,26 +306,6 @@ def test_a_log_is_cut_from_a_size_on() -> None:
     assert log_hash(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
-@pytest.mark.parametrize(
-    ("log", "answers", "whole"),
-    [
-        (b"", [], True),
-        (b"one\ntwo", [b"one", b"two"], True),
-        (b"one\ntwo\n\n...\n\nthree\nfour", [b"one", b"three", b"four"], False),
-        (b"\n\n...\n\nthree", [b"three"], False),
-        (b"one\n\n...\n\n", [], False),
-        (b"one\n...\n\ntwo", [b"one", b"...", b"", b"two"], True),
-        (b"one\n\n...\ntwo", [b"one", b"", b"...", b"two"], True),
-        (b"one\n\n..\n\ntwo", [b"one", b"", b"..", b"", b"two"], True),
-        (b"one\ntwo\r\n\r\n...\r\n\r\nthree", [b"one", b"three"], False),
-        (b"one\ntwo\r\n\n...\n\r\nthree", [b"one", b"three"], False),
-    ],
-)
-def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers: list[bytes], whole: bool) -> None:
-    assert split_answers(log) == (answers, whole)
-    assert is_truncated(log) is not whole
-
-
 @pytest.mark.parametrize("size", [4096, 5000, 8000])
 def test_what_is_in_both_ends_of_a_short_log_is_one(size: int) -> None:
     """Below twice what is kept, the two ends overlap."""

@@ -206,24 +206,6 @@ def test_other_encodings(tmp_path: Path, data: bytes, line: int, column: int, pa
     assert part in problem.message
 
 
-def test_all_problems_of_all_files_in_one_run(tmp_path: Path) -> None:
-    first = (
-        VALID.replace("target_qps: 54", "target_qps: fast")
-        .replace("category: edge", "category: edgy")
-        .replace("use: [short]", "use: [shrt]")
-        .replace("      box:\n", "      bux:\n")
-        .replace("submitter: ACME\n", "submiter: ACME\n")
-    )
-    second = HEADER + "spec:\n  benchmarks:\n    digits: {as: mlperf}\n"
-    found = [(problem.file, problem.line) for problem in problems_in(tmp_path, first=first, second=second)]
-    assert found == [
-        ("first.yaml", 6),  # submitter is misspelt, which is reported once
-        ("first.yaml", 9),
-        ("first.yaml", 11),
-        ("first.yaml", 18),
-        ("first.yaml", 20),
-        ("second.yaml", 5),
-    ]
 
 
 def test_a_file_that_cannot_be_read_hides_no_other_problem_and_invents_none(tmp_path: Path) -> None:

@@ -160,8 +160,6 @@ def test_what_is_unfit_is_refused_where_it_is(benchmark: str, adapter: str, name
     assert named in f"{problem.message} {problem.fix}"
 
 
-
-
 def test_needs_of_an_own_adapter_are_filled_in(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     needs = '  needs: {command: ["{script}", "configs/{system}/{scenario}.py"]}\n'

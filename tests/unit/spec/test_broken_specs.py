@@ -206,8 +206,6 @@ def test_other_encodings(tmp_path: Path, data: bytes, line: int, column: int, pa
     assert part in problem.message
 
 
-
-
 def test_a_file_that_cannot_be_read_hides_no_other_problem_and_invents_none(tmp_path: Path) -> None:
     systems = HEADER + "spec:\n  systems: {box: [\n"
     main = replaced("  systems:\n    box: {category: edge, status: available}\n", "").replace("54", "fast")

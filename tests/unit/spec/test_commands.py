@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
-from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
@@ -54,8 +53,6 @@ def test_the_examples_of_the_documents_are_specs(example: str) -> None:
     (cell,) = declared.cells
     assert cell.settings["engine.backend"].value == "command"
     assert cell.settings["benchmark.code"].value == "command"
-
-
 
 
 def test_a_condition_that_no_run_meets_is_refused() -> None:

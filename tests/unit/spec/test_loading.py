@@ -68,8 +68,6 @@ LAYERS = """\
 """
 
 
-
-
 def test_systems_and_benchmarks_spread_over_files(tmp_path: Path) -> None:
     hardware = "hardware: {cpu: EPYC, power_limit: 300 W, nodes: 2}"
     system = f"    box: {{{hardware}, description: {{cooling: air, number_of_nodes: 2}}}}\n"

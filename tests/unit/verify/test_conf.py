@@ -14,9 +14,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.conf import (
-    CONF_RULES,
     read_conf,
-    read_target,
     verify_contradicting,
     verify_ignored,
     verify_old_seeds,
@@ -162,23 +160,6 @@ def test_user_conf_is_read_as_meant(tmp_path: Path, conf: str, model: str | None
         assert read_conf(small_cell(tmp_path / str(number), broken, scenario="Server", benchmark=KEYED)) is None
 
 
-@pytest.mark.parametrize(
-    ("conf", "keys"),
-    [
-        ("a.b.c = 1", ("right", "a")),
-        ("right.b.c = 1", ("right",)),
-        ("a.b.c = 1\nright.b.c = 1", ("right",)),
-        ("a.b.c = 1\nd.b.c = 1", ("right",)),
-        ("*.b.c = 1", ("right",)),
-        ("*.b.c = 1\na.*.c = 1", ("right", "a")),
-        ("v1.5.b.c = 1", ("right", "v1.5")),
-        ("", ("right",)),
-    ],
-)
-def test_the_one_other_model_key_of_a_file_is_tried(conf: str, keys: tuple[str, ...]) -> None:
-    assert list_model_keys(parse_user_conf(f"{conf}\n".encode()), "right") == keys
-
-
 def test_every_model_key_of_a_file_is_tried_where_the_right_one_is_not_known() -> None:
     conf = parse_user_conf(b"b.x.c = 1\na.x.c = 1\n*.x.c = 1\n")
     assert list_model_keys(conf, "right", "b", is_known=False) == ("right", "a", "b")
@@ -293,29 +274,6 @@ def test_counts_of_the_accuracy_runs_own_set_are_a_note(tmp_path: Path, name: st
         assert said.startswith("note ") is note
 
 
-@pytest.mark.parametrize(
-    ("scenario", "key", "name"),
-    [
-        ("Server", QPS, "target_qps"),
-        ("Offline", QPS, "target_qps"),
-        ("SingleStream", LATENCY, "target_latency"),
-        ("MultiStream", "requested_multi_stream_expected_latency_ns", "target_latency"),
-    ],
-)
-def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, name: str) -> None:
-    asked = rules(values={"model_key": "x", "target_qps": 1, "target_latency": 1})
-    lines = ((QPS, 5), (LATENCY, 5), ("requested_multi_stream_expected_latency_ns", 5))
-    files = {**ran(scenario, *lines), "user.conf": ""}
-    (said,) = find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
-    assert said.endswith(f":{[line[0] for line in lines].index(key) + 2}")
-    conf = {**files, "user.conf": f"*.*.{name} = 4\n"}
-    reading = read_conf(small_cell(tmp_path / "b", conf, scenario=scenario, benchmark=asked))
-    target = read_target(reading)
-    assert target is not None
-    assert target.line.text == "4"
-    assert read_target(None) is None
-
-
 def test_a_file_that_loadgen_refuses_is_reported_once_and_lines_without_effect_each(tmp_path: Path) -> None:
     files = {"user.conf": "*.*.a=5\n*.*.b = 5 # x\n*.*.c = 5 # y\n*.*.d\n"}
     refused = find(verify_rejected, tmp_path / "a", files)
@@ -343,16 +301,6 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
     alone = {"mlperf.conf": f"*.*.{first} = 7\n"}
     for name, files in (("e", unlogged), ("f", alone), ("g", logs)):
         assert not find(verify_old_seeds, tmp_path / name, files)
-
-
-def test_rules_of_user_conf_by_their_ids() -> None:
-    assert [(rule.id, check, "LoadGen" in rule.sources) for rule, check in CONF_RULES] == [
-        ("user-conf.contradicts", verify_contradicting.find, False),
-        ("user-conf.refused", verify_rejected.find, True),
-        ("user-conf.ignored", verify_ignored.find, True),
-        ("user-conf.unexplained", verify_unexplained.find, False),
-        ("user-conf.mlperf-conf", verify_old_seeds.find, False),
-    ]
 
 
 @pytest.mark.parametrize(

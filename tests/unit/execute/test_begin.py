@@ -15,7 +15,6 @@ from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
-from reconciler.storage.code_archive import unpack_code
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -49,45 +48,6 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("kind", "mode", "known"),
-    [(Kind.RUN, "performance", True), (Kind.RUN, "accuracy", True), (Kind.MODEL, "", False), (Kind.ENGINE, "", False)],
-)
-def test_a_run_gets_what_is_known_of_its_machines(tmp_path: Path, kind: Kind, mode: str, known: bool) -> None:
-    step, detail = find_step(kind, mode)
-    cell = find_step(Kind.RUN, "performance")[0].change.address.cell
-    assert cell is not None
-    nodes = {cell.system: SEEN, "other": MachineFacts(drivers=("1",))}
-    attempt = start(tmp_path, step, detail, {}, nodes=nodes, shared_with="a desktop")
-    shared = MachineFacts(shared_with="a desktop")
-    assert attempt.intent.machine == (replace(SEEN, shared_with="a desktop") if known else shared)
-    (elsewhere := tmp_path / "elsewhere").mkdir()
-    unknown = start(elsewhere, step, detail, {}, nodes={"other": SEEN}, shared_with="a desktop")
-    assert unknown.intent.machine == shared
-
-
-@pytest.mark.parametrize(("kind", "mode", "handed"), [(Kind.SCORE, "", True), (Kind.RUN, "performance", False)])
-def test_files_are_handed_on_but_from_run_to_run(tmp_path: Path, kind: Kind, mode: str, handed: bool) -> None:
-    step, detail = find_step(kind, mode)
-    artifacts = tuple(Artifact(name, f"sha of {name}", 1) for name in FILES)
-    run = Summary(
-        "Run/1",
-        Address(Kind.RUN, "open/box/net/Offline/accuracy"),
-        "k",
-        Ended.DONE,
-        "2026",
-        1,
-        artifacts,
-        marks=("trial",),
-    )
-    attempt = start(tmp_path, step, detail, {"run": run})
-    first = FILES[0]
-    assert attempt.intent.made_from == ({f"run.{first}": f"sha of {first}"} if handed else {})
-    assert [path.name for path in attempt.inputs.glob("run/*")] == ([first] if handed else [])
-    assert attempt.intent.upstream == {"run": "Run/1"}
-    assert "trial" in attempt.intent.marks
-
-
 COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}
 
 
@@ -104,31 +64,6 @@ def begin_run(
     (root / "repository/code/run.py").write_text("print()\n")
     known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})
     return start(root, step, known, {}, installed={system: installed})
-
-
-@pytest.mark.parametrize(
-    ("installed", "settings", "system", "wanted"),
-    [
-        ({"numpy": "2.1", "mlcommons-loadgen": "6.0"}, {}, "box", "mlcommons-loadgen==6.0\nnumpy==2.1\n"),
-        ({"numpy": "2.1"}, {}, "other", None),
-        ({"numpy": "2.1"}, COMMAND, "box", None),
-        ({}, {}, "box", None),
-        (None, {}, "box", None),
-    ],
-    ids=["ours", "of another system", "of a command", "nothing", "not known"],
-)
-def test_a_performance_run_keeps_its_code_and_what_was_installed_next_to_it(
-    tmp_path: Path,
-    installed: dict[str, str] | None,
-    settings: dict[str, object],
-    system: str,
-    wanted: str | None,
-) -> None:
-    """No one knows with what a command of the user's own runs."""
-    attempt = begin_run(tmp_path, Kind.RUN, "performance", installed, {"engine.backend": "null", **settings}, system)
-    code = unpack_code(attempt.code.read_bytes())
-    assert ("harness/verbs/run.py" in code, "run.py" in code) == (not settings, bool(settings))
-    assert (attempt.requirements.read_text() if attempt.requirements.exists() else None) == wanted
 
 
 @pytest.mark.parametrize(("kind", "mode"), [(Kind.RUN, "accuracy"), (Kind.ENGINE, ""), (Kind.SCORE, "")])

@@ -205,13 +205,6 @@ def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: d
     assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
 
 
-COMMANDS = {
-    "harness.command": ["serve", "{mode}"],
-    "harness.score.command": ["score", "{accuracy_log}"],
-    "harness.build.command": ["build", "{output}"],
-}
-
-
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])
 def test_user_conf_leaves_to_loadgen_what_the_round_has_built_in(round_name: str, tmp_path: Path) -> None:
     """The submitter's own values are written, and those that LoadGen would not have by itself."""

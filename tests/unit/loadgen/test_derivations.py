@@ -11,8 +11,6 @@ from reconciler.loadgen.inconsistency import CLOCK_KEPT, Inconsistency
 from reconciler.loadgen.log import DetailLog
 from tests.unit.loadgen.test_contradictions import make_log
 
-PERCENTILE, PER_QUERY = "effective_target_latency_percentile", "effective_samples_per_query"
-
 
 def log(scenario: str, **values: Any) -> DetailLog:
     return make_log("6.0 @ abc", effective_scenario=scenario, **values)

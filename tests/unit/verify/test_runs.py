@@ -136,9 +136,6 @@ def test_a_test_that_the_round_does_not_have_is_compared_with_nothing(tmp_path: 
     assert len(list(verify_seeds(unknown))) == 2
 
 
-CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
-
-
 PERFORMANCE: Line = ("effective_test_mode", "PerformanceOnly")
 
 
@@ -196,7 +193,6 @@ def test_a_test_over_a_set_of_its_own_has_the_count_that_loadgen_has_built_in(tm
 
 
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-ROUND = load_ruleset("v6.1").seeds()
 
 
 def seeded(*values: int | None) -> tuple[Line, ...]:

@@ -48,16 +48,6 @@ def test_what_is_cut_by_the_end_of_a_line_is_not_read_on_in_the_next() -> None:
     assert find([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log) == [[1]]
 
 
-def test_of_a_truncated_log_only_what_is_there_is_judged() -> None:
-    log, few = accuracy_run(4, None), answers(0, 3)
-    assert find(few, log) == [[4, 2]]
-    assert find(few, log, whole=False) == []
-    assert find(answers(0, 1, 2, 3, 4), accuracy_run(9, 4), whole=False) == [[4, 5]]
-    unnumbered = [b'{ "qsl_idx" : 1, "data" : "00" },', *answers(0, 2, 3)]
-    assert find(unnumbered, log) == [[4, 3]]
-    assert find(unnumbered, log, whole=False) == []
-
-
 @pytest.mark.parametrize(
     ("scenario", "sets", "spare"),
     [("MultiStream", 0, 7), ("MultiStream", 1, 7), ("MultiStream", 2, 14), ("SingleStream", 2, 0), ("Offline", 1, 0)],
@@ -89,29 +79,11 @@ def test_a_seq_id_of_several_answers_is_identified_by_how_many() -> None:
     assert find([*answers(0, 1), *again, *again], log) == [[2]]
 
 
-@pytest.mark.parametrize(("total", "judged"), [(50_000_000, True), (50_000_001, False)])
-def test_what_no_library_and_no_run_has_is_not_judged(total: int, judged: bool) -> None:
-    beyond = [b'{ "seq_id" : 0, "qsl_idx" : %d, "data" : "00" }' % total]
-    assert find(beyond, accuracy_run(total, None, "PerformanceOnly")) == [[total, total]] * judged
-    assert find(beyond, accuracy_run(9, total, "PerformanceOnly")) == [[total, 9]] * judged
-    unissued = [b'{ "seq_id" : %d, "qsl_idx" : 0, "data" : "00" }' % total]
-    log = accuracy_run(9, None, "PerformanceOnly", generated_query_count=1, generated_samples_per_query=total)
-    assert find(unissued, log) == [[total]] * judged
-
-
 def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:
     """More than are looked at together."""
     lines = [b'"data":"0"'] * 9000
     assert find(lines, accuracy_run(4, None, "PerformanceOnly")) == [[9000]]
     assert find([b"\n".join(lines[:100])], accuracy_run(4, None, "PerformanceOnly")) == [[100]]
-
-
-@pytest.mark.parametrize(
-    ("data", "whole"), [("00", True), ("", True), ("aF09", True), ("0", False), ("00g", False), ("0x00", False)]
-)
-def test_data_is_whole_bytes_in_digits_of_either_size(data: str, whole: bool) -> None:
-    line = f'"data" : "{data}"'.encode()
-    assert find([line], accuracy_run(4, None, "PerformanceOnly")) == [[1]] * (not whole)
 
 
 TAIL = (

@@ -40,14 +40,6 @@ def find(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> lis
     return list(map(str, find_inconsistencies(make_log(version, *more, **values))))
 
 
-def test_a_date_is_one_since_release_4() -> None:
-    said = "test_datetime: soon (line 2), but LoadGen writes a date"
-    assert said in find(NEW, test_datetime="soon")
-    assert said in find("4.0 @ 3d4e5f6a7b", test_datetime="soon", power_begin=None)
-    assert not [text for text in find(NEW, test_datetime=None) if "writes a date" in text]
-    assert find(test_datetime="soon", power_end=DAY + "08:55:08.000") == []
-
-
 @pytest.mark.parametrize(("sets", "most"), [(1, 11), (2, 18)])
 def test_multi_stream_loads_up_to_seven_samples_more_for_each_set(sets: int, most: int) -> None:
     values = {
@@ -70,17 +62,6 @@ def test_of_a_library_that_is_smaller_than_what_is_used_all_are_loaded() -> None
     small = "effective_performance_sample_count: 5 (line 7), but the library has 2 samples (line 8)"
     assert find(**values, loaded_qsl_set=[0, 1]) == [small]
     assert len(find(**values, loaded_qsl_set=[0])) == 2
-
-
-def test_errors_are_as_many_as_are_counted() -> None:
-    error = ("error_runtime", "it broke")
-    before = {"error_runtime": "it broke"}
-    assert find(num_errors=0) == find(**before, num_errors=1) == find(**before, num_errors=1) == find(OLD, error) == []
-    assert find(OLD, error, num_errors=0) == []  # one that came later
-    assert find(**before, num_errors=0) == ["num_errors: 0 (line 8), but the log has 1 ERROR line"]
-    ended = {"effective_test_mode": "AccuracyOnly", "power_end": DAY + "08:55:08.000"}
-    assert find(num_errors=1, **ended) == []  # its results are judged elsewhere
-    assert find(num_errors=1) == ["num_errors: 1 (line 7), but the log has 0 ERROR lines"]
 
 
 def test_conditions_follow_from_counts() -> None:
@@ -159,14 +140,6 @@ def test_an_estimate_is_the_one_of_its_text(scenario: str, rank: str, key: str) 
 
 def contradicted(log: DetailLog) -> set[str]:
     return {item.key for item in find_inconsistencies(log)}
-
-
-@pytest.mark.parametrize(("version", "known"), [("2.0 @ 5aae975fc4", True), ("3.0 @ f536725011", False)])
-def test_a_count_of_queries_in_quotes_is_that_of_release_2(version: str, known: bool) -> None:
-    ended = {"power_end": "02-22-2023 08:55:08.000"}
-    assert ("result_query_count" in contradicted(make_log(version, **ended, result_query_count="1"))) is not known
-    assert "result_query_count" in contradicted(make_log(version, **ended, result_query_count="-1"))
-    assert "result_max_latency_ns" in contradicted(make_log(version, **ended, result_max_latency_ns="1"))
 
 
 @pytest.mark.parametrize(

@@ -71,17 +71,6 @@ def test_the_loadgen_that_is_installed_writes_what_kept_logs_have(loadgen_run: R
         assert {line.key for line in log.lines} == {line.key for line in kept.lines}
 
 
-def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
-    run = loadgen_run("single-stream-out-of-queries")
-    lines = run.bytes("detail.txt").split(b"\n")
-    log = run.detail
-    assert b'"result_validity"' in lines[log.find_line_number("result_validity") - 1]
-    assert len(log.errors) == 1
-    assert b'"is_error": true' in lines[log.errors[0].line - 1]
-    assert log.find_line_number("nothing") == 0
-    assert log.find_line("nothing") is None
-
-
 @pytest.mark.parametrize("value", ["[1]", f'"{"x" * 70_000}"'])
 def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: str) -> None:
     text = f':::MLLOG {{"key": "a", "value": {value}{STAMP[:-1]}, "key": "b", "value": 2}}\n'

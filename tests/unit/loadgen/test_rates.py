@@ -68,27 +68,6 @@ OFFLINE: dict[str, Any] = {
 }
 
 
-def test_offline_is_not_judged_by_what_is_not_known() -> None:
-    wrong = OFFLINE | {"result_samples_per_second": 5}
-    assert len(reported(**wrong)) == 1
-    assert len(reported(**wrong | {"result_query_count": 2})) == 1
-    for key in OFFLINE:
-        assert reported(**wrong | {key: None}) == []
-    assert reported(**wrong | {"result_max_latency_ns": 0}) == []
-    assert reported(**OFFLINE | {"result_query_count": 2, "result_samples_per_second": 2000}) == []
-
-
-@pytest.mark.parametrize(
-    ("slowest", "fine"),
-    [(7_899_999_999, False), (7_900_000_000, True), (10_120_000_000, True), (10_120_000_001, False)],
-)
-def test_bounds_of_a_duration_belong_to_it(slowest: int, fine: bool) -> None:
-    values = OFFLINE | {"result_max_latency_ns": slowest, "result_samples_per_second": round(1e13 / slowest, 3)}
-    assert [text.partition(":")[0] for text in reported(**values, **ended(10))] == ["result_max_latency_ns"] * (
-        not fine
-    )
-
-
 SIZED: dict[str, Any] = {
     "generated_samples_per_query": 11_110,
     "effective_target_qps": 1000,

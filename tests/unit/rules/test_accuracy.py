@@ -297,17 +297,6 @@ def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -
     assert list(find_impossible(text, parse_accuracy(text, [metric]), samples)) == []
 
 
-def test_the_worst_of_several_values_is_checked_against_a_bar() -> None:
-    report = parse_accuracy("accuracy=80\naccuracy=70\naccuracy=60\n", ["acc"])
-    least, most = Bar("acc", Decimal(75)), Bar("acc", most=Decimal(65))
-    (low,) = check_bars(report, [least])
-    assert (low.bar, low.measured, low.line, low.met) == (least, 70, 2, False)
-    (high,) = check_bars(report, [most])
-    assert (high.bar, high.measured, high.line, high.met) == (most, 80, 1, False)
-    (boundless,) = check_bars(report, [Bar("acc")])
-    assert (boundless.measured, boundless.line, boundless.met) == (80, 1, True)
-
-
 WORDS = "Word Error Rate: {}%, accuracy={}%"
 PARTS = "Accuracy: mean = {}, kidney = {}, tumor = {}"
 AREAS = '{{\n "roc_auc": {},\n}}\nAUC={}'

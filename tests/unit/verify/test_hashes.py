@@ -172,15 +172,6 @@ def cells(*revisions: Revision) -> list[str]:
     return [row[0] for row in differing(*revisions)]
 
 
-def test_log_that_states_what_no_other_does_is_reported() -> None:
-    common = [built("a"), built("b")]
-    version = "version 5.0 of LoadGen's commit a", "5.1"
-    assert differing(built("c", "5.0"), *common) == [("c", *version, Place("c", 1), Place("a", 1), Severity.WARNING)]
-    date = f"date {OTHER} of LoadGen's commit a", DATE
-    assert differing(*common, built("c", date=OTHER)) == [("c", *date, Place("c", 2), Place("a", 2), Severity.ERROR)]
-    assert cells(*common, built("c", "5.0", OTHER), built("d", "4")) == ["c", "d", "c"]
-
-
 def test_utc_is_one_date_however_git_writes_it() -> None:
     first, later = "2026-01-29T23:59:01", "2026-01-29T23:59:02+00:00"
     assert differing(built("a", date=f"{first}+00:00"), built("b", date=f"{first}Z")) == []

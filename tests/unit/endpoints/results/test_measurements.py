@@ -16,13 +16,11 @@ from reconciler.endpoints.results.measurements import (
     find_differences,
     find_excess_duration,
     find_lost_samples,
-    find_over_limits,
     find_shortcomings,
     find_wrong_rates,
     list_scenarios,
     measure_performance,
     read_measured,
-    read_percentile,
 )
 from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
 from reconciler.rules.rounds import load_ruleset
@@ -266,16 +264,6 @@ def test_what_is_published_of_each_scenario() -> None:
     assert unit(vision, "Server") == ("result_completed_samples_per_sec", "queries/s", 1)
     assert unit(wan, "SingleStream") == ("result_mean_latency_ns", "s", 10**9)
     assert unit(wan, "Offline") == ("result_samples_per_second", "samples/s", 1)
-
-
-def test_tokens_are_bounded_instead_of_whole_latencies() -> None:
-    series = {"early_stopping_percentiles": {"99": 100}}
-    summary = document(ttft=series, tpot=series, latency=series)
-    both = LatencyLimits(ttft=Decimal(101), tpot=Decimal(100), latency=Decimal(1))
-    assert list(find_over_limits(summary, both)) == [("tpot", 100)]
-    assert list(find_over_limits(summary, LatencyLimits(latency=Decimal(99)))) == [("latency", 99)]
-    assert list(find_over_limits(document(), both)) == [("ttft", 101), ("tpot", 100)]
-    assert read_percentile(summary, "ttft") == 100
 
 
 def test_a_short_run_and_lost_samples_are_said() -> None:

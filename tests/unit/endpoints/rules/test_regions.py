@@ -151,15 +151,6 @@ def test_a_straight_line_or_two_points_need_no_more() -> None:
     assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()
 
 
-def test_three_points_have_a_bend_and_two_have_none() -> None:
-    bent = [(1, 100.0, 10.0), (16, 90.0, 100.0), (64, 10.0, 110.0)]
-    assert place_denser(bent, 2) == (4, 32)
-    assert place_denser(bent, 1) == (4,)
-    assert place_denser(bent, 2, taken=(4,)) == (32,)
-    assert place_denser(bent[:2], 2) == ()
-    assert place_denser([], 2) == ()
-
-
 @pytest.mark.parametrize(
     ("c_max", "count", "c_min", "points"),
     [

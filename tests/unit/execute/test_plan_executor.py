@@ -337,19 +337,6 @@ def test_what_is_not_there_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     assert walk.services.said == []
 
 
-def test_a_run_that_changes_its_key_each_time_is_given_up_by_its_name(tmp_path: Path) -> None:
-    """As one whose command edits its own code; an engine with another key is another one."""
-    desired = desire([Wish()])
-    walk = PlanExecutor(desired, make_context(tmp_path), lambda _: None, lambda done: summarize(done.record, "x"), {})
-    steps = {str(step.change.address): step for step in World().plan(desired).steps}
-    for name, given_up in ((f"Run:{CELL}/performance", True), (f"Engine:{CELL}", False)):
-        for number in range(2):
-            step = replace(steps[name], change=replace(steps[name].change, key=f"{number:064}"))
-            assert not walk.is_given_up(step)
-            walk.settle(step, finish(tmp_path, make_record(step, Ended.DONE)))
-        assert walk.is_given_up(replace(steps[name], change=replace(steps[name].change, key="f" * 64))) is given_up
-
-
 def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch)
     dataset = Address(Kind.DATASET, "net")

@@ -180,18 +180,6 @@ def test_an_entry_that_is_not_what_it_was_goes(damage: str, tmp_path: Path) -> N
     assert not second.result.exists()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"done": true}'])
-def test_an_entry_whose_result_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
-    first, second = begin(tmp_path), begin(tmp_path)
-    entry = tmp_path / "scratch" / "entry"
-    end(first)
-    offer_prepared(first, entry)
-    (entry / "result.json").unlink()
-    (entry / "result.json").write_text(text)
-    assert not take_prepared(second, entry)
-    assert not second.result.exists()
-
-
 def test_where_the_scratch_space_fails_half_way_nothing_of_it_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

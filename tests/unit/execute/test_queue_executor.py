@@ -196,19 +196,6 @@ def test_what_cannot_be_sent_has_failed(error: ReconcilerError, kind: str, tmp_p
     assert executor.poll(handle) == DONE
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_job_without_place_is_submitted_again_by_others(known: bool, tmp_path: Path, clock: Clock) -> None:
-    job = SimpleNamespace(describe=lambda: PREEMPTED, gave_up=True)
-    queue = Queue(job)
-    executor, handle, _ = submit(tmp_path, queue)
-    if not known:  # an earlier pass submitted it
-        executor = QueueExecutor("slurm", executor.paths, cast(Any, queue))
-    found = executor.poll(handle)
-    again = Progressing(State.QUEUED, note="submitted again after Slurm found no place for it")
-    assert found == (again if known else PREEMPTED)
-    assert len(queue.submitted) == (2 if known else 1)
-
-
 @pytest.mark.parametrize(
     ("said", "wait", "slept"),
     [

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.contract import BackgroundLoad, Benchmark, BuildRequest, RunRequest
-from harness.power.requests import PowerRequest, StateRequest
+from harness.power.requests import StateRequest
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
@@ -171,18 +171,6 @@ def test_a_run_is_given_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
 
 
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
-
-
-def test_a_timed_run_under_a_meter_is_measured_and_no_other(tmp_path: Path) -> None:
-    attempt = run(tmp_path / "a", "performance", METER)
-    request = make_request(attempt, RepositoryPaths(tmp_path / "a"))
-    assert isinstance(request, PowerRequest)
-    assert (request.director, request.ntp) == ("10.0.0.1", "time.example")
-    assert request.kit == str((tmp_path / "a/kit").resolve())
-    assert (request.session, request.counter) == (str(attempt.session), str(attempt.counter))
-    assert (request.run.mode, request.run.log_dir) == ("performance", str(attempt.output))
-    other = run(tmp_path / "b", "accuracy", METER)
-    assert isinstance(make_request(other, RepositoryPaths(tmp_path / "b")), RunRequest)
 
 
 @pytest.mark.parametrize("meter", [{}, METER], ids=["plain", "measured"])

@@ -1,4 +1,4 @@
-"""What an attempt is given when it begins: what is known of its machines, and the files that it is made from."""
+"""What an attempt is given when it begins: no code but that of a performance run, and the logs that are here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.execute.attempt import Attempt, MachineFacts
+from reconciler.execute.attempt import Attempt
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, begin
 from reconciler.plan.plan import Step
@@ -18,7 +18,6 @@ from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
-SEEN = MachineFacts(({"host": "a"}, {"host": "b"}), ("550.1",))
 FILES = ("answers.json", "child.log", "service.log", "telemetry.jsonl", "code.tar.gz", "requirements.txt")
 
 
@@ -48,27 +47,11 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]
 
 
-COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}
-
-
-def begin_run(
-    root: Path,
-    kind: Kind,
-    mode: str,
-    installed: dict[str, str] | None,
-    settings: dict[str, object],
-    system: str = "box",
-) -> Attempt:
-    step, detail = find_step(kind, mode)
-    (root / "repository/code").mkdir(parents=True)
-    (root / "repository/code/run.py").write_text("print()\n")
-    known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})
-    return start(root, step, known, {}, installed={system: installed})
-
-
 @pytest.mark.parametrize(("kind", "mode"), [(Kind.RUN, "accuracy"), (Kind.ENGINE, ""), (Kind.SCORE, "")])
 def test_no_other_step_keeps_its_code(tmp_path: Path, kind: Kind, mode: str) -> None:
-    attempt = begin_run(tmp_path, kind, mode, {"numpy": "2.1"}, {"engine.backend": "null"})
+    step, detail = find_step(kind, mode)
+    known = replace(detail, settings=CellSettings({"engine.backend": "null"}), locations={"benchmark.code": "digits"})
+    attempt = start(tmp_path, step, known, {}, installed={"box": {"numpy": "2.1"}})
     assert not attempt.code.exists()
     assert not attempt.requirements.exists()
 

@@ -15,6 +15,7 @@ from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
+from reconciler.storage.code_archive import unpack_code
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
@@ -47,11 +48,39 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]
 
 
+COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}
+
+
+def begin_for(
+    root: Path, kind: Kind, mode: str, system: str = "box", settings: dict[str, object] | None = None
+) -> Attempt:
+    """On a machine with numpy 2.1 of ``system``."""
+    step, detail = find_step(kind, mode)
+    (root / "repository/code").mkdir(parents=True)
+    (root / "repository/code/run.py").write_text("print()\n")
+    settings = {"engine.backend": "null", **(settings or {})}
+    known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})
+    return start(root, step, known, {}, installed={system: {"numpy": "2.1"}})
+
+
+@pytest.mark.parametrize(
+    ("system", "settings", "wanted"),
+    [("box", {}, "numpy==2.1\n"), ("other", {}, None), ("box", COMMAND, None)],
+    ids=["ours", "of another system", "of a command"],
+)
+def test_a_performance_run_keeps_its_code_and_what_was_installed_next_to_it(
+    tmp_path: Path, system: str, settings: dict[str, object], wanted: str | None
+) -> None:
+    """No one knows with what a command of the user's own runs."""
+    attempt = begin_for(tmp_path, Kind.RUN, "performance", system, settings)
+    code = unpack_code(attempt.code.read_bytes())
+    assert ("harness/verbs/run.py" in code, "run.py" in code) == (not settings, bool(settings))
+    assert (attempt.requirements.read_text() if attempt.requirements.exists() else None) == wanted
+
+
 @pytest.mark.parametrize(("kind", "mode"), [(Kind.RUN, "accuracy"), (Kind.ENGINE, ""), (Kind.SCORE, "")])
 def test_no_other_step_keeps_its_code(tmp_path: Path, kind: Kind, mode: str) -> None:
-    step, detail = find_step(kind, mode)
-    known = replace(detail, settings=CellSettings({"engine.backend": "null"}), locations={"benchmark.code": "digits"})
-    attempt = start(tmp_path, step, known, {}, installed={"box": {"numpy": "2.1"}})
+    attempt = begin_for(tmp_path, kind, mode)
     assert not attempt.code.exists()
     assert not attempt.requirements.exists()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from reconciler.execute.attempt import Attempt
+from reconciler.execute.attempt import Attempt, MachineFacts
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import AttemptContext, begin
 from reconciler.plan.plan import Step
@@ -46,6 +46,30 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
         **known,  # type: ignore[arg-type]
     )
     return begin(step, detail, upstream, context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "known"),
+    [(Kind.RUN, "performance", True), (Kind.RUN, "accuracy", True), (Kind.MODEL, "", False), (Kind.ENGINE, "", False)],
+)
+def test_a_run_gets_what_is_known_of_its_machines(tmp_path: Path, kind: Kind, mode: str, known: bool) -> None:
+    step, detail = find_step(kind, mode)
+    seen = MachineFacts(({"host": "a"}, {"host": "b"}), ("550.1",))
+    attempt = start(tmp_path, step, detail, {}, nodes={"box": seen}, shared_with="a desktop")
+    assert attempt.intent.machine == replace(seen if known else MachineFacts(), shared_with="a desktop")
+
+
+@pytest.mark.parametrize(("kind", "mode", "handed"), [(Kind.SCORE, "", True), (Kind.RUN, "performance", False)])
+def test_files_are_handed_on_but_from_run_to_run(tmp_path: Path, kind: Kind, mode: str, handed: bool) -> None:
+    step, detail = find_step(kind, mode)
+    artifacts = tuple(Artifact(name, f"sha of {name}", 1) for name in FILES)
+    at = Address(Kind.RUN, "open/box/net/Offline/accuracy")
+    run = Summary("Run/1", at, "k", Ended.DONE, "2026", 1, artifacts, marks=("trial",))
+    attempt = start(tmp_path, step, detail, {"run": run})
+    assert attempt.intent.made_from == ({f"run.{FILES[0]}": f"sha of {FILES[0]}"} if handed else {})
+    assert [path.name for path in attempt.inputs.glob("run/*")] == ([FILES[0]] if handed else [])
+    assert attempt.intent.upstream == {"run": "Run/1"}
+    assert "trial" in attempt.intent.marks
 
 
 COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}

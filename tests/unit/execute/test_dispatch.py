@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.contract import CommandRequest, Ready, ServiceRequest
+from harness.contract import CommandRequest, FileMessage, ProbeRequest, Ready, ServiceRequest
 from reconciler.diff.change import Action, Change, Reason
+from reconciler.execute.attempt import Intent, create
 from reconciler.execute.executors.executor import Handle, Progressing, State, write_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.parallel_executor import Dispatch, Machine, measure_chains
@@ -159,6 +160,25 @@ def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, 
     for more, of_machine in (({}, there), (SCORED, {*there, Kind.SCORE, Kind.VERDICT})):
         found = {kind: executors.choose_for_kind(kind, CellSettings({**settings, **more})).name for kind in Kind}
         assert found == {kind: system if kind in of_machine else "local" for kind in Kind}
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_", "there"),
+    [
+        (Kind.DATASET, ProbeRequest(), False),
+        (Kind.RUN, ProbeRequest(), True),
+        (Kind.SCORE, ProbeRequest(), False),
+        (Kind.SCORE, COMMAND, True),
+        (Kind.SERVICE, SERVICE, True),
+        (Kind.SERVICE, ProbeRequest(), False),
+    ],
+    ids=["data set", "run", "score", "command that scores", "server", "other"],
+)
+def test_commands_come_with_their_machine(kind: Kind, request_: FileMessage, there: bool, tmp_path: Path) -> None:
+    settings = CellSettings(SYSTEMS["launcher"])
+    intent = Intent("1", Address(kind, "open/box/net/Offline/accuracy"), "k" * 64, 1, "2026", {}, settings)
+    found = Executors.for_paths(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)
+    assert found.name == ("launcher" if there else "local")
 
 
 def test_only_what_was_submitted_to_somebody_who_is_known_goes_on_or_is_ended(tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ from reconciler.execute.attempt import Attempt, Intent, ServerAccess
 from reconciler.execute.outcome import Event, Outcome, Status
 from reconciler.execute.parallel_executor import ParallelExecutor
 from reconciler.execute.perform import Finished
-from reconciler.execute.plan_executor import PlanExecutor
+from reconciler.execute.plan_executor import PlanExecutor, compute_minimum_seconds
 from reconciler.execute.service import Services
 from reconciler.plan.plan import Step
 from reconciler.reconcile.run import PassReport
 from reconciler.record.codec import summarize
+from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
@@ -346,3 +347,23 @@ def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pyte
     same = replace(make_summary(dataset), key=walk.desired.by_address[dataset].key)
     walk.executor.used[dataset] = same
     assert walk.executor.collect_upstream(detail) == {"dataset": same}
+
+
+@pytest.mark.parametrize(
+    ("address", "timed"),
+    [
+        (Address(Kind.RUN, "open/box/net/Offline/performance"), True),
+        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), False),
+        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
+        (Address(Kind.VERDICT, "open/box/net/Offline/TEST01"), False),
+        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
+    ],
+    ids=str,
+)
+def test_what_is_timed_lasts_as_long_as_was_asked_at_least(address: Address, timed: bool) -> None:
+    step, desired = plan_engine({})
+    detail = desired.detail(step.change.address)
+    asked = replace(detail, inputs=(Input("min_duration", 1500),))
+    assert address.is_timed is timed
+    assert compute_minimum_seconds(address, asked) == (1.5 if timed else 0.0)
+    assert compute_minimum_seconds(address, replace(detail, inputs=())) == 0.0

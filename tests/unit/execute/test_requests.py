@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.contract import BackgroundLoad, Benchmark, BuildRequest, RunRequest
-from harness.power.requests import StateRequest
+from harness.contract import BackgroundLoad, Benchmark, BuildRequest, CommandRequest, RunRequest
+from harness.power.requests import PowerRequest, StateRequest
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
@@ -77,6 +77,20 @@ def test_an_engine_is_built_of_its_model_by_its_backend_with_a_timing_cache(tmp_
         caches={"timing": str(paths.caches / "timing-onnxruntime-cuda.cache")},
         slices=("1g.10gb",),
     )
+
+
+@pytest.mark.parametrize("kind", [Kind.MODEL, Kind.DATASET])
+def test_what_a_spec_names_is_prepared_for_no_backend(tmp_path: Path, kind: Kind) -> None:
+    name = kind.lower()
+    settings = {**BACKEND, "quantization.method": "ptq"}
+    attempt = begin(tmp_path, kind, "net", settings, "dataset", locations={f"{name}.path": "data/x", "other": "y"})
+    paths = RepositoryPaths(tmp_path)
+    request = make_request(attempt, paths)
+    assert isinstance(request, BuildRequest)
+    assert (request.kind, request.source, request.backend) == (str(kind), str((tmp_path / "data/x").resolve()), None)
+    assert (request.settings, request.slices) == (settings, ())
+    calibration = {"calibration": str(paths.caches / "calibration")}
+    assert request.caches == (calibration if kind is Kind.MODEL else {})
 
 
 def test_a_run_is_given_its_own_inputs_and_what_computes_next_to_it_its_own(tmp_path: Path) -> None:
@@ -173,6 +187,18 @@ def test_a_run_is_given_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
 METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
 
 
+def test_a_timed_run_under_a_meter_is_measured_and_no_other(tmp_path: Path) -> None:
+    attempt = run(tmp_path / "a", "performance", METER)
+    request = make_request(attempt, RepositoryPaths(tmp_path / "a"))
+    assert isinstance(request, PowerRequest)
+    assert (request.director, request.ntp) == ("10.0.0.1", "time.example")
+    assert request.kit == str((tmp_path / "a/kit").resolve())
+    assert (request.session, request.counter) == (str(attempt.session), str(attempt.counter))
+    assert (request.run.mode, request.run.log_dir) == ("performance", str(attempt.output))
+    other = run(tmp_path / "b", "accuracy", METER)
+    assert isinstance(make_request(other, RepositoryPaths(tmp_path / "b")), RunRequest)
+
+
 @pytest.mark.parametrize("meter", [{}, METER], ids=["plain", "measured"])
 def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: dict[str, str]) -> None:
     settings = {
@@ -191,6 +217,54 @@ def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: d
     assert (request.expect, request.cwd, request.counter) == ("300 W", str(tmp_path), str(attempt.counter))
     assert request.secrets == {"api_key": "KEY"}
     assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
+
+
+COMMANDS = {
+    "harness.command": ["serve", "{mode}"],
+    "harness.score.command": ["score", "{accuracy_log}"],
+    "harness.build.command": ["build", "{output}"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "purpose"),
+    [
+        (Kind.RUN, "harness.command", "run"),
+        (Kind.SCORE, "harness.score.command", "score"),
+        (Kind.ENGINE, "harness.build.command", "build"),
+    ],
+)
+def test_a_command_is_started_as_declared(tmp_path: Path, kind: Kind, declared: str, purpose: str) -> None:
+    def ask(folder: str, settings: dict[str, Any]) -> object:
+        root = tmp_path / folder
+        if kind is Kind.RUN:
+            return make_request(run(root, "accuracy", settings), RepositoryPaths(root))
+        return make_request(begin(root, kind, CELL, {**BACKEND, **settings}, "run"), RepositoryPaths(root))
+
+    request = ask("a", {declared: COMMANDS[declared]})
+    assert isinstance(request, CommandRequest)
+    assert (request.purpose, request.command[0]) == (purpose, COMMANDS[declared][0])
+    others = {name: words for name, words in COMMANDS.items() if name != declared}
+    assert not isinstance(ask("b", others), CommandRequest)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "mode", "settings", "paced"),
+    [
+        ("Server", "accuracy", {"harness.command": ["x"], "target_qps": 70}, True),
+        ("Interactive", "accuracy", {"harness.command": ["x"], "target_qps": 70}, True),
+        ("Offline", "accuracy", {"harness.command": ["x"], "target_qps": 70}, False),
+        ("Server", "performance", {"harness.command": ["x"], "target_qps": 70}, False),
+        ("Server", "accuracy", {"target_qps": 70}, False),
+        ("Server", "accuracy", {"harness.command": ["x"]}, False),
+    ],
+)
+def test_the_queries_of_a_commands_accuracy_run_come_at_the_declared_rate(
+    tmp_path: Path, scenario: str, mode: str, settings: dict[str, Any], paced: bool
+) -> None:
+    attempt = run(tmp_path, mode, settings, values={"scenario": scenario})
+    make_request(attempt, RepositoryPaths(tmp_path))
+    assert ("target_qps = 70" in attempt.user_conf.read_text()) is paced
 
 
 @pytest.mark.parametrize("round_name", ["v4.1", "v5.1", "v6.1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from decimal import Decimal
 
 import pytest
@@ -13,6 +14,72 @@ from reconciler.loadgen.log import DetailLog, parse_detail
 from tests.unit.loadgen.test_contradictions import make_log
 
 RELEASE = "6.0.1 @ 0123456789"
+NAMES = {
+    "latency_ns": ("result_min_latency_ns", "result_{}_percentile_latency_ns", "result_max_latency_ns"),
+    "query_latency_ns": (
+        "result_min_query_latency_ns",
+        "result_{}_percentile_per_query_latency_ns",
+        "result_max_query_latency_ns",
+    ),
+}
+
+
+@pytest.mark.parametrize("part", NAMES)
+@pytest.mark.parametrize(
+    ("figures", "wrong"),
+    [
+        pytest.param({"least": 1, "50.00": 2, "99.90": 2, "most": 3}, (), id="rising"),
+        pytest.param({"least": 2, "50.00": 1, "most": 3}, ("50.00", "least", 2), id="below the least"),
+        pytest.param({"50.00": 2, "90.00": 1, "most": 3}, ("90.00", "50.00", 2), id="falling"),
+        pytest.param({"97.00": 2, "99.00": 3, "99.90": 2}, ("99.90", "99.00", 3), id="falling at the end"),
+        pytest.param({"99.90": 4, "most": 3}, ("most", "99.90", 4), id="beyond the greatest"),
+        pytest.param({"least": 4, "most": 3}, ("most", "least", 4), id="nothing between"),
+    ],
+)
+def test_percentiles_do_not_fall(part: str, figures: dict[str, int], wrong: tuple[str, str, int] | tuple[()]) -> None:
+    least, ranked, most = NAMES[part]
+
+    def name(figure: str) -> str:
+        return {"least": least, "most": most}.get(figure, ranked.format(figure))
+
+    log = make_log(RELEASE, effective_scenario="MultiStream", **{name(at): value for at, value in figures.items()})
+    found = [
+        (item.key, item.derived, item.line, item.other)
+        for item in find_inconsistencies(log)
+        if item.key in map(name, figures)
+    ]
+    if not wrong:
+        assert found == []
+    else:
+        late, early, value = name(wrong[0]), name(wrong[1]), wrong[2]
+        assert found == [(late, f"{early} is {value}", log.find_line_number(late), log.find_line_number(early))]
+
+
+@pytest.mark.parametrize(
+    ("version", "listed", "wrong"),
+    [
+        (RELEASE, b"6.0.1\n", False),
+        (RELEASE, b"6.0.1", False),
+        (RELEASE, b"6.0.1\r\n", False),
+        (RELEASE, b"6.0.2\n", True),
+        (RELEASE, None, False),
+        ("6.0.1", b"6.0.1\n", False),
+        (6.0, b"6.0.1\n", False),
+    ],
+    ids=["fits", "without a line end", "of Windows", "of another", "not listed", "without a commit", "no text"],
+)
+def test_the_release_is_the_number_among_its_sources(version: object, listed: bytes | None, wrong: bool) -> None:
+    digests = {"/VERSION.txt": hashlib.sha1(listed).hexdigest()} if listed else {"/loadgen.cc": "0" * 40}
+    log = make_log(version, loadgen_file_sha1=digests)  # type: ignore[arg-type]
+    found = [item for item in find_inconsistencies(log) if "VERSION.txt" in item.derived]
+    assert [(item.key, item.derived, item.line, item.other) for item in found] == [
+        (
+            "loadgen_version",
+            "VERSION.txt of its sources states another",
+            log.find_line_number("loadgen_version"),
+            log.find_line_number("loadgen_file_sha1"),
+        )
+    ] * wrong
 
 
 @pytest.mark.parametrize("sources", [None, [], "text", {"/VERSION.txt": 7}], ids=["none", "list", "text", "number"])

@@ -15,6 +15,7 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.conf import (
     read_conf,
+    read_target,
     verify_contradicting,
     verify_ignored,
     verify_old_seeds,
@@ -272,6 +273,29 @@ def test_counts_of_the_accuracy_runs_own_set_are_a_note(tmp_path: Path, name: st
         values = {"model_key": "x", "exact_accuracy_sample_count": answered, "dataset_size": count}
         (said,) = find(verify_contradicting, tmp_path, files, benchmark=rules(values=values))
         assert said.startswith("note ") is note
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "name"),
+    [
+        ("Server", QPS, "target_qps"),
+        ("Offline", QPS, "target_qps"),
+        ("SingleStream", LATENCY, "target_latency"),
+        ("MultiStream", "requested_multi_stream_expected_latency_ns", "target_latency"),
+    ],
+)
+def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, name: str) -> None:
+    asked = rules(values={"model_key": "x", "target_qps": 1, "target_latency": 1})
+    lines = ((QPS, 5), (LATENCY, 5), ("requested_multi_stream_expected_latency_ns", 5))
+    files = {**ran(scenario, *lines), "user.conf": ""}
+    (said,) = find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
+    assert said.endswith(f":{[line[0] for line in lines].index(key) + 2}")
+    conf = {**files, "user.conf": f"*.*.{name} = 4\n"}
+    reading = read_conf(small_cell(tmp_path / "b", conf, scenario=scenario, benchmark=asked))
+    target = read_target(reading)
+    assert target is not None
+    assert target.line.text == "4"
+    assert read_target(None) is None
 
 
 def test_a_file_that_loadgen_refuses_is_reported_once_and_lines_without_effect_each(tmp_path: Path) -> None:

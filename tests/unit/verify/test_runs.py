@@ -136,6 +136,26 @@ def test_a_test_that_the_round_does_not_have_is_compared_with_nothing(tmp_path: 
     assert len(list(verify_seeds(unknown))) == 2
 
 
+CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_valid_run_has_met_its_conditions(tmp_path: Path, condition: str) -> None:
+    met = [(key, key != condition) for key in CONDITIONS]
+    found = find(verify_validity, cell(tmp_path / "a", TEST01=(*met, VALID)))
+    assert found == [f"TEST01:5; see TEST01:{CONDITIONS.index(condition) + 1}"]
+    for number, lines in enumerate(
+        (
+            (*met, ("result_validity", "INVALID")),
+            tuple(met),
+            (*((key, True) for key in CONDITIONS), VALID),
+            (VALID,),
+            ((condition, "false"), VALID),
+        )
+    ):
+        assert not list(verify_validity(cell(tmp_path / str(number), performance=lines)))
+
+
 PERFORMANCE: Line = ("effective_test_mode", "PerformanceOnly")
 
 

@@ -12,6 +12,7 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.verdicts import (
     verify_counts,
+    verify_figures,
     verify_one_hash,
     verify_scored_samples,
     verify_scores,
@@ -138,6 +139,32 @@ def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, s
     for entries in (fewest - 1, most + 1):
         (said,) = find(entries)
         assert said == (f"./TEST01/{ANSWERS}:2; see ./accuracy/{DETAIL}:2")
+
+
+SCORES, ENTRIES = "the scores of both runs", "the number of entries that were compared"
+
+
+@pytest.mark.parametrize(
+    ("test", "file", "text", "missing"),
+    [
+        *((test, SPEED, "", SCORES) for test in ("TEST01", "TEST04", "TEST05")),
+        ("TEST01", ANSWERS, "", ENTRIES),
+        ("TEST04", ANSWERS, "", ""),
+        ("TEST06", SPEED, "", ""),
+        ("TEST04", SPEED, "reference score = 5\ntest score = 6\n", ""),
+        ("TEST04", SPEED, "performance run: 5\naudit run: 6\n", ""),
+        ("TEST04", SPEED, "reference score = 5\naudit run: 6\n", SCORES),
+        ("TEST04", SPEED, "reference score = 5\n", SCORES),
+        ("TEST04", SPEED, "test score = 5\n", SCORES),
+        ("TEST01", ANSWERS, "num_acc_log_entries = 5\n", ""),
+        ("TEST01", ANSWERS, "answers in the accuracy run: 5\n", ""),
+        ("TEST01", ANSWERS, "num_other = 5\n", ENTRIES),
+    ],
+)
+def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str, missing: str) -> None:
+    said = f"./{test}/{file}:{text.count(chr(10)) + 1}"
+    assert find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])
+    assert not find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}TEST PASSED\n"})
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from reconciler.check.accuracy import (
     check_extra_samples,
     check_lengths,
     check_number_form,
-    check_samples,
     check_test_hashes,
     hash_of_log,
     read_metric_values,
@@ -52,30 +51,6 @@ def accuracy(text: str = "", log_lines: tuple[Line, ...] | None = (), answers: b
     if answers is not None:
         found["accuracy/mlperf_log_accuracy.json"] = answers
     return found
-
-
-@pytest.mark.parametrize(
-    ("lines", "wanted", "said"),
-    [
-        pytest.param(((COUNT, 10),), 10, "", id="all"),
-        pytest.param(((COUNT, 9),), 10, ":2", id="fewer"),
-        pytest.param(((COUNT, 11),), 10, ":2", id="more"),
-        pytest.param(((LIBRARY, 9), (COUNT, 10)), 10, "", id="of a larger library"),
-        pytest.param(((LIBRARY, 10),), 10, "", id="an early LoadGen"),
-        pytest.param(((LIBRARY, 9),), 10, ":2", id="an early LoadGen with fewer"),
-        pytest.param(((LIBRARY, 9), (COUNT, "many")), 10, ":3", id="no number"),
-        pytest.param((), 10, None, id="not stated"),
-        pytest.param(((COUNT, 9),), None, "", id="no demand"),
-        pytest.param(None, 10, "", id="no log"),
-    ],
-)
-def test_all_are_answered(tmp_path: Path, lines: tuple[Line, ...] | None, wanted: int | None, said: str | None) -> None:
-    files, asked = accuracy("x", lines), rules(values={"exact_accuracy_sample_count": wanted})
-    place = f"./accuracy/{DETAIL}"
-    for exempt, severity in (((), ""), (("accuracy_samples",), "warning ")):
-        found = say(check_samples(small_cell(tmp_path, files, benchmark=asked, exempt=exempt)))
-        assert found == ([f"{severity}{place}{said or ''}; mechanism: short-accuracy"] if said != "" else [])
-    assert not list(check_samples(small_cell(tmp_path, files, benchmark=None)))
 
 
 BARS = (
@@ -183,25 +158,6 @@ def test_a_second_truncation_with_its_hash_is_milder(tmp_path: Path, before: str
     text = f"{before}hash={hashlib.sha256(CUT).hexdigest()}\n"
     (found,) = hash_of_log(small_cell(tmp_path, accuracy(text, answers=CUT)))
     assert found.severity is severity
-
-
-def test_the_hash_of_a_truncated_log_is_looked_up_in_the_archive(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def find(digest: str) -> Path | None:
-        asked.append(digest)
-        return tmp_path / "original" if digest == OWN else None
-
-    (tmp_path / "original").write_bytes(b"[ 1 ]\n")
-    missing = small_cell(tmp_path / "a", accuracy(f"hash={DIGEST.upper()}", answers=CUT), original=find)
-    assert say(hash_of_log(missing)) == ["./accuracy/accuracy.txt:1"]
-    other = small_cell(tmp_path / "b", accuracy(f"hash={OWN}", answers=CUT), original=find)
-    assert say(hash_of_log(other)) == ["./accuracy/mlperf_log_accuracy.json; see ./accuracy/accuracy.txt:1"]
-    assert asked == [DIGEST, OWN]
-    (tmp_path / "original").write_bytes(CUT)
-    assert not list(hash_of_log(other))
-    windows = accuracy(f"hash={OWN}", answers=CUT.replace(b"\n", b"\r\n"))
-    assert not list(hash_of_log(small_cell(tmp_path / "c", windows, original=find)))
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.check.compliance import check_audit_present, check_extra, check_verdicts, list_compliance_runs
+from reconciler.check.compliance import check_audit_present, check_verdicts, list_compliance_runs
 from reconciler.loadgen.log import AUDIT_TEXT
 from reconciler.resource.ruled_values import Bar, Expected, TestRules
-from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, rules, say, small_cell
+from tests.unit.tree.small_cells import DETAIL, RUN, log, rules, say, small_cell
 
 ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 CHANGE = {"most_accuracy_change": SimpleNamespace(value="1"), "most_accuracy_change_ROUGE1": SimpleNamespace(value="5")}
@@ -46,19 +46,6 @@ GOOD = {
     f"TEST04/{RUN}/{DETAIL}": "x",
 }
 REPORTS = {f"TEST01/accuracy/{name}_accuracy.txt": "x" for name in ("baseline", "compliance")}
-
-
-def test_nothing_but_the_listed_files_is_next_to_a_tests_logs(tmp_path: Path) -> None:
-    logs = (SUMMARY, "mlperf_log_trace.json", "mlperf_log_accuracy.json", "y.txt")
-    others = f"TEST01/{RUN}/y.txt", "TEST04/accuracy/y.txt", "TEST01/accuracy/y.txt"
-    more = dict.fromkeys((*(f"TEST04/{RUN}/{name}" for name in logs), *others), "x")
-    strange = ["TEST01/accuracy/baseline_accuracy.txt", "TEST01/accuracy/compliance_accuracy.txt"]
-    said = ["./TEST01/accuracy/y.txt", f"./TEST04/{RUN}/y.txt"]
-    passed = say(check_extra(cell(tmp_path / "a", GOOD | more | REPORTS)))
-    assert passed == [*(f"./{path}" for path in strange), *said]
-    failed = GOOD | more | REPORTS | {f"TEST01/{ACCURACY}": FAILED}
-    assert say(check_extra(cell(tmp_path / "b", failed))) == said
-    assert not list(check_extra(small_cell(tmp_path / "c", GOOD | more, benchmark=None)))
 
 
 def test_a_verdict_says_that_the_test_is_passed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.check.official import find_cell, run_official
+from reconciler.check.official import run_official
 from reconciler.errors import ReconcilerError
 from reconciler.resource.rules import Rule, Severity
 from reconciler.tree.findings import Complaint, Place, TreeFinding, TreeReport
@@ -150,20 +150,3 @@ def test_a_checker_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("raise SystemExit", "import time; time.sleep(600); raise SystemExit"))
     (run,) = ask(tmp_path, own("files.missing"), seconds=0.3).official
     assert (run.status, run.verdict, run.cause) == (-1, "crashed", "it was stopped after 0 s")
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("closed/Acme/results/sys1/resnet/Offline/performance", ("Acme", "closed/sys1/resnet/Offline")),
-        ("see open/Acme/measurements/sys1/resnet, which", ("Acme", "open/sys1/resnet")),
-        ("network/Acme/compliance/sys1 and more", ("Acme", "network/sys1")),
-        ("closed/Acme/results", ("Acme", "closed")),
-        ("closed/Acme/systems/sys1.json", ("Acme", "closed/sys1")),
-        ("closed/Acme has nothing", ("Acme", "closed")),
-        ("preview/Acme/results/sys1", ("", "")),
-        ("no place", ("", "")),
-    ],
-)
-def test_a_message_is_of_the_cell_whose_path_it_names(text: str, found: tuple[str, str]) -> None:
-    assert find_cell(text) == found

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.check.cell_files import check_extra_files, check_power_files, check_readable_logs
+from reconciler.check.cell_files import check_extra_files, check_power_files
 from reconciler.check.demands import Complaints
 from reconciler.check.presence import BENCHMARK_RULES, BenchmarkView, check_category
 from reconciler.rules.rounds import load_ruleset
@@ -18,7 +18,7 @@ from reconciler.storage.documents import parse_json_object
 from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.places import LEGACY, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
-from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, log, say, small_cell
+from tests.unit.tree.small_cells import DETAIL, RUN, SUMMARY, say, small_cell
 
 SHOWN = "closed/Acme/results/box"
 
@@ -45,37 +45,6 @@ def find(
         for rule, check in BENCHMARK_RULES
         for reported in check(view)
     ]
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "names", "category", "reported"),
-    [
-        pytest.param("resnet", "SingleStream MultiStream Offline", "edge", [], id="all"),
-        pytest.param("resnet", "SingleStream MultiStream Offline", "", [], id="of an unknown system"),
-        pytest.param("resnet", "Offline", "", [], id="one of an unknown system"),
-        pytest.param("llama3.1-8b", "Offline Server", "datacenter", [], id="one of two"),
-        pytest.param(
-            "llama3.1-8b", "Offline", "datacenter", [("benchmark.scenarios", "llama3.1-8b")], id="none of two"
-        ),
-        pytest.param("llama3.1-8b", "Offline Server Interactive", "datacenter", [], id="both of two"),
-        pytest.param("resnet", "SingleStream MultiStream Offline Server", "datacenter,edge", [], id="of both"),
-        pytest.param("resnet", "SingleStream MultiStream", "edge", [("benchmark.scenarios", "resnet")], id="one fewer"),
-        pytest.param(
-            "resnet",
-            "SingleStream MultiStream Offline Server",
-            "edge",
-            [("benchmark.forbidden", "resnet/Server")],
-            id="one more",
-        ),
-        pytest.param("resnet", "Offline", "datacenter", [("benchmark.category", "resnet")], id="of another category"),
-    ],
-)
-def test_scenarios_are_those_that_the_round_has_for_the_system(
-    tmp_path: Path, benchmark: str, names: str, category: str, reported: list[tuple[str, str]]
-) -> None:
-    assert find(tmp_path / "closed", benchmark, names, category) == reported
-    in_open = [name for name, _ in reported if name == "benchmark.category"]
-    assert [name for name, _ in find(tmp_path / "open", benchmark, names, category, "open")] == in_open
 
 
 def judge(
@@ -119,24 +88,6 @@ def test_nothing_but_logs_is_next_to_them(tmp_path: Path) -> None:
     assert say(check_extra_files(powered)) == [line for line in said if f"{RUN}/spl.txt" not in line]
     mild = small_cell(tmp_path / "a", files, exempt=("listed_files",))
     assert say(check_extra_files(mild)) == [f"warning {line}" for line in said]
-
-
-def test_files_that_cannot_be_read_are_reported_at_their_lines(tmp_path: Path) -> None:
-    broken = some(
-        f"{RUN}/{DETAIL}",
-        f"accuracy/{DETAIL}",
-        f"TEST01/{RUN}/{DETAIL}",
-        *(f"{name}/x" for name in ("user.conf", f"accuracy/{TEXT}", f"TEST01/{RUN}/{SUMMARY}")),
-        data="no line of a log\n",
-    )
-    found = say(check_readable_logs(small_cell(tmp_path, broken | {"measurements.json": '{\n"a": '})))
-    places = [line.partition(": ")[0] for line in found]
-    assert places == [
-        *(f"./{RUN}/{DETAIL}:1", f"./accuracy/{DETAIL}:1", f"./TEST01/{RUN}/{DETAIL}:1", f"./TEST01/{RUN}/{SUMMARY}"),
-        *("./user.conf", "./measurements.json:2", f"./accuracy/{TEXT}"),
-    ]
-    whole = {f"{RUN}/{DETAIL}": log(("a", 1)), "measurements.json": "{}"}
-    assert not list(check_readable_logs(small_cell(tmp_path / "whole", whole)))
 
 
 POWER = (

@@ -9,7 +9,6 @@ import pytest
 
 from reconciler.check.engine import LevelRules, TreeWalk, check_tree
 from reconciler.storage.collector import pause_collector
-from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import TreeFinding
 from reconciler.tree.reading.survey import survey_tree
 from reconciler.tree.reading.view import CellView
@@ -175,26 +174,6 @@ def test_names_are_those_that_every_file_system_shows(tree: Path, name: str, fou
     write(tree / ACME / "src/resnet" / name, "x")
     place = f"{ACME}/src/resnet/{name.partition('/')[0]}"
     assert find_wrong(tree, "submitter.names") == ([(place, found)] if found else [])
-
-
-def test_entries_are_named_in_their_order_to_the_deepest_that_is_examined(tree: Path) -> None:
-    top = tree / ACME / "src"
-    for name in ("c d", "a b", "b c"):
-        write(top / name, "x")
-    deep = top.joinpath(*"d" * (DEEPEST - 1))
-    deep.mkdir(parents=True)
-    shown = deep.relative_to(tree).as_posix()
-    write(deep / "x y", "not examined")
-    assert [file for file, _ in find_wrong(tree, "submitter.names")] == [
-        f"{ACME}/src/{n}" for n in ("a b", "b c", "c d")
-    ]
-    nested = f"folders nested more than {DEEPEST} deep, which were not examined"
-    assert find_wrong(tree, "submitter.depth") == [(shown, nested)]
-    (deep / "x y").unlink()
-    deep.rmdir()
-    write(deep.parent / "x y", "examined")
-    assert find_wrong(tree, "submitter.depth") == []
-    assert find_wrong(tree, "submitter.names")[-1][0] == f"{shown.rpartition('/')[0]}/x y"
 
 
 __all__ = ["consistent", "logs"]

@@ -327,8 +327,10 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return ask
 
 
-@pytest.mark.parametrize("command", ["show", "why", "logs", "try", "tune", "history", "blame", "move", "freeze"])
-@pytest.mark.parametrize("beginning", ["open/", "Offl", "dig"])
+@pytest.mark.parametrize(
+    ("command", "beginning"),
+    [*((name, "open/") for name in ("show", "why", "try", "history", "move")), ("show", "Offl"), ("show", "dig")],
+)
 def test_a_cell_is_completed_from_its_beginning_or_that_of_a_part(
     command: str, beginning: str, declared: Path, complete: Callable[..., list[str]]
 ) -> None:

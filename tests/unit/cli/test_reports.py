@@ -18,28 +18,11 @@ from reconciler.storage.packaged_files import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, commit, edit, git
 from tests.warm.commands import start_command
 
-HEADING = "open/box/digits/Offline"
-
 
 def check_plan(text: str) -> dict[str, object]:
     document: dict[str, object] = json.loads(text)
     jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     return document
-
-
-def test_plan_names_the_line_and_its_commit(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 2000")
-    code, out, _ = reconcile("plan")
-    assert code == 2
-    lines = out.splitlines()
-    assert lines[0] == HEADING
-    shown = "~ Run performance replace target_qps 1000 → 2000 specs/one.yaml:24 not committed"
-    assert " ".join(lines[1].split()) == shown
-    assert lines[2].split()[1:] == ["Result", "render", "performance", "run", "replaced"]
-    assert lines[3].startswith("Plan: 1 to replace, 1 to render, ")
-    assert len(lines) == 4
-    git(recorded, "commit", "--quiet", "--all", "--message", "Raise the target")
-    assert git(recorded, "rev-parse", "--short=7", "HEAD") in reconcile("plan")[1]
 
 
 def test_plan_as_json_fits_its_schema(recorded: Path, reconcile: Reconcile) -> None:
@@ -86,8 +69,7 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
     out = reconcile.succeed("plan", "--exclude", "scenario=Offline", "--exclude", "scenario=Server")
     assert "left out by the selection" in out
     assert reconcile("plan", "--exclude", "scenario=Offline system=other")[0] == 2
-    assert reconcile("plan", HEADING)[0] == reconcile("plan", CELL)[0] == 2
-    assert reconcile("why", HEADING)[0] == 2
+    assert reconcile("plan", CELL)[0] == reconcile("why", CELL)[0] == 2
     assert reconcile("plan", "scenario=Server", "scenario=off*")[0] == 2
     assert reconcile("plan", "scenario=off*")[0] == 2
     assert "benchmark: digits" in reconcile.refuse("plan", "benchmark=dgits")
@@ -95,11 +77,7 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
 
 
 def test_status(recorded: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("status")
-    assert out.splitlines()[1].split()[:7] == [CELL, *["ok"] * 6]
-    assert "rehearsal, synthetic" in out
-    assert out.splitlines()[-1] == "1 cell ready."
-    out = reconcile("status", "--json")[1]
+    out = reconcile.succeed("status", "--json")
     cell = json.loads(out)["cells"][0]
     assert (cell["ready"], cell["validity"], cell["marks"]) == (True, "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
@@ -142,13 +120,9 @@ def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Rec
 
 
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("show", CELL)
-    rows = [line.split() for line in out.splitlines()]
-    assert ["engine.batch_size", "8", "specs/one.yaml:19"] in rows
-    assert ["submitter", "Tester", "specs/one.yaml:7"] in rows
-    assert ["system.name", "box", "specs/one.yaml:10"] in rows
-    assert any(row[:2] == ["performance_sample_count", "1024"] and "round" in row for row in rows)
-    report = json.loads(reconcile("show", CELL, "--json")[1])
+    report = json.loads(reconcile.succeed("show", CELL, "--json"))
+    places = [report["settings"][name]["origin"] for name in ("engine.batch_size", "submitter", "system.name")]
+    assert places == ["specs/one.yaml:19", "specs/one.yaml:7", "specs/one.yaml:10"]
     paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]
     assert paths
     assert all((recorded / path).is_file() for path in paths)

@@ -275,18 +275,6 @@ def problems(declared: Declared) -> tuple[Problem, ...]:
     return ()
 
 
-@pytest.mark.parametrize(
-    ("test", "official"),
-    [("TEST99", "resnet"), ("TEST08", "resnet"), ("TEST07", "llama2-70b-99")],
-    ids=["of no round", "of a later round", "of a later round, another benchmark"],
-)
-def test_a_test_that_the_round_does_not_have_is_refused_at_its_line(test: str, official: str) -> None:
-    (problem,) = problems(asking(test, official))
-    assert (problem.file, problem.line, problem.column) == ("specs/a.yaml", 31, 9)
-    assert problem.message == f"there is no {test} for {official} in this round"
-    assert problem.fix.startswith("remove it; round v5.0 requires ")
-
-
 def names(declared: Declared, official: str = "resnet") -> list[str]:
     return [rules.name for rules in select_tests(declared.cells[0], ROUND.find_benchmark(official), ROUND)]
 

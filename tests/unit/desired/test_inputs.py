@@ -139,45 +139,6 @@ def test_what_computes_next_to_a_run_makes_it_stale(change: dict[str, object], e
     assert "Engine:open/box/digits/Server" in {str(up) for up in run.upstream}
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({"engine__batch_size": 8}, RUNS),
-        ({"engine__precision": "bf16"}, RUNS),
-        ({"engine__version": "2"}, RUNS),
-        ({"engine__options.tuned": True}, RUNS),
-        ({"engine__backend": "vllm"}, RUNS),
-        ({"model__settings.epochs": 4}, {"Model", *RUNS}),
-    ],
-    ids=name_case,
-)
-def test_code_of_a_backend_without_engines_makes_runs_stale(change: dict[str, object], expected: set[str]) -> None:
-    base = {"engine__backend": "openvino-genai"}
-    before, after = compiled(declare(**base)), compiled(declare(**{**base, **change}))
-    assert not any(r.kind == "Engine" for r in after.resources)
-    assert stale(before, after) == expected
-
-
-@pytest.mark.parametrize(
-    ("meter", "inputs"),
-    [
-        ({"power__director": "meter:4950"}, {"power.measured": True}),
-        (
-            {"power__director": "meter:4950", "power__analyzer": "WT310", "power__ntp": "clock"},
-            {"power.measured": True, "power.analyzer": "WT310"},
-        ),
-        ({"power__analyzer": "WT310"}, {}),
-        ({}, {}),
-    ],
-    ids=["a director", "whole", "an analyzer that nobody asks", "none"],
-)
-def test_a_performance_run_is_made_from_the_analyzer(meter: dict[str, object], inputs: dict[str, object]) -> None:
-    desired = compiled(declare(**meter))
-    for mode, expected in (("accuracy", {}), ("performance", inputs)):
-        made_from = desired.detail(Address(Kind.RUN, f"open/box/digits/Server/{mode}")).inputs
-        assert {i.name: i.value for i in made_from if i.name.startswith("power.")} == expected
-
-
 CUT = {"hardware__accelerator": "A100", "hardware__mig": "7x 1g.10gb"}
 
 
@@ -259,19 +220,6 @@ def test_keys_do_not_depend_on_the_other_cells_or_their_order(names: list[str]) 
         for resource in compiled(declared).resources:
             if resource.address.cell:
                 assert together.by_address[resource.address].key == resource.key
-
-
-def test_cells_with_equal_settings_share_keys_and_keep_their_results_apart() -> None:
-    first = declare()
-    cell = first.cells[0]
-    other = replace(cell, cell=replace(cell.cell, benchmark="digits-99"))
-    desired = compiled(replace(first, cells=(cell, other)))
-    for kind in ("Engine", "Score"):
-        keys = {r.key for r in desired.resources if r.kind == kind}
-        assert len(keys) == 1
-    for mode in ("accuracy", "performance"):
-        assert len({r.key for r in desired.resources if r.address.name.endswith(mode)}) == 1
-    assert len([r for r in desired.resources if r.kind == "Result"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -241,23 +241,6 @@ def test_code_that_the_tree_shows_is_rendered_once_the_runs_that_are_due_have_de
     assert [c.address.kind for c in due] == [Kind.RUN, Kind.RESULT, Kind.SUBMISSION]
 
 
-def test_an_inferred_cell_publishes_the_records_of_the_cell_that_it_is_inferred_from() -> None:
-    world, own = World(), desire([Wish()])
-    world.settle(own)
-    source = own.by_address[Address(Kind.RESULT, str(Wish().cell))]
-    cell = replace(Wish().cell, scenario="SingleStream")
-    result = Resource(Address(Kind.RESULT, str(cell)), "key inferred", source.upstream, cell)
-    everything = (*own.resources, result)
-    both = replace(own, resources=everything, by_address={r.address: r for r in everything})
-    assert world.compare(both).chosen[cell] == world.compare(both).chosen[Wish().cell]
-    shown = render(world, both)
-    assert world.compare(both, shown).changes == ()
-    other = replace(shown, rendered={**shown.rendered, str(cell): "other"})
-    assert [(c.address, c.note) for c in world.compare(both, other).changes] == [
-        (result.address, "rendered from other inputs")
-    ]
-
-
 @pytest.mark.parametrize(
     ("frozen", "rendered"),
     [

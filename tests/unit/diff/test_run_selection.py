@@ -130,19 +130,3 @@ def test_evidence_differs_by_name_and_what_an_imported_run_does_not_know_is_no_d
     marks = [(IMPORTED,) if name == imported else () for name in ("one", "other")]
     left, right = (replace(run(1, "1", e), marks=m) for e, m in zip((one, other), marks, strict=True))
     assert find_differing_evidence(left, right, frozenset(allowed)) == differs
-
-
-def test_tests_that_were_never_run_decide_nothing_and_those_that_fit_no_run_the_newest() -> None:
-    nothing, old, new = frozenset[str](), run(1, "9", (A,)), run(2, "1", (B,))
-    accuracy, unlike = run(3, "0", (A,)), run(4, "0", (("c", "1"),))
-
-    def choose(*tests: list[Summary], accompanying: list[Summary] | None = None, policy: str = "latest") -> str:
-        of = [accuracy] if accompanying is None else accompanying
-        found, _ = select_runs([old, new], of, policy, lower=False, tests=[(t, nothing) for t in tests])
-        assert found is not None
-        return found.id
-
-    assert choose() == choose([]) == choose([accuracy]) == choose([], [accuracy]) == old.id
-    assert choose([unlike], policy="best") == choose([unlike], [], policy="best") == new.id
-    assert choose(accompanying=[unlike], policy="best") == choose([], accompanying=[unlike], policy="best") == old.id
-    assert choose(accompanying=[]) == new.id

@@ -113,14 +113,6 @@ def test_failure_during_a_run_ends_it_with_a_reason(
     assert "Traceback" in ended.output or fault == "twice"
 
 
-BEGINNING = """
-from harness.backends.streams import StreamSession
-from tests.requests import make_run_request
-def begin_stream(self, stream):
-    if stream == {stream}:
-        raise ZeroDivisionError("broken on purpose")
-StreamSession.begin_stream = begin_stream
-"""
 LOOP = """
 def loop(sample):
     (point,) = sample.values()
@@ -168,28 +160,6 @@ def test_a_benchmark_that_exits_on_the_thread_of_a_stream_ends_the_run(
     path.write_text(TINY.read_text(encoding="utf-8") + HEAD + "import threading\n" + EXITS[what], encoding="utf-8")
     ended = run(children, artifacts, scenario, path, "onnxruntime")
     assert not ended.result.done
-    assert "broken on purpose" in ended.result.problem
-
-
-@pytest.mark.parametrize(
-    ("loop", "scenario", "stream", "streams"),
-    [
-        *(("", scenario, 1, 2) for scenario in QUEUED),
-        *((LOOP, scenario, 1, 2) for scenario in QUEUED),
-        ("", "Offline", 0, 1),
-    ],
-    ids=["batches-Server", "batches-Offline", "loops-Server", "loops-Offline", "the only stream"],
-)
-def test_a_stream_that_cannot_begin_ends_the_run_with_its_reason(
-    loop: str, scenario: str, stream: int, streams: int, children: Children, artifacts: Artifacts, tmp_path: Path
-) -> None:
-    """Though another one could go on: that would be another run than the one that was asked for."""
-    pytest.importorskip("onnxruntime")
-    path = tmp_path / "broken.py"
-    path.write_text(TINY.read_text(encoding="utf-8") + HEAD + loop + BEGINNING.replace("{stream}", str(stream)))
-    ended = run(children, artifacts, scenario, path, "onnxruntime", streams)
-    assert not ended.result.done
-    assert ended.result.problem_class in ("backend", "crash")
     assert "broken on purpose" in ended.result.problem
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from reconciler.diff.claims import Proof
 from reconciler.errors import RecordError
-from reconciler.history import commit_records
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.history.logs import Logs
 from reconciler.loadgen.log_files import log_hash
@@ -28,7 +27,6 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.git import stream_blobs
 from tests.benchmarks.history import make
 from tests.passes.repository import Repository
 from tests.unit.cli.conftest import Reconcile, reconcile, recorded, recorded_once
@@ -81,18 +79,6 @@ def test_a_record_that_was_committed_changed_is_damaged(recorded: Path) -> None:
     assert set(found.damaged) == {path.relative_to(recorded).as_posix()}
 
 
-def test_an_edited_record_is_damaged_whatever_was_kept_of_it(recorded: Path) -> None:
-    index = recorded / ".reconcile/index"
-    known = read(recorded, index)
-    path = min((recorded / "state/records/Run").glob("*.json"))
-    path.write_text(path.read_text().replace('"Done"', '"Failed"'))
-    Repository(recorded).commit()
-    found = read(recorded, index)
-    name = path.relative_to(recorded).as_posix()
-    assert set(found.damaged) == {name}
-    assert known.summaries.keys() - found.summaries.keys() == {f"Run/{path.stem}"}
-
-
 def test_an_audit_believes_no_cache(recorded: Path, reconcile: Reconcile) -> None:
     """The words of a cache are replaced under a checksum that fits."""
     before = reconcile("audit", "--json")
@@ -132,21 +118,6 @@ def test_a_margin_is_thin_below_two_per_cent_of_headroom_to_a_latency(tmp_path: 
         None,
         ("tail latency has 1 % of headroom (9 of 10)", "p97 latency has 0.5 % of headroom (9 of 10)"),
     ]
-
-
-def test_what_other_code_kept_of_commits_is_not_believed(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index, asked = recorded / ".reconcile/index", list[str]()
-
-    def stream(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-        asked.extend(blobs)
-        return stream_blobs(root, blobs, largest)
-
-    first = read(recorded, index)
-    monkeypatch.setattr(commit_records, "stream_blobs", stream)
-    assert (read(recorded, index).summaries, asked) == (first.summaries, [])
-    monkeypatch.setattr(commit_records, "stamp_sources", lambda _: ((0, 0),))
-    assert read(recorded, index).summaries == first.summaries
-    assert len(asked) == len(first.summaries) > 0
 
 
 def test_runs_that_met_a_bound_only_just_are_reported_in_pr_each_time(recorded: Path, reconcile: Reconcile) -> None:
@@ -209,19 +180,6 @@ def test_a_log_is_what_its_name_says_or_is_not_believed() -> None:
     asked = [Artifact("", digest, 0, "logs") for digest in (good, lost, other)]
     assert logs.read(asked) == {good: b"good"}
     assert logs.checked == {good: Proof.PROVEN, lost: Proof.MISSING, other: Proof.CONTRADICTED}
-
-
-@pytest.mark.parametrize("count", [0, 1, 64, 65, 130])
-def test_each_of_many_logs_is_checked_once(count: int) -> None:
-    contents = [f"log {number}".encode() for number in range(count)]
-    names = {log_hash(data): f"blob {number}" for number, data in enumerate(contents)}
-    reader = Reader(dict(zip(names.values(), contents, strict=True)))
-    logs = Logs(names, reader)  # type: ignore[arg-type]
-    logs.check([*names, *names])
-    assert sorted(reader.asked) == sorted(names.values())
-    assert logs.checked.keys() == names.keys()
-    logs.check(names)
-    assert len(reader.asked) == count
 
 
 _LABS = ("one", "other")

@@ -43,25 +43,6 @@ def test_compare_prefers_the_very_same_cell() -> None:
     assert [pair.ratio for pair in compare(("a", "b"), both, both).pairs] == [1.0, 1.0]
 
 
-def test_compare_when_several_systems_fit_takes_those_with_the_same_accelerators() -> None:
-    one = side("old8", "Offline", "100", 8, accelerator="H100") | side("old1", "Offline", "13", 1, accelerator="H100")
-    other = (
-        side("new1", "Offline", "14", 1, accelerator="H100")
-        | side("new8", "Offline", "110", 8, accelerator="H100")
-        | side("big8", "Offline", "150", 8, accelerator="H200")
-    )
-    found = compare(("a", "b"), one, other)
-    assert [(pair.one.cell.system, pair.other.cell.system) for pair in found.pairs] == [
-        ("old1", "new1"),
-        ("old8", "new8"),
-    ]
-    assert [cell.system for cell in found.alone["b"]] == ["big8"]
-    text = render_comparison_text(found).splitlines()
-    assert text[0].startswith("system")
-    assert text[1].startswith("closed/old1 / closed/new1  resnet")
-    assert text[1].split()[-8:] == ["13", "→", "14", "samples/s", "1.077", "1.077", "on", "1"]
-
-
 def test_cells_of_one_side_are_listed_below_its_name() -> None:
     one = side("old", "Offline", "13", 1)
     two = side("new", "Server", "14", 1) | side("new", "SingleStream", "14", 1)
@@ -166,18 +147,6 @@ def test_inputs_that_come_and_go_are_reported_once_by_their_names_with_their_lin
         ("Run performance", "gone", 1, None, str(line[1])),
     ]
     assert not found.same
-
-
-def test_what_a_cell_is_made_from_is_compared_too_and_reported_once() -> None:
-    """Weights are those of the model, batches those of the engine."""
-    world = measured(NET)
-    after = replace(NET, batch=2, release=1)
-    (found,) = compare_commits(commit(desire([NET]), world), commit(desire([after]), world))
-    assert [(cause.of, cause.name, cause.before, cause.after) for cause in found.causes] == [
-        ("Model", "release", None, 1),
-        ("Engine", "batch", 1, 2),
-    ]
-    assert found.due == ("Model", "Engine", "Run accuracy", "Run performance", "Score")
 
 
 @pytest.mark.parametrize(

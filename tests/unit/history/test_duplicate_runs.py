@@ -17,7 +17,6 @@ from reconciler.history.audit import audit
 from reconciler.history.pull_request import find_forgeries
 from reconciler.history.runs import DISTINCT
 from reconciler.history.snapshot import read_snapshot
-from reconciler.loadgen.log import find_fingerprints, parse_detail
 from reconciler.loadgen.log_files import DETAIL
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
@@ -29,8 +28,8 @@ from tests.passes.repository import Repository
 from tests.shared import copy_folder
 from tests.unit.cli.conftest import SPEC, recorded, recorded_once
 from tests.unit.cli.conftest import git as git_here
-from tests.unit.loadgen.conftest import Run, loadgen_run
-from tests.unit.loadgen.lies import moved, setting, whole
+from tests.unit.loadgen.conftest import loadgen_run
+from tests.unit.loadgen.lies import moved
 
 __all__ = ["loadgen_run", "recorded", "recorded_once"]
 
@@ -149,40 +148,3 @@ def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, t
         (f"open/box/{name}/Offline", Proof.CONTRADICTED) for name in ("digits", "numerals")
     }
     assert any(DISTINCT in remark.message for remark in find_forgeries(root, base, at))
-
-
-def test_scores_that_their_files_deny_are_named_cell_by_cell(two_results: Path, tmp_path: Path) -> None:
-    """In the order of their names, whichever the spec declares first."""
-    root = tmp_path / "repository"
-    copy_folder(two_results, root)
-    base, was = git.resolve(root, "HEAD"), dict[str, str]()
-    for path in (root / "state/records/Score").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        metric = record.values["metric"]
-        was[str(record.address.cell)] = f"{metric['value']} {metric['unit']}"
-        path.unlink()
-        raised = {**record.values, "metric": {**metric, "value": "99.999"}}
-        write_record(RepositoryPaths(root), replace(record, values=raised))
-    Repository(root).commit()
-    found = find_forgeries(root, base, read_snapshot(root, git.resolve(root, "HEAD")))
-    denied = [remark.message for remark in found if ": accuracy: " in remark.message]
-    assert denied == [
-        f"{cell}: accuracy: recorded 99.999 acc, accuracy.txt says {was[cell]}"
-        for cell in ("open/box/digits/Offline", "open/box/numerals/Offline")
-    ]
-
-
-def test_latencies_identify_a_run_and_so_does_its_clock(loadgen_run: Callable[[str], Run]) -> None:
-    run = loadgen_run("server-valid")
-    text = run.bytes("detail.txt").decode()
-
-    def read(text: str) -> set[str]:
-        return set(find_fingerprints(parse_detail(text.encode(), DETAIL)))
-
-    own = read(text)
-    assert {mark.split()[0] for mark in own} == {"latencies", "clock"}
-    clock = re.sub(r'("key": "power_end".*"time_ms": )[\d.]+', r"\g<1>1.5", text)
-    faster = whole("result_mean_latency_ns", 0.5)(setting("result_min_latency_ns", "7")(text))
-    assert [mark.split()[0] for mark in own & read(clock)] == ["latencies"]
-    assert [mark.split()[0] for mark in own & read(faster)] == ["clock"]
-    assert own.isdisjoint(find_fingerprints(loadgen_run("server-long").detail))

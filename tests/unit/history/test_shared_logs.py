@@ -177,17 +177,3 @@ def test_a_run_that_was_recorded_twice_is_reported_for_its_publisher(monkeypatch
     assert find(monkeypatch, *runs, published={NET: ""}) == []
     both = find(monkeypatch, *runs, published={SERVER: "Run/c", NET: "Run/c"})
     assert [where for where, _ in both] == [str(NET)] * 2 + [str(SERVER)] * 2
-
-
-def test_runs_that_have_a_fingerprint_in_common_and_other_bytes_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, later = run("Run/z", NET, "one", "1"), run("Run/a", NET, "two", "2")
-    claim = (str(NET), OWN)
-    for published in ("Run/z", "Run/a"):
-        for runs in ((first, later), (later, first)):
-            found = find(
-                monkeypatch, *runs, published={NET: published}, seen={"one": ["clock", "x"], "two": ["y", "clock"]}
-            )
-            assert found == [claim]
-    assert find(monkeypatch, first, later, published={NET: "Run/z"}, seen={"one": ["x"], "two": ["y"]}) == []
-    assert find(monkeypatch, first, later, published={NET: "Run/z"}, seen={"one": ["x"]}) == []
-    assert find(monkeypatch, first, later, published={NET: "Run/other"}, seen={"one": ["x"], "two": ["x"]}) == []

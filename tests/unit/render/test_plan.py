@@ -23,18 +23,6 @@ from tests.unit.render.builders import (
 )
 
 
-def test_a_changed_batch_size() -> None:
-    text = render_plan_text(plan(*engine_replaced()), commits={LINE: "3f2c1ab  2 days ago"})
-    assert text == (
-        "closed/h200x8/3d-unet-99/Offline\n"
-        "  ~ Engine          replace  batch_size 8 → 16  specs/acme.yaml:16  3f2c1ab  2 days ago\n"
-        "  ~ Run accuracy    replace  engine replaced\n"
-        "  ~ Run performance replace  engine replaced\n"
-        "  ~ TEST01          replace  engine replaced\n"
-        "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."
-    )
-
-
 def test_everything_that_can_stand_in_a_plan() -> None:
     steps = (
         step(

@@ -261,19 +261,6 @@ def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it
     assert [r.address.label for r in lineage[BORROWING]] == ["Model", "Engine", "Run accuracy", "Result"]
 
 
-def test_the_table() -> None:
-    finding = Finding("Invalid", str(SERVER), "late")
-    table = render_status_text(tuple(stand(change(Kind.ENGINE, str(OFFLINE)), findings=(finding,)).values()))
-    assert table == (
-        "cell                     Built  Accurate  Performed  Valid  Rendered  Ready         result\n"
-        "open/box/digits/Offline  no     ok        ok         ok     ok        no     107 samples/s  rehearsal\n"
-        "open/box/digits/Server   ok     ok        ok         no     ok        no                 -\n"
-        "  open/box/digits/Offline: not built: input changed\n"
-        "  open/box/digits/Server: not valid: late\n"
-        "0 of 2 cells ready, 2 not."
-    )
-
-
 def test_a_long_table_shows_what_is_not_ready_first() -> None:
     table = render_status_text(tuple(stand(change(Kind.ENGINE, str(SERVER))).values()), limit=1).splitlines()
     assert table[1].startswith(str(SERVER))

@@ -22,7 +22,6 @@ from reconciler.resource.ruled_values import Bar
 from reconciler.rules.accuracy import (
     METRIC_LINES,
     WHOLE_SET,
-    AccuracyReport,
     add_hash,
     check_bars,
     find_impossible,
@@ -259,6 +258,10 @@ COUNTED = "{{'rouge1': 44.7, 'gen_len': 26540021, 'gen_num': 24576, 'gen_tok_len
         ("accuracy=100%, good=0, total=0\n", 16, "0 of 0 cannot be"),
         ("accuracy=100.000%, good=99, total=99\n", 16, "it counts 99 samples, and the run answered 16"),
         ("accuracy=76.5.1%, good=76, total=100\n", 100, "76 of 100 are 76.000%"),
+        ("accuracy=75.2%, good=12, total=16\n", 0, "12 of 16 are 75.000%"),
+        ("accuracy=74.8%, good=12, total=16\n", 0, "12 of 16 are 75.000%"),
+        ("accuracy=75.1%\n\naccuracy=75.0%\n", 0, "acc 75.0, and line 1 states 75.1"),
+        ("accuracy=75.0%\n\naccuracy=75.1%\n", 0, "acc 75.1, and line 1 states 75.0"),
         (COCO.format("0.37283") + "mAP=39.9%\n", 0, "mAP 39.9, and COCO's table says 37.283"),
         (COCO.format("0.373") + "mAP=37.5%\n", 0, "mAP 37.5, and COCO's table says 37.3"),
         (COUNTED.format("300.1"), 0, "TOKENS_PER_SAMPLE 300.1, and 6739838 tokens of 24576 samples are 274.24"),
@@ -275,6 +278,10 @@ def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why:
         ("accuracy=76.014%, good=38007, total=50000\n", "acc", 50000),
         ("accuracy=93.750%, good=15, total=16\n", "acc", 0),
         ("accuracy=93.750%, good=15, total=16\naccuracy=93.8%\n", "acc", 16),
+        ("accuracy=93.8%, good=15, total=16\naccuracy=93.750%\n", "acc", 16),
+        ("accuracy=75.099%\naccuracy=75.0%\n", "acc", 0),
+        ("accuracy=75.1%, good=12, total=16\n", "acc", 0),
+        ("accuracy=0%, good=0, total=1\n", "acc", 1),
         ("AUC=80.295%, accuracy=97.6%, good=1000, total=1024, queries=10\n", "AUC", 10),  # it counts pairs
         ("Accuracy: mean = 0.86170, kidney = 0.9\n", "DICE", 43),
         (COCO.format("0.37283") + "mAP=37.283%\n", "mAP", 0),
@@ -288,24 +295,6 @@ def test_an_accuracy_that_no_scorer_can_have_found(text: str, samples: int, why:
 )
 def test_an_accuracy_that_a_scorer_found(text: str, metric: str, samples: int) -> None:
     assert list(find_impossible(text, parse_accuracy(text, [metric]), samples)) == []
-
-
-def test_a_report_without_a_metric_or_a_hash_says_so() -> None:
-    report = parse_accuracy("accuracy=n/a\n", ["acc"])
-    assert (report.file, dict(report.metrics)) == ("accuracy.txt", {"acc": ()})
-    assert (report.hash, report.hash_line) == ("", 0)
-    assert AccuracyReport("accuracy.txt", {"acc": ()}) == report
-
-
-def test_the_worst_of_several_values_is_checked_against_a_bar() -> None:
-    report = parse_accuracy("accuracy=80\naccuracy=70\naccuracy=60\n", ["acc"])
-    least, most = Bar("acc", Decimal(75)), Bar("acc", most=Decimal(65))
-    (low,) = check_bars(report, [least])
-    assert (low.bar, low.measured, low.line, low.met) == (least, 70, 2, False)
-    (high,) = check_bars(report, [most])
-    assert (high.bar, high.measured, high.line, high.met) == (most, 80, 1, False)
-    (boundless,) = check_bars(report, [Bar("acc")])
-    assert (boundless.measured, boundless.line, boundless.met) == (80, 1, True)
 
 
 WORDS = "Word Error Rate: {}%, accuracy={}%"

@@ -327,15 +327,6 @@ def test_stating_the_same_value_at_another_level_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", list_rounds())
-def test_a_value_holds_at_the_place_where_it_is_stated(name: str) -> None:
-    ruleset = load_ruleset(name)
-    places = list(find_stated(ruleset))
-    assert len({place for place, _ in places}) == len(places)
-    for place, ruled in places:
-        assert read_value_at(ruleset, place) == ruled.value, place
-
-
-@pytest.mark.parametrize("name", list_rounds())
 def test_conflicts_are_the_values_about_which_sources_differ(name: str) -> None:
     ruleset = load_ruleset(name)
     found = {conflict.place: conflict for conflict in find_conflicts(ruleset)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.rules.nameplate import CAPACITY, compute_capacity
+from reconciler.rules.nameplate import compute_capacity
 from reconciler.storage.documents import parse_yaml_mapping
 
 LAB = b"""\
@@ -30,10 +30,6 @@ My System:
 
 def test_the_largest_supplies_that_are_needed_count() -> None:
     assert compute_capacity(parse_yaml_mapping(LAB).values) == Decimal(2500)
-
-
-def test_what_names_no_supply_gives_nothing() -> None:
-    assert compute_capacity({"My System": [{"Rack": "empty"}, 7]}) == 0
 
 
 def supplies(needed: object, *watts: object, name: str = "PSUs") -> dict[str, object]:
@@ -85,7 +81,3 @@ def test_capacities_of_all_components_are_added_up(document: object, watts: obje
 def test_what_is_wrong_with_a_component_is_reported(document: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         compute_capacity({"Rack": [document]})
-
-
-def test_the_capacity_is_a_field_of_the_system_description() -> None:
-    assert CAPACITY == "system_power_capacity"

@@ -96,17 +96,6 @@ def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str)
     assert find_slack(None, "Offline") == Slack()
 
 
-@pytest.mark.parametrize("count", [*range(3, 32), 200])
-def test_the_quantiles_are_those_of_students_t(count: int) -> None:
-    """SciPy's; that of 30 degrees of freedom for all above."""
-    from scipy.stats import t as student  # takes long to load
-
-    recorded = [100.0 + 0.01 * (-1) ** number for number in range(count)]
-    found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
-    quantile = (fmean(recorded) - found.value) / (stdev(recorded) * math.sqrt(1 + 1 / count))
-    assert quantile == pytest.approx(student.ppf(0.99, min(count - 1, 30)), abs=6e-4)
-
-
 @pytest.mark.parametrize(("repeat", "higher", "lower"), [(4.9, False, True), (5.0, True, True), (5.1, True, False)])
 def test_a_bound_is_kept_by_the_bound_itself(repeat: float, higher: bool, lower: bool) -> None:
     bound = Bound(5.0, "by hand")

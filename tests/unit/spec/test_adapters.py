@@ -160,29 +160,6 @@ def test_what_is_unfit_is_refused_where_it_is(benchmark: str, adapter: str, name
     assert named in f"{problem.message} {problem.fix}"
 
 
-def test_needs_of_a_cell_are_those_of_its_adapters_commands(tmp_path: Path) -> None:
-    (tmp_path / "specs").mkdir()
-    text = SPEC.replace("BENCHMARK", "llama3.1-8b-edge").replace("ADAPTER", "mlcommons-reference")
-    text = text.replace("category: datacenter", "category: edge")
-    spec = tmp_path / "specs/acme.yaml"
-    spec.write_text(text)
-    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
-    assert {**cell.needs} == {
-        "needs.command": "main.py",
-        "needs.score": "evaluation.py",
-        "needs.code": "language/llama3.1-8b of mlcommons/inference at v5.1.1",
-    }
-    spec.write_text(text.replace("code: /code", "code: /code, score: {command: [own]}"))
-    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
-    assert "needs.score" not in cell.needs
-    assert cell.needs["needs.command"] == "main.py"
-    spec.write_text(
-        text.replace("code: /code", "code: /code, command: [own, '{run_dir}', '{user_conf}'], score: {command: [own]}")
-    )
-    (cell,) = load([tmp_path / "specs"], tmp_path, {}).cells
-    assert not cell.needs
-
-
 def test_needs_of_an_own_adapter_are_filled_in(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     needs = '  needs: {command: ["{script}", "configs/{system}/{scenario}.py"]}\n'

@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.desired.checks import check
 from reconciler.errors import SpecError
-from reconciler.resource.placeholders import fill_placeholders, fill_words
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
@@ -54,28 +53,6 @@ def test_the_examples_of_the_documents_are_specs(example: str) -> None:
     (cell,) = declared.cells
     assert cell.settings["engine.backend"].value == "command"
     assert cell.settings["benchmark.code"].value == "command"
-
-
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
-        ({"accuracy": "accuracy"}, ""),
-        ({"performance": "performance", "target_qps": "9"}, "--offline_expected_qps=9"),
-        (
-            {"performance": "performance", "target_qps": "9", "test": "TEST06"},
-            "--audit_test=TEST06 --offline_expected_qps=9",
-        ),
-    ],
-    ids=["accuracy", "performance", "TEST06"],
-)
-def test_the_example_of_make_gives_each_run_its_own_arguments(given: dict[str, str], wanted: str) -> None:
-    (cell,) = load(next(text for text in examples() if "nvidia-v5.1" in text), "llama2-70b-99.9").cells
-    words = cell.settings["harness.command"].value
-    *_, arguments = fill_words(words, {"Offline": "Offline", "scenario": "Offline", "loadgen_mode": "M", **given})
-    own = ["RUN_ARGS=--benchmarks=llama2-70b", "--scenarios=Offline", "--test_mode=M", "--accuracy_target=0.999"]
-    assert arguments.split() == [*own, *wanted.split()]
-    logs = str(cell.settings["harness.logs"].value)
-    assert fill_placeholders(logs, given) == ("build/compliance_logs/TEST06" if "test" in given else "")
 
 
 def test_a_condition_that_no_run_meets_is_refused() -> None:

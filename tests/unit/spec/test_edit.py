@@ -245,7 +245,7 @@ def assert_moves_there_and_back(text: str, scenarios: Sequence[str], division: s
     assert sorted(map(str.strip, moved.splitlines())) == sorted(map(str.strip, text.splitlines()))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.lists(st.sampled_from(SCENARIOS), min_size=1, max_size=6), st.sampled_from(("closed", "network")))
 def test_moving_there_and_back_in_any_order_keeps_every_value_and_line(scenarios: list[str], division: str) -> None:
     assert_moves_there_and_back(DIVISIONS, scenarios, division)

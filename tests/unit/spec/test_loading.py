@@ -68,22 +68,6 @@ LAYERS = """\
 """
 
 
-def test_the_order_of_layers(tmp_path: Path) -> None:
-    declared = load_texts(
-        tmp_path, main=HEADER + "metadata: {name: a}\nspec:\n  round: v6.1\n  submitter: A\n" + LAYERS
-    )
-    server, offline = declared.cells
-    overridden = [value.value for value in offline.overridden["attempts"]]
-    assert [offline.settings["attempts"].value, *overridden] == [6, 5, 4, 3, 2, 1]
-    assert offline.settings["engine.options.graph_optimization"].value == "basic"
-    assert offline.settings["engine.options.graph_optimization"].origin.line == 11
-    assert server.settings["attempts"].value == 4
-    assert server.settings["engine.options.graph_optimization"].value == "all"
-    assert server.settings["target_qps"].value == "2"
-    assert server.settings["policy.publish"].value == "latest"
-    assert server.settings["run.streams"].value == 3
-
-
 def test_systems_and_benchmarks_spread_over_files(tmp_path: Path) -> None:
     hardware = "hardware: {cpu: EPYC, power_limit: 300 W, nodes: 2}"
     system = f"    box: {{{hardware}, description: {{cooling: air, number_of_nodes: 2}}}}\n"

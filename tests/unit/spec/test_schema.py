@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from tests.unit.spec.writing import VALID, replaced
 ROOT = Path(__file__).parents[3]
 
 
+@cache
+def make_validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(build_submission_schema())
+
+
 def errors(text: str) -> list[str]:
     document = YAML(typ="safe", pure=True).load(text)
-    return [
-        error.json_path for error in jsonschema.Draft202012Validator(build_submission_schema()).iter_errors(document)
-    ]
+    return [error.json_path for error in make_validator().iter_errors(document)]
 
 
 def test_the_schema_in_the_repository_is_up_to_date() -> None:

@@ -130,18 +130,6 @@ def test_output_that_cannot_be_written_is_the_users_to_fix(tmp_path: Path) -> No
             leftovers.write_output(path, b"text")
 
 
-def test_copy_and_link_replace_what_is_there(tmp_path: Path) -> None:
-    source, path = tmp_path / "source", tmp_path / "folder" / "path"
-    source.write_bytes(b"bytes")
-    replace(path, b"other")
-    copy(source, path)
-    assert (path.read_bytes(), path.stat().st_nlink) == (b"bytes", 1)
-    link(source, path)
-    assert (path.read_bytes(), path.stat().st_nlink) == (b"bytes", 2)
-    link(source, path)
-    assert names(path.parent) == ["path"]
-
-
 def test_link_copies_where_the_file_system_has_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

@@ -82,39 +82,6 @@ def test_branch_stays_while_a_git_waits(committed: Path, tmp_path: Path, monkeyp
     assert ours(committed) == []
 
 
-HOLDS = """
-import os, time
-from reconciler.storage import git_index
-def stand(path):
-    (path.parent / "standing").touch()
-    time.sleep(60)
-git_index.PrivateIndex.refresh, real = lambda self: stand(self.shared) if {at} else real(self), \
-git_index.PrivateIndex.refresh
-"""
-
-
-def test_lock_that_a_killed_commit_left_is_removed_by_the_next_and_not_before(committed: Path) -> None:
-    write(committed, "a.json")
-    (committed / "mine.txt").write_text("staged by the user\n")
-    run(committed, "add", "mine.txt")
-    lock, standing = committed / ".git/index.lock", committed / ".git/standing"
-    doomed = start_commit(committed, HOLDS.format(at="self.shared.with_name('index.lock').exists()"))
-    give_up = time.monotonic() + 30
-    while not standing.exists():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-    refused = subprocess.run(["git", "add", "state"], cwd=committed, capture_output=True, check=False)
-    assert refused.returncode, "the lock keeps other processes of git out"
-    os.killpg(doomed.pid, signal.SIGKILL)
-    doomed.wait()
-    assert lock.exists()
-    write(committed, "b.json")
-    assert git.commit(committed, ["state"], "Record") == run(committed, "rev-parse", "HEAD")
-    assert not lock.exists()
-    assert run(committed, "status", "--porcelain").splitlines() == ["A  mine.txt"]
-    assert ours(committed) == []
-
-
 def test_group_that_is_killed_at_any_instant_leaves_no_lock_behind(committed: Path) -> None:
     took = time.monotonic()
     write(committed, "first.json")

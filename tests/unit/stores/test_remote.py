@@ -42,20 +42,6 @@ def test_a_note_is_written_replaced_read_and_removed(remote: Remote) -> None:
     assert remote.list_files() == {"two": 0}
 
 
-def test_an_object_lies_below_its_first_digits_and_is_read_from_anywhere(remote: Remote, tmp_path: Path) -> None:
-    source, reported = tmp_path / "source", list[int]()
-    source.write_bytes(b"0123456789")
-    assert remote.get_size(SHA) is None
-    remote.put(source, SHA, reported.append)
-    assert (remote.get_size(SHA), sum(reported)) == (10, 10)
-    assert remote.path(SHA).endswith(f"/ab/{SHA}")
-    assert remote.list_files() == {SHA: 10}
-    assert [b"".join(remote.read(SHA, start)) for start in (0, 4)] == [b"0123456789", b"456789"]
-    remote.remove("none")
-    remote.remove(SHA)
-    assert remote.list_files() == {}
-
-
 def test_a_write_that_is_stopped_leaves_nothing(remote: Remote, tmp_path: Path) -> None:
     def stop(_: int) -> None:
         raise TransferStoppedError

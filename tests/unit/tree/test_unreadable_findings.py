@@ -95,27 +95,6 @@ def test_closed_folder_is_one_finding(tree: Path, name: str, look: Callable[...,
     assert not any(folder.name in text and "may not" in text for text in render_objections(after).values())
 
 
-@pytest.mark.parametrize("look", [check_tree, verify_tree])
-def test_file_that_may_not_be_read_is_one_finding_that_blames_no_one(
-    tree: Path, look: Callable[..., TreeReport], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, real = tree / "closed/Acme" / CELL / "performance/run_1/mlperf_log_detail.txt", os.open
-    before = look(tree, round_name="v6.1")
-
-    def refuse(path: Any, *arguments: Any, **named: Any) -> int:
-        if not isinstance(path, int) and Path(os.fsdecode(path)).absolute() == file:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-        return real(path, *arguments, **named)
-
-    monkeypatch.setattr(os, "open", refuse)
-    after = look(tree, round_name="v6.1")
-    (reported,) = [f for f in after.findings if f.rule.id == "tree.readable"]
-    assert (str(reported.complaint.place), reported.submitter) == (str(file.relative_to(tree)), "")
-    new = find(after.findings) - find(before.findings) - find((reported,))
-    assert not [item for item in new if "mlperf_log_detail.txt" in item[3]], "it is told once"
-    assert {facts.cell for facts in after.facts} == {facts.cell for facts in before.facts}
-
-
 def test_top_that_is_closed_is_an_error(tree: Path, shut: Shut) -> None:
     shut(tree)
     for look in (check_tree, verify_tree):

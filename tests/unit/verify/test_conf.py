@@ -14,7 +14,6 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.conf import (
-    CONF_RULES,
     read_conf,
     read_target,
     verify_contradicting,
@@ -160,23 +159,6 @@ def test_user_conf_is_read_as_meant(tmp_path: Path, conf: str, model: str | None
     assert (reading.values() if reading else {}) == settings
     for number, broken in enumerate(({"user.conf": conf}, ran("Server", (QPS, 5)), {**ran(""), "user.conf": conf})):
         assert read_conf(small_cell(tmp_path / str(number), broken, scenario="Server", benchmark=KEYED)) is None
-
-
-@pytest.mark.parametrize(
-    ("conf", "keys"),
-    [
-        ("a.b.c = 1", ("right", "a")),
-        ("right.b.c = 1", ("right",)),
-        ("a.b.c = 1\nright.b.c = 1", ("right",)),
-        ("a.b.c = 1\nd.b.c = 1", ("right",)),
-        ("*.b.c = 1", ("right",)),
-        ("*.b.c = 1\na.*.c = 1", ("right", "a")),
-        ("v1.5.b.c = 1", ("right", "v1.5")),
-        ("", ("right",)),
-    ],
-)
-def test_the_one_other_model_key_of_a_file_is_tried(conf: str, keys: tuple[str, ...]) -> None:
-    assert list_model_keys(parse_user_conf(f"{conf}\n".encode()), "right") == keys
 
 
 def test_every_model_key_of_a_file_is_tried_where_the_right_one_is_not_known() -> None:
@@ -343,16 +325,6 @@ def test_seeds_of_a_copied_mlperf_conf_are_those_of_the_log(tmp_path: Path) -> N
     alone = {"mlperf.conf": f"*.*.{first} = 7\n"}
     for name, files in (("e", unlogged), ("f", alone), ("g", logs)):
         assert not find(verify_old_seeds, tmp_path / name, files)
-
-
-def test_rules_of_user_conf_by_their_ids() -> None:
-    assert [(rule.id, check, "LoadGen" in rule.sources) for rule, check in CONF_RULES] == [
-        ("user-conf.contradicts", verify_contradicting.find, False),
-        ("user-conf.refused", verify_rejected.find, True),
-        ("user-conf.ignored", verify_ignored.find, True),
-        ("user-conf.unexplained", verify_unexplained.find, False),
-        ("user-conf.mlperf-conf", verify_old_seeds.find, False),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -287,16 +287,6 @@ def test_tests_of_the_scenario_from_which_a_cell_is_inferred_are_at_their_place(
     assert "placement.compliance" in {item.rule.id for item in findings(tree)}
 
 
-def test_a_log_of_another_run_is_known_by_its_latencies_whatever_its_dates(tree: Path) -> None:
-    name = "mlperf_log_detail.txt"
-    copied(f"Offline/performance/run_1/{name}", f"Offline/TEST01/performance/run_1/{name}", tree)
-    set_log(run(tree, folder="TEST01/performance/run_1"), "test_datetime", '"2020-01-01T00:00:00Z"')
-    (finding,) = [found for found in findings(tree) if found.rule.id == "placement.copied"]
-    assert (finding.severity, bool(finding.complaint.cause)) == (ERROR, True)
-    places = {place.file for place in (finding.complaint.place, finding.complaint.other) if place}
-    assert places == {f"{CELLS}/Offline/{part}/run_1/{name}" for part in ("performance", "TEST01/performance")}
-
-
 def test_one_user_conf_for_all(tree: Path) -> None:
     for scenario in ("SingleStream", "MultiStream", "Offline"):
         write(cell(tree, scenario) / "user.conf", "*.*.min_query_count = 3\n")

@@ -232,20 +232,6 @@ def test_wrong_target_is_explained_by_a_related_cell_whose_log_has_it(other: Fac
     assert cause.endswith(other.cell) is named
 
 
-def test_one_user_conf_in_several_cells_is_counted_where_no_log_has_the_target() -> None:
-    same, cells = (("user.conf", "a"), ("performance", "b")), ["closed/box/resnet/Offline", "closed/box/resnet/Server"]
-    shared = [configured(cell, 5, digests=same) for cell in cells]
-    own = configured(conf=7, digests=same)
-    foreign = configured("closed/c/resnet/Server", submitter="B", digests=same)
-    for found in (explain(wrong(), own, foreign, *shared), explain(wrong("min_duration = 7"), *shared, own)):
-        assert found[1] == "conf-of-several"
-        assert "3 cells" in found[0]
-        assert found[0].endswith(cells[0])
-    assert explain(wrong(), configured(conf=7, digests=(("user.conf", "c"),)), *shared) == ("", "")
-    assert explain(wrong(), own, foreign, configured(cells[0], digests=(("performance", "b"),))) == ("", "")
-    assert explain(wrong(), configured(conf=5, digests=same), *shared)[0].endswith(cells[1])
-
-
 def test_scenarios_of_a_round_without_rules_may_share_a_log_for_all_that_is_known() -> None:
     scenario = sharing("closed/box/bert-99/MultiStream", "bert-99")
     system = sharing("closed/big/bert-99/MultiStream", "bert-99")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,27 +56,6 @@ def test_runs_at_one_time_and_builds_and_revisions_are_compared(tmp_path: Path) 
     assert find(report, "runs.sources") == [("SingleStream", "LoadGen 5.1 @ 0123456789 with another a.cc")]
     assert [cell for cell, _ in find(report, "runs.revision")] == ["MultiStream"]
     assert not find(report, "placement.copied")
-
-
-@pytest.mark.parametrize(
-    ("conf", "target"),
-    [
-        ("*.*.target_qps = 50\n", 50.0),
-        ("*.*.target_qps = 1e400\n", None),
-        ("*.*.min_duration = 5\n", None),
-        ("*.*.target_qps = 50 # refused\n", None),
-        ("", None),
-    ],
-)
-def test_facts_report_what_user_conf_sets_and_its_digest(tmp_path: Path, conf: str, target: float | None) -> None:
-    report = verify_tree(tree(tmp_path, {"Offline": lines()}, conf))
-    (facts,) = report.facts
-    assert (facts.cell, facts.conf_target) == ("closed/sys1/resnet/Offline", target)
-    digests = dict(facts.digests)
-    assert digests.get("user.conf") == (hashlib.sha256(conf.encode()).hexdigest() if conf else None)
-    assert "performance" in digests
-    assert [str(gap.place).partition("/Offline/")[2] for gap in report.gaps if gap.blind] == [f"accuracy/{DETAIL}"]
-    assert (report.root, report.rounds, report.layouts) == (str(tmp_path), report.rounds, ("v6",))
 
 
 def test_a_wrong_user_conf_is_explained_by_another_cell(tmp_path: Path) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from reconciler.loadgen.log import parse_detail
 from reconciler.resource.rules import Severity
 from reconciler.tree.findings import Place, TreeFinding
 from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.cross_cell import StatedHash, list_stated_hashes, verify_stated_hashes
-from reconciler.verify.engine import Revision, list_revisions, verify_revisions, verify_tree
+from reconciler.verify.engine import Revision, verify_revisions, verify_tree
 from tests.unit.check.made import write
 from tests.unit.tree.small_cells import small_cell
 
@@ -150,48 +147,7 @@ def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str
     assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
 
 
-FIRST = ':::MLLOG {"key": "seen", "value": true}\n'
-COMMIT = "0123456789abcdef"
 DATE, OTHER = "2026-01-05T10:00:00+01:00", "2026-01-06T10:00:00+01:00"
-
-
-def read(version: object, date: object) -> list[Revision]:
-    lines = [
-        f':::MLLOG {{"key": "{key}", "value": {value}}}\n'
-        for key, value in (("loadgen_version", version), ("loadgen_git_commit_date", date))
-        if value is not None
-    ]
-    log = parse_detail("".join([FIRST, *lines]).encode(), "detail.txt")
-    view: Any = SimpleNamespace(
-        performance=SimpleNamespace(log=log),
-        accuracy=None,
-        test_views={},
-        cell="closed/box/net/Offline",
-        files=SimpleNamespace(submitter=SimpleNamespace(submitter="Acme")),
-    )
-    return list(list_revisions(view))
-
-
-@pytest.mark.parametrize(
-    ("version", "date", "stated"),
-    [
-        (f'"5.1 @ {COMMIT}"', f'"{DATE}"', ("0123456789", ("5.1", DATE))),
-        ('"5.1 @ 0123456789"', f'"{DATE}"', ("0123456789", ("5.1", DATE))),
-        ('"5.1 @ 012345678"', f'"{DATE}"', None),
-        ('"5.1 @ 0123456789X"', f'"{DATE}"', None),
-        ('"5.1"', f'"{DATE}"', None),
-        ("5.1", f'"{DATE}"', None),
-        (None, f'"{DATE}"', None),
-        (f'"5.1 @ {COMMIT}"', None, None),
-        (f'"5.1 @ {COMMIT}"', "7", None),
-    ],
-)
-def test_commit_version_and_date_are_read_where_a_log_has_them_all(
-    version: str | None, date: str | None, stated: tuple[str, tuple[str, str]] | None
-) -> None:
-    places = Place("detail.txt", 2), Place("detail.txt", 3)
-    wanted = [Revision("Acme", "closed/box/net/Offline", *stated, places)] if stated else []
-    assert read(version, date) == wanted
 
 
 def built(cell: str, version: str = "5.1", date: str = DATE, commit: str = "a") -> Revision:
@@ -214,15 +170,6 @@ def differing(*revisions: Revision) -> list[tuple[str, str, str, Place, Place | 
 
 def cells(*revisions: Revision) -> list[str]:
     return [row[0] for row in differing(*revisions)]
-
-
-def test_log_that_states_what_no_other_does_is_reported() -> None:
-    common = [built("a"), built("b")]
-    version = "version 5.0 of LoadGen's commit a", "5.1"
-    assert differing(built("c", "5.0"), *common) == [("c", *version, Place("c", 1), Place("a", 1), Severity.WARNING)]
-    date = f"date {OTHER} of LoadGen's commit a", DATE
-    assert differing(*common, built("c", date=OTHER)) == [("c", *date, Place("c", 2), Place("a", 2), Severity.ERROR)]
-    assert cells(*common, built("c", "5.0", OTHER), built("d", "4")) == ["c", "d", "c"]
 
 
 def test_utc_is_one_date_however_git_writes_it() -> None:

@@ -15,7 +15,7 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.places import LEGACY
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.engine import verify_tree
-from reconciler.verify.placement import verify_accuracy_run, verify_measurements, verify_performance, verify_tests
+from reconciler.verify.placement import verify_measurements, verify_performance, verify_tests
 from tests.unit.tree.small_cells import Line, log, rules, small_cell
 from tests.unit.tree.small_cells import say as find_all
 
@@ -73,18 +73,6 @@ def test_a_performance_log_is_of_its_folder(tmp_path: Path) -> None:
     server = ("effective_scenario", "Server")
     found = find(verify_performance, tmp_path / "c", performed=(server, ANSWERED, AUDITED))
     assert found == ["performed:1", "performed:2", "performed:3; mechanism: audited-run"]
-
-
-def test_an_accuracy_log_is_of_its_folder(tmp_path: Path) -> None:
-    good = {"answered": (OFFLINE, ANSWERED), "performed": (OFFLINE,)}
-    assert find(verify_accuracy_run, tmp_path / "a", **good) == []
-    assert find(verify_accuracy_run, tmp_path / "b", performed=(SINGLE,)) == []
-    assert find(verify_accuracy_run, tmp_path / "c", answered=(SINGLE, ANSWERED), performed=(SINGLE,)) == []
-    for number, performed in enumerate(({}, {"performed": (OFFLINE,)})):
-        found = find(verify_accuracy_run, tmp_path / str(number), answered=(("a", 1), SINGLE, ANSWERED), **performed)
-        assert found == ["answered:2"]
-    found = find(verify_accuracy_run, tmp_path / "d", answered=(PERFORMED, AUDITED))
-    assert [line.partition(";")[0] for line in found] == ["answered:1", "answered:2", "answered"]
 
 
 SAME = ("effective_performance_issue_same", True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.verify.power_readings import Samples, read_samples, verify_products, verify_watts
+from reconciler.verify.power_readings import read_samples, verify_products, verify_watts
 from tests.unit.tree.small_cells import DETAIL, log, say, small_cell
 
 TESTING, RANGING, SERVER = "performance/run_1/spl.txt", "performance/ranging/spl.txt", "performance/power/server.json"
@@ -172,14 +172,6 @@ def test_watts_are_those_of_volts_amperes_and_factor(text: str, watts: list[floa
     wanted = [(amount, said[kind]) for amount, kind in map(str.split, denied)]
     assert found.watts == watts
     assert [(text.split()[0], by) for text, by in found.denied] == wanted
-
-
-def test_samples_of_many_bytes_are_read_as_those_of_few() -> None:
-    text = (sample(WHOLE) * 70_000).encode()
-    assert len(text) > 4 << 20
-    found = read_samples(text)
-    assert isinstance(found, Samples)
-    assert (found.watts, found.denied) == ([10.0] * 70_000, ())
 
 
 def test_products_are_reported_for_each_file_of_a_session(tmp_path: Path) -> None:

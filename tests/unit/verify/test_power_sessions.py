@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -148,18 +147,6 @@ def absent(count: int) -> str:
 )
 def test_samples_are_of_the_minutes_of_the_run(tmp_path: Path, samples: str, timezone: object, said: list[str]) -> None:
     assert timed(tmp_path, samples, timezone) == said
-
-
-def test_a_run_without_a_time_says_nothing_of_its_samples(tmp_path: Path) -> None:
-    other = sampled("12:00")
-    assert len(timed(tmp_path / "a", other)) == 1
-    for number, (began, ended) in enumerate(((ENDED, BEGAN), ("x", ENDED), ("01-02-1989 10:00:30.000", ENDED))):
-        assert timed(tmp_path / str(number), other, began=began, ended=ended) == []
-    assert timed(tmp_path / "b", other, began="01-01-1990 00:00:00.000", ended="01-01-1990 00:05:00.000")
-    unmeasured: dict[str, Any] = {f"performance/{SAMPLES}": other}
-    unmeasured[f"{RUN}/{DETAIL}"] = log(("power_begin", BEGAN), ("power_end", ENDED))
-    assert find(verify_times, tmp_path / "c", unmeasured) == []
-    assert find(verify_times, tmp_path / "d", files(samples=other)) == []
 
 
 def message(cmd: str, sent: object, answered: object) -> dict[str, object]:

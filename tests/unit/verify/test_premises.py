@@ -13,7 +13,6 @@ import pytest
 from reconciler.resource.rules import Premise, Severity, question, rule
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.findings import Complaint, Place, TreeFinding
-from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.verify.engine import list_rules, verify_tree
 from reconciler.verify.premises import are_one_name
 from tests.unit.check.made import change_system, detail, set_log, write
@@ -37,14 +36,6 @@ def find_all(view: int) -> Iterator[Complaint]:
     yield Complaint(Place(str(view)), "other", "even")
     yield Complaint(Place(str(view)), "odd", "even", doubt="said by the rule")
     yield Complaint(Place(str(view)), "odd", "even", severity=Severity.NOTE)
-
-
-def test_what_is_not_shown_is_a_question_that_says_why() -> None:
-    shown = list(apply_rules((find_all,), 2, About("Acme", "closed")))
-    assert [item.severity for item in shown] == [Severity.ERROR, Severity.ERROR, Severity.NOTE, Severity.NOTE]
-    asked = list(apply_rules((find_all,), 3, About("Acme", "closed")))
-    assert [item.severity for item in asked] == [Severity.NOTE, Severity.ERROR, Severity.NOTE, Severity.NOTE]
-    assert [item.complaint.doubt for item in asked] == ["3 is odd", "", "said by the rule", ""]
 
 
 def test_a_rule_is_declared_where_it_is_applied() -> None:
@@ -163,15 +154,6 @@ def windows_log(entries: int = 200) -> tuple[bytes, bytes]:
     lines = [f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{n:08x}" }},' for n in range(entries)]
     whole = ("[\r\n" + "\r\n".join(lines).rstrip(",") + "\r\n]\r\n").encode()
     return whole, whole[:4096] + b"\r\n\r\n...\r\n\r\n" + whole[-4096:]
-
-
-def test_a_score_that_counts_pairs_covers_its_queries(tree: Path) -> None:
-    text = tree / CELLS / "Offline/accuracy/accuracy.txt"
-    line = "AUC=80.2%, accuracy=76.5%, good=12000000, total=13500123, queries={}\n"
-    write(text, line.format(50_000) + text.read_text())
-    assert not found(tree, "accuracy.samples")
-    write(text, line.format(400))
-    assert [item.complaint.found for item in found(tree, "accuracy.samples")] == ["a score over 400 samples"]
 
 
 def test_a_multistream_summary_speaks_of_queries(tree: Path) -> None:

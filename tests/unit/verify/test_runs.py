@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reconciler.resource.rules import AppliedRule
-from reconciler.rules.rounds import list_rounds, load_ruleset
+from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.runs import (
@@ -213,29 +213,10 @@ def test_a_test_over_a_set_of_its_own_has_the_count_that_loadgen_has_built_in(tm
 
 
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-ROUND = load_ruleset("v6.1").seeds()
 
 
 def seeded(*values: int | None) -> tuple[Line, ...]:
     return tuple((f"effective_{name}", value) for name, value in zip(SEEDS, values, strict=True) if value is not None)
-
-
-def test_all_runs_have_the_seeds_of_one_round(tmp_path: Path) -> None:
-    old_name = next(name for name in reversed(list_rounds()) if load_ruleset(name).seeds() != ROUND)
-    old = load_ruleset(old_name).seeds()
-    cases: list[tuple[tuple[int | None, ...], int, int | None]] = [
-        ((1, 2, 3), 0, None),
-        ((1, 5, 6), 3, 2),
-        ((1, 2, None), 4, 0),
-        ((0, 2, 3), 2, 1),
-        ((0, 0, 0), 2, 1),
-        (tuple(old[name] for name in SEEDS), 2, 1),
-    ]
-    for number, (seeds, ours, theirs) in enumerate(cases):
-        view = cell(tmp_path / str(number), performance=(("a", 1), *seeded(1, 2, 3)), accuracy=seeded(*seeds))
-        place = f"accuracy:{theirs}" if theirs else "accuracy"
-        assert find(verify_seeds, view) == ([f"{place}; see performance:{ours}"] if ours else []), seeds
-    assert not list(verify_seeds(cell(tmp_path / "none", accuracy=seeded(1, 5, 6), TEST01=seeded(1, 2, 3))))
 
 
 def test_a_test_may_set_a_seed_of_its_own(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -19,31 +17,6 @@ def results(*scores: object) -> ResultDocument:
 
 def rouge(one: object, **more: object) -> dict[str, object]:
     return {"score": {"rouge1": one, **more}}
-
-
-@pytest.mark.parametrize(
-    ("scores", "bar", "single", "value"),
-    [
-        ([rouge(40), rouge(42)], "rouge1", False, 41),
-        ([rouge("40.5")], "ROUGE1", False, Decimal("40.5")),
-        ([{"score": {"Acc": 90}}], "mmlu_acc", False, 90),
-        ([{"score": {"mmlu_acc": 80, "acc": 90}}], "mmlu_acc", False, 90),
-        ([{"score": {"mmlu_acc": 80}}], "MMLU_acc", False, 80),
-        ([{"score": "0.8"}], "exact_match", True, Decimal("0.8")),
-        ([{"score": True}], "exact_match", True, None),
-        ([rouge(40), rouge("many")], "rouge1", False, None),
-        ([rouge(40), {"score": {"rouge2": 3}}], "rouge1", False, None),
-        ([rouge(40)], "rouge2", True, None),
-        ([{"score": 0.8}, {"score": 0.9}], "exact_match", True, Decimal("0.85")),
-        ([{"score": 0.8}], "exact_match", False, None),
-        ([{"score": None}], "exact_match", True, None),
-        ([], "exact_match", True, None),
-    ],
-)
-def test_a_bar_is_compared_with_the_mean_of_what_is_named_after_it(
-    scores: list[Mapping[str, Any]], bar: str, single: bool, value: object
-) -> None:
-    assert read_score(results(*scores), bar, single=single) == value
 
 
 LEAST, MOST = Bar("acc", least=Decimal(90)), Bar("length", most=Decimal(100))

@@ -16,13 +16,11 @@ from reconciler.endpoints.results.measurements import (
     find_differences,
     find_excess_duration,
     find_lost_samples,
-    find_over_limits,
     find_shortcomings,
     find_wrong_rates,
     list_scenarios,
     measure_performance,
     read_measured,
-    read_percentile,
 )
 from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
 from reconciler.rules.rounds import load_ruleset
@@ -98,22 +96,6 @@ def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list
     found = find_differences(Results(config, None, None), wanted)
     named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
     assert named == said
-
-
-@pytest.mark.parametrize(
-    ("scores", "count"),
-    [
-        ([], None),
-        ([{"score": 0.5}], None),
-        ([{"score": 0.5, "total_samples": 0}], 0),
-        ([{"score": 0.5, "total_samples": 3}, {"score": 0.5, "response_counts": {"issued": 4}}], 7),
-        ([{"score": 0.5, "total_samples": 3}, {"score": 0.5, "dataset_type": "performance", "total_samples": 9}], 3),
-    ],
-)
-def test_samples_are_counted_over_the_accuracy_datasets_that_say_how_many(
-    scores: list[dict[str, Any]], count: int | None
-) -> None:
-    assert read_sample_count(document(accuracy_scores=scores)) == count
 
 
 def test_tokens_of_a_mean() -> None:
@@ -284,37 +266,6 @@ def test_what_is_published_of_each_scenario() -> None:
     assert unit(wan, "Offline") == ("result_samples_per_second", "samples/s", 1)
 
 
-@pytest.mark.parametrize(
-    ("score", "met"),
-    [
-        (0.8364, True),
-        (0.8363, False),
-        ({"mAP": "0.86"}, True),
-        ({"mAP": 0.51}, False),
-        ("0.9", True),
-    ],
-)
-def test_the_harness_states_scores_of_qwen3_6_as_shares(score: Any, met: bool) -> None:
-    ruleset = load_ruleset("v6.1")
-    rules = ruleset.find_benchmark("qwen3.6-27b")
-    assert rules
-    single = rules.name in ruleset.endpoints.single
-    found = judge_accuracy_scores(
-        document(accuracy_scores=[{"score": score}]), rules.list_bars("SingleStream"), single=single, binds=True
-    )
-    assert (len(found["bars"]), found["accuracy_met"]) == (1, met)
-
-
-def test_tokens_are_bounded_instead_of_whole_latencies() -> None:
-    series = {"early_stopping_percentiles": {"99": 100}}
-    summary = document(ttft=series, tpot=series, latency=series)
-    both = LatencyLimits(ttft=Decimal(101), tpot=Decimal(100), latency=Decimal(1))
-    assert list(find_over_limits(summary, both)) == [("tpot", 100)]
-    assert list(find_over_limits(summary, LatencyLimits(latency=Decimal(99)))) == [("latency", 99)]
-    assert list(find_over_limits(document(), both)) == [("ttft", 101), ("tpot", 100)]
-    assert read_percentile(summary, "ttft") == 100
-
-
 def test_a_short_run_and_lost_samples_are_said() -> None:
     summary = document(n_samples_failed=2, duration_ns=10**9)
     assert list(find_shortcomings(summary, LatencyLimits(), 600_000)) == [
@@ -324,24 +275,6 @@ def test_a_short_run_and_lost_samples_are_said() -> None:
 
 
 BARS = (Bar("ROUGE1", Decimal("38.39")), Bar("F1_HIERARCHICAL", Decimal("0.78")), Bar("GEN_LEN", None, Decimal(9)))
-
-
-@pytest.mark.parametrize(
-    ("score", "single", "measured_bars", "met"),
-    [
-        ({"rouge1": "38.5", "gen_len": "8"}, False, {"ROUGE1": "38.5", "GEN_LEN": "8"}, True),
-        ({"rouge1": "38.5", "gen_len": "10"}, False, {"ROUGE1": "38.5", "GEN_LEN": "10"}, False),
-        ({"hierarchical": 0.7}, False, {"F1_HIERARCHICAL": "0.7"}, False),
-        (0.7, False, {}, True),
-        (0.7, True, {"ROUGE1": "0.7", "F1_HIERARCHICAL": "0.7", "GEN_LEN": "0.7"}, False),
-        ({"other": 1}, False, {}, True),
-    ],
-)
-def test_scores_against_bars(score: Any, single: bool, measured_bars: dict[str, str], met: bool) -> None:
-    results = document(accuracy_scores=[{"score": score}, {"score": 9, "dataset_type": "performance"}])
-    values = judge_accuracy_scores(results, BARS, single=single, binds=True)
-    assert {bar["metric"]: bar["measured"] for bar in values["bars"]} == measured_bars
-    assert values["accuracy_met"] is met
 
 
 def test_datasets_count_together() -> None:
@@ -354,29 +287,6 @@ def test_datasets_count_together() -> None:
 def test_a_dataset_without_a_score_is_none() -> None:
     with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
         judge_accuracy_scores(document(accuracy_scores=[{"score": None}]), BARS, single=False, binds=False)
-
-
-@pytest.mark.parametrize(
-    ("stated", "version"),
-    [
-        ({}, ""),
-        ({"version": None, "git_sha": None}, ""),
-        ({"version": "0.1.0", "git_sha": None}, "0.1.0"),
-        ({"version": None, "git_sha": "abc"}, "abc"),
-        ({"version": "0.1.0", "git_sha": "abc"}, "0.1.0 abc"),
-    ],
-)
-def test_a_record_names_the_harness_as_far_as_it_names_itself(stated: dict[str, Any], version: str) -> None:
-    summary = document(n_samples_issued=12, duration_ns=2 * 10**9, **stated)
-    metric = Metric("result_samples_per_second", "samples/s")
-    assert measure_performance(summary, metric, LatencyLimits(), 0) == {
-        "validity": "VALID",
-        "reasons": [],
-        "metric": {"value": "6", "unit": "samples/s"},
-        "margins": [],
-        "suggestion": None,
-        "harness_version": version,
-    }
 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:

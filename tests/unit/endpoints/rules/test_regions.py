@@ -4,9 +4,7 @@ import pytest
 
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.regions import (
-    BAND_TITLES,
     BANDS,
-    CHOICE,
     HIGH,
     LOW,
     MEDIUM,
@@ -151,50 +149,6 @@ def test_denser_points_are_where_a_bend_and_its_sides_are_largest_in_whatever_un
 def test_a_straight_line_or_two_points_need_no_more() -> None:
     assert place_denser([(1, 10.0, 1.0), (8, 5.0, 5.0)], 3) == ()
     assert place_denser([(1, 3.0, 1.0), (2, 2.0, 2.0), (3, 1.0, 3.0)], 3) == ()
-
-
-def test_three_points_have_a_bend_and_two_have_none() -> None:
-    bent = [(1, 100.0, 10.0), (16, 90.0, 100.0), (64, 10.0, 110.0)]
-    assert place_denser(bent, 2) == (4, 32)
-    assert place_denser(bent, 1) == (4,)
-    assert place_denser(bent, 2, taken=(4,)) == (32,)
-    assert place_denser(bent[:2], 2) == ()
-    assert place_denser([], 2) == ()
-
-
-def test_each_concurrency_is_of_one_region_and_may_cover_one_band_more() -> None:
-    found = compute_regions(256, 4, _RULES)
-    ends = {region.name: str(region) for region in found.regions}
-    assert ends == {
-        "low_latency": "1-4",
-        "low_concurrency": "5-10",
-        "med_concurrency": "11-44",
-        "high_concurrency": "45-256",
-        "margin": "257-282",
-    }
-    assert (found.get(LOW).first, found.c_max, str(found.get("ultra_low_concurrency"))) == (5, 256, "1-32")
-    assert [found.get(band) for band in ends] == list(found.regions)
-    bands = {at: found.list_bands(at, _RULES) for at in (0, 1, 4, 5, 10, 11, 32, 33, 44, 45, 256, 257, 282, 283)}
-    low, medium, high = ("low_concurrency",), ("med_concurrency",), ("high_concurrency",)
-    ultra = ("ultra_low_concurrency",)
-    assert bands == {
-        0: (),
-        1: ultra,
-        4: ultra,
-        5: (*ultra, *low),
-        10: (*ultra, *low),
-        11: (*ultra, *medium),
-        32: (*ultra, *medium),
-        33: medium,
-        44: medium,
-        45: high,
-        256: high,
-        257: (),
-        282: (),
-        283: (),
-    }
-    assert [found.find(at) for at in (0, 1, 282, 283)] == ["", "low_latency", "margin", ""]
-    assert (CHOICE, list(BAND_TITLES)) == ("submitters_choice", [*ultra, *low, *medium, *high])
 
 
 @pytest.mark.parametrize(

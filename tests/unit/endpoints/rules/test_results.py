@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point
@@ -53,30 +52,6 @@ def test_all_problems_are_named_at_once() -> None:
     assert raised.value.fix
 
 
-@pytest.mark.parametrize(
-    ("said", "finished"),
-    [
-        ({"state": "complete", "complete": True}, True),
-        ({"state": "complete"}, True),
-        ({"complete": True}, True),
-        ({}, True),
-        ({"state": "interrupted", "complete": False}, False),
-        ({"state": "interrupted", "complete": True}, False),
-        ({"state": "interrupted"}, False),
-        ({"state": "complete", "complete": False}, False),
-        ({"complete": False}, False),
-    ],
-    ids=str,
-)
-def test_a_run_is_finished_unless_the_client_says_that_it_is_not(said: dict[str, object], finished: bool) -> None:
-    def say(summary: dict[str, Any]) -> None:
-        for name in ("state", "complete"):
-            summary.pop(name, None)
-        summary.update(said)
-
-    assert parse(say).finished is finished
-
-
 def scores(data: object) -> tuple[AccuracyScore, ...]:
     return parse(accuracy_results__json=json.dumps(data).encode()).accuracy
 
@@ -89,21 +64,6 @@ def test_scores_of_the_client_and_of_older_files() -> None:
     assert second.inline
     (old,) = scores({"cnn": {"score": {"rouge1": "38.7", "note": "x"}, "num_samples": 13368}})
     assert (old.scores, old.samples) == ({"rouge1": Decimal("38.7")}, 13368)
-
-
-@pytest.mark.parametrize(
-    ("counts", "samples", "issued"),
-    [
-        ({}, 0, 0),
-        ({"num_samples": 100}, 100, 100),
-        ({"unit_samples": 100, "n_repeats": 3}, 100, 300),
-        ({"num_samples": 100, "num_repeats": 0}, 100, 100),
-        ({"n_repeats": 3}, 0, 0),
-    ],
-)
-def test_score_is_of_its_samples_as_often_as_each_was_issued(counts: dict[str, int], samples: int, issued: int) -> None:
-    (found,) = scores({"accuracy_scores": [{"dataset_name": "q", "score": 1, **counts}]})
-    assert (found.samples, found.issued, found.inline) == (samples, issued, False)
 
 
 def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() -> None:
@@ -140,24 +100,3 @@ POINT = MeasuredPoint(
     min_duration_ms=0,
 )
 NONE = Distribution()
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, {"seconds": Decimal("2.5"), "system_tps": 400, "tps_per_user": 50, "interactivity": 20}),
-        ({}, {"ttft_p90_ms": Decimal("120.5"), "is_offline": False}),
-        ({"duration_ns": 0}, {"seconds": 0, "system_tps": 0}),
-        ({"duration_ns": 1}, {"system_tps": 1000 * 10**9}),
-        ({"tpot": NONE, "ttft": NONE, "latency": NONE}, {"tps_per_user": None, "ttft_p90_ms": None}),
-        ({"latency": NONE}, {"interactivity": None}),
-        ({"failed": 1}, {"interactivity": None}),
-        ({"tpot": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"tps_per_user": None}),
-        ({"ttft": Distribution(percentiles={Decimal(90): Decimal(0)})}, {"ttft_p90_ms": 0}),
-        ({"load_pattern": "max_throughput"}, {"is_offline": True}),
-    ],
-    ids=str,
-)
-def test_rates_follow_from_counts_and_times(changes: dict[str, Any], expected: dict[str, Any]) -> None:
-    point = replace(POINT, **changes)
-    assert {name: getattr(point, name) for name in expected} == expected

@@ -10,7 +10,6 @@ import pytest
 
 from reconciler.endpoints.rules.curve_rules import (
     Cohort,
-    RuledBenchmark,
     adopt_lists,
     list_adoption_window,
     load_endpoints_rules,
@@ -104,24 +103,6 @@ def test_a_round_of_curves_is_found_by_its_name_and_measures_the_tokens_of_the_s
         assert (metric.key, metric.unit, metric.divisor, metric.lower_is_better) == ("system_tps", "tokens/s", 1, False)
     with pytest.raises(ReconcilerError, match=r"unknown version 'v9\.0' of the Endpoints rules"):
         load_ruleset("endpoints-v9.0")
-
-
-def test_each_bound_of_a_benchmark_is_there_where_it_is_stated() -> None:
-    full = {"accuracy": {"one": ["1.5"], "both": ["2", "3"]}, "least_accuracy_samples": 4, "agentic": True}
-    full |= {"inline": "5", "swe_bench": "6", "output_tokens": ["7", "8"], "sources": {"policy": "§1"}}
-    document = read_shipped() | {"benchmarks": {"full": full, "bare": {"sources": {"policy": "§1"}}}}
-    assert parse_endpoints_rules(dump(document)).benchmarks == {
-        "full": RuledBenchmark(
-            name="full",
-            accuracy={"one": (Decimal("1.5"), None), "both": (Decimal(2), Decimal(3))},
-            least_accuracy_samples=4,
-            agentic=True,
-            inline=Decimal(5),
-            swe_bench=Decimal(6),
-            output_tokens=(Decimal(7), Decimal(8)),
-        ),
-        "bare": RuledBenchmark("bare", {}),
-    }
 
 
 SEEDS = "scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3"

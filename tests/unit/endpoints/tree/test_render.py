@@ -40,19 +40,6 @@ def change_point(concurrency: int, **changes: Any) -> EndpointsContent:
     return make_submission(replace(curve, points=tuple(map(changed, curve.points))))
 
 
-def test_the_same_values_give_the_same_files() -> None:
-    files = render()
-    assert files == render()
-    assert list(files) == sorted(files)
-    assert {path.rpartition("/")[2] for path in files if "/r5/" in path} == {
-        "config.yaml",
-        "point.yaml",
-        "result_summary.json",
-        "system_desc.json",
-    }
-    assert _POINT.format("r64/accuracy_results.json") in files
-
-
 def test_a_point_states_what_ran() -> None:
     stated = point_of(make_submission(), "r5")
     assert (stated["concurrency"], stated["region"], stated["seed_set"]) == (5, "low_concurrency", "A")

@@ -8,7 +8,6 @@ from typing import Any
 from reconciler.diff.timeline import CurvePoint, find_dominated
 from reconciler.endpoints.rules.pareto import ParetoCurve
 from reconciler.endpoints.views.page import arrange_curve, chart_curves, draw_curve, sum_up_curve
-from reconciler.render.charts import Stroke
 
 NAME = "standardized/box/oss"
 
@@ -50,14 +49,6 @@ def test_a_region_reports_what_it_lacks() -> None:
     ]
 
 
-def test_points_have_what_was_measured_of_them() -> None:
-    found = arrange_curve(make_document(), NAME)
-    shown = [(r["concurrency"], r["rate"], r["ttft"], r["beaten"], r["state"]) for r in found["rows"]]
-    assert shown == [(2, "160", "30", False, "ready"), (5, "", "", False, "due"), (64, "150", "", True, "ready")]
-    assert found["denser"] == "9 and 12"
-    assert found["marks"] == ["rehearsal"]
-
-
 def test_a_dedicated_offline_run_is_the_ceiling_of_its_curve() -> None:
     document = make_document()
     assert arrange_curve(document, NAME)["offline"] == {"cell": f"{NAME}/c192", "rate": "not measured yet"}
@@ -96,17 +87,6 @@ _POINTS = (
     CurvePoint(64, Decimal(20), Decimal(90), Decimal(70)),
 )
 _CURVE = ParetoCurve(_POINTS, Decimal(95), find_dominated(_POINTS))
-
-
-def test_the_official_line_steps_over_points_that_no_other_beats() -> None:
-    chart = chart_curves("pareto", {"box": _CURVE})
-    line, points, crosses, offline = chart.curves
-    assert line.points == ((100, 10), (60, 10), (60, 50), (20, 50), (20, 90))
-    assert points.points == ((100, 10), (60, 50), (20, 90))
-    assert (crosses.label, crosses.points, crosses.stroke) == ("dominated", ((50, 40),), Stroke.CROSSES)
-    assert (offline.label, offline.points) == ("Offline", ((20, 95), (100, 95)))
-    assert chart.rows[2] == ("box", "16", "50", "40", "", "yes")
-    assert chart.summary == "box: 4 points, 1 of them dominated, at most 95 tokens/s; Offline 95."
 
 
 def test_over_concurrency_points_without_a_value_are_left_out() -> None:

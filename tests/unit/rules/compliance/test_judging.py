@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 from decimal import Decimal
 
@@ -13,10 +12,9 @@ from msgspec.structs import replace
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
-from reconciler.rules.compliance.entries import Entry, read_entries
+from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.judging import judge
 from reconciler.rules.compliance.scores import Scored, Slack
-from reconciler.rules.compliance.test01 import compare_answers
 from reconciler.rules.compliance.test04 import compare_speed
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.test07 import judge_test07
@@ -24,31 +22,6 @@ from reconciler.rules.compliance.test07 import judge_test07
 
 def numbers(index: int, *values: int, code: str = "i", counted: int | None = None, began: bytes | None = None) -> Entry:
     return Entry(index, struct.pack(f"<{len(values)}{code}", *values), counted, began)
-
-
-def test_answers_are_counted_and_compared_by_their_first_number() -> None:
-    accuracy = [numbers(1, 5), numbers(2, 6), numbers(1, 9), Entry(3, b""), numbers(4, 8)]
-    audit = [numbers(1, 5), numbers(1, 5, 9), numbers(2, 7), Entry(3, b""), Entry(4, b""), numbers(9, 1)]
-    part = compare_answers(accuracy, audit, "int32")
-    assert re.findall(r"\d+", *part.reasons) == ["2", "5", "2", "4"]  # differing, found, and samples
-    assert part.figures == {
-        "compared as": "int32, first element",
-        "answers in the accuracy run": "5 (1 repeated)",
-        "answers in the audit run": "6",
-        "found in the accuracy run": "5",
-        "not in the accuracy run": "1",
-        "differing": "2",
-    }
-    many = compare_answers([numbers(n, 1) for n in range(9)], [numbers(n, 2) for n in range(9)])
-    assert re.findall(r"\d+", *many.reasons) == ["9", "9", "0", "1", "2", "3", "4"]
-    assert many.figures["compared as"] == "byte, first element"
-    strange = compare_answers([], [numbers(1, 2), numbers(2, 2)])
-    assert strange.reasons == ("none of the audit run's 2 logged answers belongs to a sample of the accuracy run",)
-    assert compare_answers([Entry(1, b"abc")], [Entry(1, b"abc")], "int32").reasons == (
-        "the answers cannot be compared: 3 bytes are not a whole number of int32",
-    )
-    broken = compare_answers(read_entries([b"x"]), [])
-    assert broken.reasons[0].startswith("the answers cannot be compared: mlperf_log_accuracy.json:1: ")
 
 
 def valid(scenario: str, score: float | None) -> Scored:
@@ -106,27 +79,19 @@ FAST: dict[str, object] = {
 
 
 @pytest.mark.parametrize(
-    ("changes", "reasons", "by_speed"),
+    ("changes", "passed", "by_speed"),
     [
-        ({}, (), False),
-        ({"result_completed_samples_per_sec": 110.0}, (), False),
-        ({"result_completed_samples_per_sec": 90.0}, (), False),
-        (
-            {"result_completed_samples_per_sec": 89.0},
-            ("the score 89 is 11.00 % below 100; at most 10 % is allowed",),
-            True,
-        ),
-        ({"effective_target_latency_ns": 7}, ("the target latency is 7 ns, that of the performance run 5 ns",), False),
-        (
-            {"effective_target_latency_ns": 7, "result_completed_samples_per_sec": 1.0},
-            ("the target latency is 7 ns, that of the performance run 5 ns",),
-            False,
-        ),
-        ({"result_completed_samples_per_sec": None}, ("the audit run's log holds no score",), False),
+        ({}, True, False),
+        ({"result_completed_samples_per_sec": 110.0}, True, False),
+        ({"result_completed_samples_per_sec": 90.0}, True, False),
+        ({"result_completed_samples_per_sec": 89.0}, False, True),
+        ({"effective_target_latency_ns": 7}, False, False),
+        ({"effective_target_latency_ns": 7, "result_completed_samples_per_sec": 1.0}, False, False),
+        ({"result_completed_samples_per_sec": None}, False, False),
     ],
     ids=str,
 )
-def test_speed_is_compared_at_one_target(changes: dict[str, object], reasons: tuple[str, ...], by_speed: bool) -> None:
+def test_speed_is_compared_at_one_target(changes: dict[str, object], passed: bool, by_speed: bool) -> None:
     base: dict[str, object] = {
         "loadgen_version": "6.0",
         "effective_scenario": "Server",
@@ -136,62 +101,13 @@ def test_speed_is_compared_at_one_target(changes: dict[str, object], reasons: tu
     }
     runs = detail(**base), detail(**{**base, **changes})
     verdict = judge("TEST01", VerdictInputs(audit=runs[1], performance=runs[0], known_answers=Part()))
-    assert (verdict.reasons, verdict.by_speed) == (reasons, by_speed)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "reasons"),
-    [
-        ({}, {"error_runtime": "x"}, ("the audit run's log has 1 ERROR lines",)),
-        ({"error_a": "x", "error_b": "y"}, {}, ("the performance run's log has 2 ERROR lines",)),
-        (
-            {"loadgen_version": "2.0", "error_a": "x"},
-            {"loadgen_version": "1.9", "error_b": "x"},
-            ("the performance run's log has 1 ERROR lines",),
-        ),
-        ({"result_samples_per_second": None}, {}, ("the performance run's log holds no score",)),
-        ({"effective_target_latency_ns": 5}, {"effective_target_latency_ns": 7}, ()),
-    ],
-    ids=str,
-)
-def test_lines_of_errors_stop_the_comparison_since_loadgen_2(
-    before: dict[str, object], after: dict[str, object], reasons: tuple[str, ...]
-) -> None:
-    audit, performance = detail(**{**FAST, **after}), detail(**{**FAST, **before})
-    assert judge("TEST01", VerdictInputs(audit, performance, known_answers=Part())).reasons == reasons
+    assert (verdict.passed, verdict.by_speed) == (passed, by_speed)
 
 
 def log_answers(*answers: str) -> RunLogs:
     entries = (json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
     lines = ["[", *",\n".join(entries).split("\n"), "]"]
     return RunLogs(detail(**FAST).detail, answers=lambda: [line.encode() for line in lines])
-
-
-def test_test01_is_judged_by_its_logs() -> None:
-    performance, other = detail(**FAST), log_answers("0105", "02")
-    verdict = judge("TEST01", VerdictInputs(log_answers("0106", "02"), performance, other, limits={"x": "1"}))
-    assert verdict.passed
-    assert verdict.figures == {
-        "accuracy.compared as": "byte, first element",
-        "accuracy.answers in the accuracy run": "2 (0 repeated)",
-        "accuracy.answers in the audit run": "2",
-        "accuracy.found in the accuracy run": "2",
-        "accuracy.not in the accuracy run": "0",
-        "accuracy.differing": "0",
-        "performance.performance run": "100",
-        "performance.audit run": "100",
-        "performance.difference": "+0.00 %",
-        "performance.allowed": "+-10%",
-    }
-    as_whole = VerdictInputs(log_answers("0106"), performance, log_answers("0105"), dtype="int32")
-    assert judge("TEST01", as_whole).reasons == (
-        "the answers cannot be compared: 2 bytes are not a whole number of int32",
-    )
-    strict = VerdictInputs(log_answers("01"), detail(**{**FAST, "result_samples_per_second": 103.0}), other)
-    assert judge("TEST01", strict).passed
-    assert judge("TEST01", replace(strict, limits={"most_score_change": "2"})).reasons == (
-        "the score 100 is 2.91 % below 103; at most 2 % is allowed",
-    )
 
 
 def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:

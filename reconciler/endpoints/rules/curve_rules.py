@@ -85,7 +85,6 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
     least_max_concurrency: int
     margin: Decimal
     margin_covers_high: bool
-    choice_points: int
     load_patterns: tuple[str, ...]
     agentic_load_pattern: str
     offline_load_pattern: str
@@ -93,7 +92,6 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
     least_seconds_agentic: Mapping[str, int]
     whole_passes: bool
     streaming: bool
-    most_warmup_seconds: int
     warmup_from_performance_dataset_needs_salt: bool
     failed_samples_allowed: int
     least_queries: Mapping[str, int]

@@ -21,13 +21,14 @@ from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 
 _COMPILED_WARM_UP = 3
+_WARM_UP_STEPS = 4  # of a video's twenty; both of its networks are used
 
 
 class ImageWorker(Protocol):
     """One thread's pipeline."""
 
-    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
-        """Return the images of a batch of samples."""
+    def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
+        """Return the images of a batch of samples. ``steps``: at most so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class _Asked:
     """A batch; one of its two callbacks receives the outcome."""
 
     samples: Mapping[str, np.ndarray]
+    steps: int | None
     completed: Callable[[Outputs], None]
     failed: Callable[[BaseException], None]
 
@@ -76,10 +78,14 @@ class ImageSession:
     def place(self, samples: Arrays) -> None:
         self._samples = samples
 
-    def compute(self, rows: Rows) -> Outputs:
+    def compute(self, rows: Rows, steps: int | None = None) -> Outputs:
         answer: Future[Outputs] = Future()
-        self._ask(rows, answer.set_result, answer.set_exception)
+        self._ask(rows, answer.set_result, answer.set_exception, steps)
         return answer.result()
+
+    def warm_up(self, rows: Rows) -> Outputs:
+        """Compute with few steps, since all are alike: a video takes minutes."""
+        return self.compute(rows, _WARM_UP_STEPS)
 
     def submit(self, rows: Rows, token: Token) -> None:
         self._ask(rows, partial(self._plan.completed, token), partial(self._plan.failed, token))
@@ -96,8 +102,14 @@ class ImageSession:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, rows: Rows, completed: Callable[[Outputs], None], failed: Callable[[BaseException], None]) -> None:
-        asked = _Asked({name: array[rows] for name, array in self._samples.items()}, completed, failed)
+    def _ask(
+        self,
+        rows: Rows,
+        completed: Callable[[Outputs], None],
+        failed: Callable[[BaseException], None],
+        steps: int | None = None,
+    ) -> None:
+        asked = _Asked({name: array[rows] for name, array in self._samples.items()}, steps, completed, failed)
         self._room.get()
         self._work.put(asked)
 
@@ -110,17 +122,17 @@ class ImageSession:
         opened.put(None)
         while (asked := self._work.get()) is not None:
             try:
-                outputs = self._paint(worker, asked.samples)
+                outputs = self._paint(worker, asked.samples, asked.steps)
             except Exception as error:  # any error of the library fails this batch
                 asked.failed(error)
             else:
                 asked.completed(outputs)
             self._room.put(None)
 
-    def _paint(self, worker: ImageWorker, samples: Mapping[str, np.ndarray]) -> Outputs:
+    def _paint(self, worker: ImageWorker, samples: Mapping[str, np.ndarray], steps: int | None) -> Outputs:
         count = len(next(iter(samples.values())))
         if not self._padded or count == self.batch_size:
-            return worker.paint(samples)
+            return worker.paint(samples, steps)
         rows = np.minimum(np.arange(self.batch_size), count - 1)
-        whole = worker.paint({name: array[rows] for name, array in samples.items()})
+        whole = worker.paint({name: array[rows] for name, array in samples.items()}, steps)
         return [output[:count] for output in whole]

@@ -176,17 +176,18 @@ def _require_different(audit_config: str, loaded: int) -> None:
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
     """Compute a few batches of the largest and the smallest size, so that no run pays for first-time work; the largest
     first, since it gives the best layout to memory that grows with the first batches. The session attribute
-    ``warm_up_batches`` limits their number if batches are slow. Return the seconds of the last of the largest
-    batches."""
+    ``warm_up_batches`` limits their number if batches are slow, and ``warm_up`` computes them in place of ``compute``.
+    Return the seconds of the last of the largest batches."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     seconds = dict.fromkeys((count, 1), 0.0)
+    compute = getattr(session, "warm_up", session.compute)
     for size in seconds:
         for _ in range(
             getattr(session, "warm_up_batches", 1 if isinstance(benchmark, LoopBenchmark) else _WARM_UP_BATCHES)
         ):
             began = time.perf_counter()
-            benchmark.respond(session.compute(slice(0, size)), range(size))
+            benchmark.respond(compute(slice(0, size)), range(size))
             seconds[size] = time.perf_counter() - began
     return seconds[count]
 

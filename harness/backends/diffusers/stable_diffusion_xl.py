@@ -107,12 +107,12 @@ class ImagePipeline:
             self._pipe.unet = torch.compile(self._pipe.unet, mode=settings.compile_mode)
             self._make_pixels = torch.compile(self._make_pixels, mode=settings.compile_mode)
 
-    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+    def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
         """Return images, uint8 [n, height, width, 3]."""
         with torch.no_grad(), sdpa_kernel(ATTENTION, set_priority=True):
-            return [self._paint(samples).cpu().numpy()]
+            return [self._paint(samples, min(self._settings.steps, steps or self._settings.steps)).cpu().numpy()]
 
-    def _paint(self, samples: Mapping[str, np.ndarray]) -> torch.Tensor:
+    def _paint(self, samples: Mapping[str, np.ndarray], steps: int) -> torch.Tensor:
         words, whole = self._encode([torch.from_numpy(np.array(samples[name])).to(self._device) for name in TOKENS])
         against, against_whole = self._encode(self._against)
         count = len(words)
@@ -122,7 +122,7 @@ class ImagePipeline:
             pooled_prompt_embeds=whole,
             negative_pooled_prompt_embeds=against_whole.expand(count, -1),
             guidance_scale=self._settings.guidance,
-            num_inference_steps=self._settings.steps,
+            num_inference_steps=steps,
             latents=self._latents.repeat(count, 1, 1, 1),
             output_type="latent",
         ).images

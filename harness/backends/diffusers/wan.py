@@ -92,12 +92,12 @@ class VideoPipeline:
             for name in NETWORKS:
                 setattr(self._pipe, name, torch.compile(getattr(self._pipe, name), mode=settings.compile_mode))
 
-    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+    def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
         """Return videos, uint8 [n, frames, height, width, 3]."""
         with torch.no_grad():
-            return [self._film(samples).cpu().numpy()]
+            return [self._film(samples, min(self._settings.steps, steps or self._settings.steps)).cpu().numpy()]
 
-    def _film(self, samples: Mapping[str, np.ndarray]) -> torch.Tensor:
+    def _film(self, samples: Mapping[str, np.ndarray], steps: int) -> torch.Tensor:
         words = self._encode([torch.from_numpy(np.array(samples[name])).to(self._device) for name in TOKENS])
         against = self._encode(self._against)
         count = len(words)
@@ -111,7 +111,7 @@ class VideoPipeline:
             num_frames=(frames - 1) * self._pipe.vae_scale_factor_temporal + 1,
             guidance_scale=self._settings.guidance,
             guidance_scale_2=self._settings.guidance_2,
-            num_inference_steps=self._settings.steps,
+            num_inference_steps=steps,
             latents=latents,
             output_type="pt",
         ).frames

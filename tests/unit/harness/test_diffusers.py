@@ -25,15 +25,17 @@ COUNT = 3
 
 
 class Doubler:
-    """Paints twice what it is asked, and notes batches and threads."""
+    """Paints twice what it is asked, and notes batches, steps and threads."""
 
     def __init__(self) -> None:
         self.thread = threading.current_thread().name
         self.batches: list[int] = []
+        self.steps: list[int | None] = []
         self.released = threading.Event()
         self.released.set()
 
-    def paint(self, samples: Mapping[str, np.ndarray]) -> Outputs:
+    def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
+        self.steps.append(steps)
         self.released.wait(60)
         assert threading.current_thread().name == self.thread
         rows = samples["rows"]
@@ -100,6 +102,19 @@ def test_a_compiled_painter_gets_whole_batches() -> None:
     assert watched.session.compute(slice(0, 4))[0].tolist() == [0, 2, 4, 6]
     watched.session.close()
     assert watched.painters[0].batches == [4, 4]
+
+
+def test_only_a_warm_up_takes_fewer_steps() -> None:
+    watched = Watched()
+    watched.session.place({"rows": np.arange(2)})
+    assert watched.session.warm_up(slice(0, 2))[0].tolist() == [0, 2]
+    watched.session.compute(slice(0, 2))
+    watched.session.submit(slice(0, 2), [7])
+    watched.session.drain()
+    watched.session.close()
+    fewer, *whole = watched.painters[0].steps
+    assert fewer is not None
+    assert whole == [None, None]
 
 
 @pytest.mark.parametrize(("scenario", "ahead"), [("Offline", 2), ("Server", 1)])

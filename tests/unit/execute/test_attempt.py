@@ -14,10 +14,12 @@ import pytest
 from reconciler.execute.attempt import (
     Intent,
     MachineFacts,
+    Placement,
     ServerAccess,
     create,
     make_attempt_id,
     read,
+    read_placement,
 )
 from reconciler.resource.kinds import Address
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, LatencyLimits, Metric
@@ -120,6 +122,22 @@ def test_an_attempt_of_today_is_read_as_it_was_begun(tmp_path: Path) -> None:
         assert read(attempt.folder) is None
     (attempt.folder / "attempt.json").unlink()
     assert read(attempt.folder) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "placement"),
+    [
+        (None, Placement()),
+        ("", Placement()),
+        ("slurm 7", Placement("slurm 7")),
+        ("slurm 7\nn1\nn2\n", Placement("slurm 7", ("n1", "n2"))),
+    ],
+    ids=["not begun", "begun, and nothing written", "no nodes", "nodes"],
+)
+def test_where_a_job_ran_is_what_it_wrote_as_it_began(text: str | None, placement: Placement, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "placed").write_text(text)
+    assert read_placement(tmp_path / "placed") == placement
 
 
 def test_attempts_are_named_by_their_time_so_that_names_sort_as_they_began() -> None:

@@ -134,6 +134,31 @@ def test_what_an_attempt_left_is_kept_in_one_order(
     assert end(begin(tmp_path, kind, files))[1] == kept
 
 
+@pytest.mark.parametrize(
+    ("files", "settings", "kept"),
+    [
+        ({}, COMMAND, []),
+        ({"user.conf": "conf", "child.log": "said", "service.log": "served"}, COMMAND, ["child.log", "service.log"]),
+        ({"user.conf": "conf", "output/log_a": "a"}, COMMAND, ["log_a", "user.conf"]),
+        ({"output/log_a": "a"}, COMMAND, ["log_a"]),
+        ({"user.conf": "conf", "output/log_a": "a"}, {}, ["log_a"]),
+        (
+            {"output/below/log_b": "b", "output/log_c": "c", "output/log_a": "", "output/x": "x"},
+            {},
+            ["below/log_b", "log_c"],
+        ),
+        ({"output/log_folder/x": "x", "telemetry.jsonl": "{}", "code.tar.gz": "code"}, COMMAND, []),
+    ],
+    ids=["nothing", "no logs", "of a command", "without a conf", "of our harness", "below, and empty", "a folder"],
+)
+def test_of_a_failed_run_its_logs_are_kept_and_no_more(
+    files: dict[str, str], settings: dict[str, Any], kept: list[str], of_format: Format, tmp_path: Path
+) -> None:
+    record, found = end(begin(tmp_path, Kind.RUN, files, settings), done=False, problem="it broke")
+    assert (found, record.ended, record.problem, record.values) == (kept, Ended.FAILED, "it broke", {})
+    assert of_format.asked == []
+
+
 def test_the_code_that_is_kept_is_what_ran_behind_a_launcher(of_format: Format, tmp_path: Path) -> None:
     attempt = begin(tmp_path, Kind.RUN, RUN_FILES)
     attempt.code.write_bytes(pack_code({"harness/verbs/run.py": b"here", "own.py": b"own"}))
@@ -153,6 +178,29 @@ def test_a_run_that_its_logs_deny_has_failed_whatever_its_child_said(of_format: 
         {"contradictions": ["a"]},
     )
     assert kept == ["log_z", "user.conf", "child.log", "service.log"]
+
+
+@pytest.mark.parametrize("kind", [Kind.RUN, Kind.COMPLIANCE_TEST])
+@pytest.mark.parametrize(("marks", "conf"), [((), "written"), (("rehearsal",), "harvested")])
+def test_a_run_is_judged_by_its_files_and_by_what_was_asked_of_it(
+    kind: Kind, marks: tuple[str, ...], conf: str, of_format: Format, tmp_path: Path
+) -> None:
+    settings = {**(COMMAND if marks else {}), "harness.user_conf": conf}
+    attempt = begin(tmp_path, kind, {**RUN_FILES, "audit-settings.conf": ""}, settings, marks=marks)
+    record, _ = end(attempt, values={"clock_set": 1, "marks": ["synthetic"]})
+    assert of_format.asked == [
+        RunFiles(
+            output=attempt.output,
+            inputs={"mode": "performance", "target_qps": 7},
+            rules=RULES,
+            said={"clock_set": 1},
+            user_conf=attempt.user_conf,
+            scratch=attempt.folder,
+            by_command=bool(marks),
+            rehearsal=bool(marks),
+        )
+    ]
+    assert (record.ended, record.values, record.marks) == (Ended.DONE, {"metric": 1}, (*marks, "synthetic"))
 
 
 def test_a_score_is_judged_by_what_its_scorer_and_its_run_left(of_format: Format, tmp_path: Path) -> None:

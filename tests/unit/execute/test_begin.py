@@ -1,4 +1,4 @@
-"""What an attempt is given when it begins: no code but that of a performance run, and the logs that are here."""
+"""What an attempt is given when it begins: what is known of its machines, and the files that it is made from."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from reconciler.storage.code_archive import unpack_code
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.diff.simulated import Wish, World, desire
 
+SEEN = MachineFacts(({"host": "a"}, {"host": "b"}), ("550.1",))
 FILES = ("answers.json", "child.log", "service.log", "telemetry.jsonl", "code.tar.gz", "requirements.txt")
 
 
@@ -54,20 +55,35 @@ def start(root: Path, step: Step, detail: object, upstream: dict[str, Summary], 
 )
 def test_a_run_gets_what_is_known_of_its_machines(tmp_path: Path, kind: Kind, mode: str, known: bool) -> None:
     step, detail = find_step(kind, mode)
-    seen = MachineFacts(({"host": "a"}, {"host": "b"}), ("550.1",))
-    attempt = start(tmp_path, step, detail, {}, nodes={"box": seen}, shared_with="a desktop")
-    assert attempt.intent.machine == replace(seen if known else MachineFacts(), shared_with="a desktop")
+    cell = find_step(Kind.RUN, "performance")[0].change.address.cell
+    assert cell is not None
+    nodes = {cell.system: SEEN, "other": MachineFacts(drivers=("1",))}
+    attempt = start(tmp_path, step, detail, {}, nodes=nodes, shared_with="a desktop")
+    shared = MachineFacts(shared_with="a desktop")
+    assert attempt.intent.machine == (replace(SEEN, shared_with="a desktop") if known else shared)
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    unknown = start(elsewhere, step, detail, {}, nodes={"other": SEEN}, shared_with="a desktop")
+    assert unknown.intent.machine == shared
 
 
 @pytest.mark.parametrize(("kind", "mode", "handed"), [(Kind.SCORE, "", True), (Kind.RUN, "performance", False)])
 def test_files_are_handed_on_but_from_run_to_run(tmp_path: Path, kind: Kind, mode: str, handed: bool) -> None:
     step, detail = find_step(kind, mode)
     artifacts = tuple(Artifact(name, f"sha of {name}", 1) for name in FILES)
-    at = Address(Kind.RUN, "open/box/net/Offline/accuracy")
-    run = Summary("Run/1", at, "k", Ended.DONE, "2026", 1, artifacts, marks=("trial",))
+    run = Summary(
+        "Run/1",
+        Address(Kind.RUN, "open/box/net/Offline/accuracy"),
+        "k",
+        Ended.DONE,
+        "2026",
+        1,
+        artifacts,
+        marks=("trial",),
+    )
     attempt = start(tmp_path, step, detail, {"run": run})
-    assert attempt.intent.made_from == ({f"run.{FILES[0]}": f"sha of {FILES[0]}"} if handed else {})
-    assert [path.name for path in attempt.inputs.glob("run/*")] == ([FILES[0]] if handed else [])
+    first = FILES[0]
+    assert attempt.intent.made_from == ({f"run.{first}": f"sha of {first}"} if handed else {})
+    assert [path.name for path in attempt.inputs.glob("run/*")] == ([first] if handed else [])
     assert attempt.intent.upstream == {"run": "Run/1"}
     assert "trial" in attempt.intent.marks
 
@@ -75,28 +91,41 @@ def test_files_are_handed_on_but_from_run_to_run(tmp_path: Path, kind: Kind, mod
 COMMAND = {"harness.command": ["python", "run.py"], "harness.code": "code"}
 
 
-def begin_for(
-    root: Path, kind: Kind, mode: str, system: str = "box", settings: dict[str, object] | None = None
+def begin_run(
+    root: Path,
+    kind: Kind,
+    mode: str,
+    installed: dict[str, str] | None,
+    settings: dict[str, object],
+    system: str = "box",
 ) -> Attempt:
-    """On a machine with numpy 2.1 of ``system``."""
     step, detail = find_step(kind, mode)
     (root / "repository/code").mkdir(parents=True)
     (root / "repository/code/run.py").write_text("print()\n")
-    settings = {"engine.backend": "null", **(settings or {})}
     known = replace(detail, settings=CellSettings(settings), locations={"benchmark.code": "digits"})
-    return start(root, step, known, {}, installed={system: {"numpy": "2.1"}})
+    return start(root, step, known, {}, installed={system: installed})
 
 
 @pytest.mark.parametrize(
-    ("system", "settings", "wanted"),
-    [("box", {}, "numpy==2.1\n"), ("other", {}, None), ("box", COMMAND, None)],
-    ids=["ours", "of another system", "of a command"],
+    ("installed", "settings", "system", "wanted"),
+    [
+        ({"numpy": "2.1", "mlcommons-loadgen": "6.0"}, {}, "box", "mlcommons-loadgen==6.0\nnumpy==2.1\n"),
+        ({"numpy": "2.1"}, {}, "other", None),
+        ({"numpy": "2.1"}, COMMAND, "box", None),
+        ({}, {}, "box", None),
+        (None, {}, "box", None),
+    ],
+    ids=["ours", "of another system", "of a command", "nothing", "not known"],
 )
 def test_a_performance_run_keeps_its_code_and_what_was_installed_next_to_it(
-    tmp_path: Path, system: str, settings: dict[str, object], wanted: str | None
+    tmp_path: Path,
+    installed: dict[str, str] | None,
+    settings: dict[str, object],
+    system: str,
+    wanted: str | None,
 ) -> None:
     """No one knows with what a command of the user's own runs."""
-    attempt = begin_for(tmp_path, Kind.RUN, "performance", system, settings)
+    attempt = begin_run(tmp_path, Kind.RUN, "performance", installed, {"engine.backend": "null", **settings}, system)
     code = unpack_code(attempt.code.read_bytes())
     assert ("harness/verbs/run.py" in code, "run.py" in code) == (not settings, bool(settings))
     assert (attempt.requirements.read_text() if attempt.requirements.exists() else None) == wanted
@@ -104,7 +133,7 @@ def test_a_performance_run_keeps_its_code_and_what_was_installed_next_to_it(
 
 @pytest.mark.parametrize(("kind", "mode"), [(Kind.RUN, "accuracy"), (Kind.ENGINE, ""), (Kind.SCORE, "")])
 def test_no_other_step_keeps_its_code(tmp_path: Path, kind: Kind, mode: str) -> None:
-    attempt = begin_for(tmp_path, kind, mode)
+    attempt = begin_run(tmp_path, kind, mode, {"numpy": "2.1"}, {"engine.backend": "null"})
     assert not attempt.code.exists()
     assert not attempt.requirements.exists()
 

@@ -111,6 +111,29 @@ def test_a_command_starts_in_its_folder(settings: dict[str, str], folder: str, k
     assert found.code == (str((tmp_path / own).resolve()) if own else "")
 
 
+@pytest.mark.parametrize(("how", "at"), [("", ""), ("written", ""), ("own", ""), ("own", "conf/{scenario}.conf")])
+def test_a_conf_that_the_command_writes_itself_is_looked_for_where_it_says(how: str, at: str, tmp_path: Path) -> None:
+    settings = {"harness.command": ["go"], **({"harness.user_conf": how} if how else {})}
+    settings |= {"harness.user_conf_at": at} if at else {}
+    attempt = begin(tmp_path, Kind.RUN, settings)
+    found = ask(attempt, tmp_path)
+    assert bool(found.user_conf_sha256) is (how != "own")
+    assert found.user_conf_at == (str((attempt.run_dir / "conf/Offline.conf").resolve()) if at else "")
+
+
+@pytest.mark.parametrize("audit", [True, False])
+@pytest.mark.parametrize("placed", [True, False])
+def test_audit_settings_are_placed_under_a_declared_lock(audit: bool, placed: bool, tmp_path: Path) -> None:
+    settings = {"harness.command": ["go"], "harness.cwd": "src"}
+    settings |= {"harness.audit_config": "placed"} if placed else {}
+    attempt = begin(tmp_path, Kind.RUN, settings, audit=audit)
+    found = ask(attempt, tmp_path)
+    assert found.place_audit == (str(attempt.audit_file) if audit and placed else "")
+    assert bool(found.lock) is placed
+    other = begin(tmp_path / "b", Kind.RUN, settings)
+    assert not placed or ask(other, tmp_path / "b").lock != found.lock
+
+
 def test_a_score_is_of_the_log_of_its_run_and_leaves_what_the_round_wants_to_see(tmp_path: Path) -> None:
     settings = {**DECLARED, "harness.score.command": ["score", "{accuracy_log}", "{mode}", "{run_dir}"]}
     shown = ExtraFiles("images", ("1", "2"))

@@ -18,7 +18,7 @@ import pytest
 
 from harness.contract import ProbeRequest, Result
 from reconciler.execute.attempt import Attempt, Intent, create
-from reconciler.execute.child import Watch, run_child
+from reconciler.execute.child import Watch, follow_submission, run_child
 from reconciler.execute.executors import local
 from reconciler.execute.executors.executor import (
     Capacity,
@@ -26,6 +26,7 @@ from reconciler.execute.executors.executor import (
     Progressing,
     State,
     Submission,
+    read_handle,
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
@@ -91,6 +92,21 @@ def begin(folder: Path) -> Attempt:
 def of_a_pass(root: Path) -> Executors:
     """As each pass makes them: it knows nothing of what an earlier one started."""
     return Executors({**Executors.for_paths(RepositoryPaths(root)).by_name, "queue": Queue()})
+
+
+def test_what_outlives_a_pass_is_found_and_followed_by_the_next(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    of_a_pass(tmp_path).by_name["queue"].submit(Submission(attempt, ProbeRequest(), attempt.result))
+    later = of_a_pass(tmp_path)
+    found = find_under_way(tmp_path, later)
+    assert found == {KEY: attempt}
+    assert list(harvest(tmp_path, lambda _: None, {attempt.folder})) == []
+    handle = read_handle(attempt.folder)
+    assert handle is not None
+    (attempt.folder / "go").touch()
+    assert follow_submission(later.by_name["queue"], handle, attempt, Watch(lambda _: None)).done
+    assert [finished.record.key for finished in harvest(tmp_path, lambda _: None)] == [KEY]
+    assert find_under_way(tmp_path, later) == {}
 
 
 def test_what_outlives_a_pass_is_ended_when_it_is_given_up(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.perform import Finished, judge_attempt
 from reconciler.reconcile import worker as harvesting
 from reconciler.reconcile.worker import find_under_way, harvest
+from reconciler.record.codec import encode
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Ended, RecordedFact
@@ -76,6 +77,17 @@ def test_facts_of_the_machine_stand_in_the_record_with_their_roles(tmp_path: Pat
     assert facts["machine.shared_with"] == RecordedFact("PID 1 (init)", Role.NOTE)
 
 
+def test_complete_attempt_becomes_the_record_that_its_pass_would_have_written(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    end(attempt)
+    record, kept = build_record(attempt)
+    (found,) = collect(tmp_path)
+    assert encode(found.record) == encode(record)
+    assert (found.record.ended, found.record.marks) == (Ended.DONE, ("rehearsal", "synthetic"))
+    assert [item.name for item in kept] == ["model.onnx", "child.log"]
+    assert attempt.folder.exists(), "it goes when the record is written, not before"
+
+
 def test_attempts_come_oldest_first(tmp_path: Path) -> None:
     for number in (3, 1, 2):
         end(begin(tmp_path, number))
@@ -120,6 +132,16 @@ def test_full_disk_leaves_a_complete_attempt_alone(tmp_path: Path, monkeypatch: 
         collect(tmp_path)
     monkeypatch.undo()
     assert [found.record.address for found in collect(tmp_path)] == [attempt.intent.address]
+
+
+def test_failed_child_becomes_a_failed_record_with_its_words(tmp_path: Path) -> None:
+    attempt = begin(tmp_path)
+    Result(done=False, seconds=0.1, problem="no memory", problem_class="resources", fix="lower it").write(
+        attempt.result
+    )
+    (found,) = collect(tmp_path)
+    assert (found.record.ended, found.record.problem, found.record.fix) == (Ended.FAILED, "no memory", "lower it")
+    assert [item.name for item in found.kept] == ["child.log"]
 
 
 def test_run_without_a_log_is_a_failure_whatever_its_child_said(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.contract import Busy
+from harness.contract import Busy, ProbeRequest
 from reconciler.errors import ReconcilerError
 from reconciler.execute import plan_executor
 from reconciler.execute.executors.table import Executors
@@ -61,6 +61,38 @@ def test_timed_run_is_blocked_unless_allowed(tmp_path: Path, monkeypatch: pytest
 NODES: Any = (
     {"machine": {"machine.host": "n1"}, "busy": {"what": "GPU 0 is used by", "pid": 7, "user": "ann", "command": "x"}},
 )
+
+
+@pytest.mark.parametrize(
+    ("settings", "request_"),
+    [
+        ({}, ProbeRequest(quiet=2.0, gpus=0)),
+        ({"hardware.count": 8, "hardware.accelerator": "H100"}, ProbeRequest(quiet=2.0, gpus=8)),
+        (
+            {"hardware.count": 1, "hardware.accelerator": "H100", "hardware.mig": "2x 1g.10gb"},
+            ProbeRequest(quiet=2.0, gpus=2, slices=("1g.10gb", "1g.10gb")),
+        ),
+        ({"system.launcher": ["ssh", "n1"]}, ProbeRequest(quiet=2.0, gpus=0)),
+    ],
+    ids=["no GPU", "GPUs", "slices", "elsewhere"],
+)
+def test_a_machine_is_asked_for_what_the_run_takes_of_it(
+    settings: dict[str, Any], request_: ProbeRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def probe(*words: Any) -> Any:
+        asked.append(words)
+        return NODES
+
+    monkeypatch.setattr(plan_executor, "probe_nodes", probe)
+    paths, named = RepositoryPaths(tmp_path), CellSettings(settings)
+    found = find_busy(named, paths)
+    assert asked == [(request_, named.launcher, paths.work, (tmp_path.resolve(),))]
+    assert found is not None
+    assert (found.pid, bool(found.host)) == (7, "system.launcher" in settings)
+    find_busy(named, paths, look=0.5)
+    assert asked[1][0].quiet == 0.5
 
 
 def test_no_one_asks_a_machine_that_a_queue_gives_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

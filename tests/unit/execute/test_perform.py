@@ -22,6 +22,7 @@ from reconciler.execute.executors.executor import (
     Progressing,
     State,
     Submission,
+    read_handle,
     write_handle,
 )
 from reconciler.execute.executors.table import Executors
@@ -112,6 +113,35 @@ class Pass:
         return sorted(self.paths.attempts.iterdir())
 
 
+def test_a_step_that_no_one_began_is_begun_and_submitted(tmp_path: Path) -> None:
+    a_pass = Pass(tmp_path)
+    found = a_pass.perform()
+    assert a_pass.folders() == a_pass.here.submitted == [found.attempt.folder]
+    record = found.record
+    assert (record.ended, record.key, record.address) == (
+        Ended.DONE,
+        a_pass.step.change.key,
+        a_pass.step.change.address,
+    )
+    assert (record.tool, record.spec, record.dirty, record.seconds) == ("tool 1", {"specs/a.yaml": "blob"}, True, 1.5)
+    assert set(record.inputs) == {item.name for item in a_pass.detail.inputs if item.value is not None}
+
+
+def test_what_an_earlier_pass_submitted_is_followed_where_it_is(tmp_path: Path) -> None:
+    a_pass = Pass(tmp_path)
+    earlier = a_pass.begin_earlier("queue")
+    found = a_pass.perform()
+    assert found.attempt is earlier
+    assert (found.record.attempt, found.record.started) == ("2026-1", "2026-01-01")
+    assert a_pass.folders() == [earlier.folder]
+    assert a_pass.here.submitted == a_pass.queue.submitted == []
+    handle = read_handle(earlier.folder)
+    assert handle is not None
+    assert handle.name == "old"
+    assert a_pass.context.under_way == {}  # a second attempt is one of its own
+    assert a_pass.perform().attempt is not earlier
+
+
 def test_what_an_earlier_pass_laid_out_alone_is_submitted(tmp_path: Path) -> None:
     a_pass = Pass(tmp_path)
     earlier = a_pass.begin_earlier()
@@ -167,6 +197,21 @@ def prepare(root: Path, scratch: Path | None, key: str = "") -> tuple[Preparing,
     step = replace(a_pass.step, change=replace(a_pass.step.change, key=key or a_pass.step.change.key))
     detail = replace(a_pass.detail, locations={"dataset.prepared": str(scratch)} if scratch else {})
     return here, perform(step, detail, {}, context, lambda _: None)
+
+
+def test_a_data_set_that_another_repository_has_prepared_is_taken_and_not_made(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    first, made = prepare(tmp_path / "first", scratch)
+    second, taken = prepare(tmp_path / "second", scratch)
+    other, anew = prepare(tmp_path / "other", scratch, "0" * 64)
+    assert [len(each.submitted) for each in (first, second, other)] == [1, 0, 1]
+    assert [each.record.values.get("taken_from_scratch", False) for each in (made, taken, anew)] == [False, True, False]
+    assert taken.record.ended is Ended.DONE
+    assert {kept.name: kept.path.read_bytes() for kept in taken.kept if kept.name != "child.log"} == {
+        "samples.npy": b"samples",
+        "manifest.json": b"{}",
+    }
+    assert sorted(path.name for path in scratch.iterdir()) == sorted([made.record.key, "0" * 64])
 
 
 def summary(kind: Kind, identity: str, *artifacts: str) -> Summary:

@@ -128,6 +128,26 @@ def test_a_server_never_ready_makes_place_for_others(problem: str, lives: bool, 
     assert getattr(services, "stops", 0) == stopped
 
 
+@pytest.mark.parametrize(
+    ("address", "timed"),
+    [
+        (Address(Kind.RUN, "open/box/net/Offline/performance"), True),
+        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), False),
+        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
+        (Address(Kind.VERDICT, "open/box/net/Offline/TEST01"), False),
+        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
+    ],
+    ids=str,
+)
+def test_what_is_timed_lasts_as_long_as_was_asked_at_least(address: Address, timed: bool) -> None:
+    step, desired = plan_engine({})
+    detail = desired.detail(step.change.address)
+    asked = replace(detail, inputs=(Input("min_duration", 1500),))
+    assert address.is_timed is timed
+    assert compute_minimum_seconds(address, asked) == (1.5 if timed else 0.0)
+    assert compute_minimum_seconds(address, replace(detail, inputs=())) == 0.0
+
+
 CELL = "open/box/net/Offline"
 RUNS = [f"Run:{CELL}/{mode}" for mode in ("accuracy", "performance")]
 WHOLE = ["Dataset:net", "Model:net", f"Engine:{CELL}", *RUNS, f"Score:{CELL}"]
@@ -224,6 +244,28 @@ class Kept:
 FAILED = {"ended": Ended.FAILED, "problem": "it broke", "problem_class": "backend"}
 
 
+def test_each_step_is_tried_once_what_it_is_made_from_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(tmp_path, monkeypatch)
+    assert walk.go() == [(address, "Done") for address in WHOLE]
+    assert walk.tried == [
+        ("Dataset:net", []),
+        ("Model:net", ["dataset"]),
+        (f"Engine:{CELL}", ["model"]),
+        (f"Run:{CELL}/accuracy", ["dataset", "engine"]),
+        (f"Run:{CELL}/performance", ["dataset", "engine"]),
+        (f"Score:{CELL}", ["dataset", "run"]),
+    ]
+    assert walk.locks == ["quiet", "put back"]  # of the timed run alone
+    assert walk.looks == [2.0]
+    kept_open = {address: len(context.keep_open) for address, context in walk.contexts.items()}
+    assert kept_open == {address: int(address.endswith("performance")) for address in WHOLE}
+    assert walk.checks == [(address, False) for address in WHOLE]
+    assert set(map(str, walk.executor.used)) == set(WHOLE)
+    assert [type(event).__name__ for event in walk.events] == ["StepStarted", "StepProgress", "Outcome"] * 6
+    assert [address for address, _ in walk.go()] == WHOLE  # it was made, and is due again all the same
+    assert walk.go() == []  # now it is left to people
+
+
 @pytest.mark.parametrize(
     ("fails", "tried"),
     [
@@ -245,6 +287,23 @@ def test_a_blocked_step_is_left_with_all_that_need_it(tmp_path: Path, monkeypatc
     walk = Walk(tmp_path, monkeypatch)
     found = walk.go(blocked={Address.parse(RUNS[0]): "no space"})
     assert [address for address, _ in found] == [*WHOLE[:3], RUNS[1]]
+
+
+@pytest.mark.parametrize(
+    ("end", "tested"),
+    [({"values": {"validity": "VALID"}}, True), ({"values": {"validity": "INVALID"}}, False), (FAILED, False)],
+    ids=["valid", "invalid", "failed"],
+)
+def test_a_compliance_test_comes_after_a_valid_run(
+    end: dict[str, Any], tested: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = Walk(tmp_path, monkeypatch, Wish(tests=("TEST01",)))
+    walk.ends[f"Run:{CELL}/performance"] = end
+    found = [address for address, _ in walk.go()]
+    assert [str(Address(kind, f"{CELL}/TEST01")) in found for kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT)] == [
+        tested
+    ] * 2
+    assert f"Score:{CELL}" in found
 
 
 BUSY = Busy(what="GPU 0 is used by", pid=41, user="ann", command="python train.py")
@@ -338,6 +397,19 @@ def test_what_is_not_there_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     assert walk.services.said == []
 
 
+def test_a_run_that_changes_its_key_each_time_is_given_up_by_its_name(tmp_path: Path) -> None:
+    """As one whose command edits its own code; an engine with another key is another one."""
+    desired = desire([Wish()])
+    walk = PlanExecutor(desired, make_context(tmp_path), lambda _: None, lambda done: summarize(done.record, "x"), {})
+    steps = {str(step.change.address): step for step in World().plan(desired).steps}
+    for name, given_up in ((f"Run:{CELL}/performance", True), (f"Engine:{CELL}", False)):
+        for number in range(2):
+            step = replace(steps[name], change=replace(steps[name].change, key=f"{number:064}"))
+            assert not walk.is_given_up(step)
+            walk.settle(step, finish(tmp_path, make_record(step, Ended.DONE)))
+        assert walk.is_given_up(replace(steps[name], change=replace(steps[name].change, key="f" * 64))) is given_up
+
+
 def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(tmp_path, monkeypatch)
     dataset = Address(Kind.DATASET, "net")
@@ -347,23 +419,3 @@ def test_a_record_of_another_key_makes_nothing(tmp_path: Path, monkeypatch: pyte
     same = replace(make_summary(dataset), key=walk.desired.by_address[dataset].key)
     walk.executor.used[dataset] = same
     assert walk.executor.collect_upstream(detail) == {"dataset": same}
-
-
-@pytest.mark.parametrize(
-    ("address", "timed"),
-    [
-        (Address(Kind.RUN, "open/box/net/Offline/performance"), True),
-        (Address(Kind.RUN, "open/box/net/Offline/accuracy"), False),
-        (Address(Kind.COMPLIANCE_TEST, "open/box/net/Offline/TEST01"), True),
-        (Address(Kind.VERDICT, "open/box/net/Offline/TEST01"), False),
-        (Address(Kind.ENGINE, "open/box/net/Offline"), False),
-    ],
-    ids=str,
-)
-def test_what_is_timed_lasts_as_long_as_was_asked_at_least(address: Address, timed: bool) -> None:
-    step, desired = plan_engine({})
-    detail = desired.detail(step.change.address)
-    asked = replace(detail, inputs=(Input("min_duration", 1500),))
-    assert address.is_timed is timed
-    assert compute_minimum_seconds(address, asked) == (1.5 if timed else 0.0)
-    assert compute_minimum_seconds(address, replace(detail, inputs=())) == 0.0

@@ -18,7 +18,7 @@ from reconciler.execute.perform import offer_prepared, take_prepared
 from reconciler.reconcile.run import PassReport
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
-from reconciler.storage.files import hash_file
+from reconciler.storage.files import hash_file, remove
 from tests.passes.repository import Repository
 from tests.shared import need
 from tests.unit.cli.conftest import git
@@ -140,6 +140,25 @@ def end(attempt: Attempt, **more: object) -> None:
     Result(**{"done": True, "seconds": 1.0, "values": {"files": digests}, **more}).write(attempt.result)  # type: ignore[arg-type]
 
 
+def test_what_one_left_another_takes_as_it_is(tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    assert not take_prepared(second, entry)
+    offer_prepared(first, entry)
+    assert not entry.exists()  # it has not ended
+    end(first)
+    offer_prepared(first, entry)
+    assert sorted(path.name for path in entry.parent.iterdir()) == ["entry"]
+    remove(second.output)
+    second.output.mkdir()
+    assert take_prepared(second, entry)
+    found = {p.relative_to(second.output).as_posix(): p.read_text() for p in second.output.rglob("*") if p.is_file()}
+    assert found == {name: name for name in ("a", "below/b", "manifest.json")}
+    one, other = Result.read(first.result), Result.read(second.result)
+    assert other.values == {**one.values, "taken_from_scratch": True}
+    assert "taken_from_scratch" not in Result.read(entry / "result.json").values
+
+
 @pytest.mark.parametrize("more", [{"done": False, "problem": "no"}, {"values": {}}], ids=["failed", "no files"])
 def test_what_failed_or_names_no_files_is_left_to_no_one(more: dict[str, object], tmp_path: Path) -> None:
     attempt, entry = begin(tmp_path), tmp_path / "scratch" / "entry"
@@ -177,6 +196,18 @@ def test_an_entry_that_is_not_what_it_was_goes(damage: str, tmp_path: Path) -> N
             (entry / "files/manifest.json").unlink()
     assert not take_prepared(second, entry)
     assert not entry.exists()
+    assert not second.result.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"done": true}'])
+def test_an_entry_whose_result_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
+    first, second = begin(tmp_path), begin(tmp_path)
+    entry = tmp_path / "scratch" / "entry"
+    end(first)
+    offer_prepared(first, entry)
+    (entry / "result.json").unlink()
+    (entry / "result.json").write_text(text)
+    assert not take_prepared(second, entry)
     assert not second.result.exists()
 
 

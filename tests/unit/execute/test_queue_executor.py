@@ -196,6 +196,35 @@ def test_what_cannot_be_sent_has_failed(error: ReconcilerError, kind: str, tmp_p
     assert executor.poll(handle) == DONE
 
 
+def test_what_a_queue_did_not_receive_is_submitted_again_when_unknown(tmp_path: Path, clock: Clock) -> None:
+    queue = Queue(SILENT, None, None, taken=(SILENT, SILENT, None))
+    executor, handle, _ = submit(tmp_path, queue)
+    clock.now = 110.0
+    assert executor.poll(handle) == Progressing(State.QUEUED, note="Slurm does not answer: no route")
+    again = Progressing(State.QUEUED, note="submitted again after Slurm did not answer")
+    assert [executor.poll(handle), executor.poll(handle)] == [again, again]
+    assert len(queue.submitted) == 3
+    assert queue.since == [100.0, 100.0, 110.0]  # no older answer reports the new job
+    clock.due[110.3] = lambda: None
+    lost = executor.poll(handle)  # taken at last, and gone
+    assert (lost.state, len(queue.submitted)) == (State.LOST, 3)
+    assert lost.why is not None
+    assert lost.why.problem_class == "lost"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_job_without_place_is_submitted_again_by_others(known: bool, tmp_path: Path, clock: Clock) -> None:
+    job = SimpleNamespace(describe=lambda: PREEMPTED, gave_up=True)
+    queue = Queue(job)
+    executor, handle, _ = submit(tmp_path, queue)
+    if not known:  # an earlier pass submitted it
+        executor = QueueExecutor("slurm", executor.paths, cast(Any, queue))
+    found = executor.poll(handle)
+    again = Progressing(State.QUEUED, note="submitted again after Slurm found no place for it")
+    assert found == (again if known else PREEMPTED)
+    assert len(queue.submitted) == (2 if known else 1)
+
+
 @pytest.mark.parametrize(
     ("said", "wait", "slept"),
     [

@@ -34,6 +34,21 @@ def answers(*samples: int) -> list[bytes]:
     return [b'{ "seq_id" : %d, "qsl_idx" : %d, "data" : "00" },\n' % item for item in enumerate(samples)]
 
 
+@pytest.mark.parametrize(
+    ("asked", "samples", "wrong"),
+    [
+        (2, (0, 3), []),
+        (2, (0, 1, 2, 3), [[2, 4]]),
+        (None, (0, 1, 2, 3), []),
+        (None, (0, 3), [[4, 2]]),
+        (2, (0, 4, 1), [[4, 4]]),
+    ],
+    ids=["as many as asked", "more than asked", "all", "not all", "one that is not there"],
+)
+def test_an_accuracy_run_answers_as_asked(asked: int | None, samples: tuple[int, ...], wrong: list[list[int]]) -> None:
+    assert find(answers(*samples), accuracy_run(4, asked)) == wrong
+
+
 @pytest.mark.parametrize("total", [4, 5000], ids=["few", "more than a page"])
 def test_answers_are_distinguished_in_libraries_of_any_size(total: int) -> None:
     log = accuracy_run(total, None)
@@ -46,6 +61,16 @@ def test_what_is_cut_by_the_end_of_a_line_is_not_read_on_in_the_next() -> None:
     log = accuracy_run(4, None)
     assert list(find_wrong_answers([*answers(0, 1, 2, 3), b'"qsl_idx" :', b'9, "seq_id" : ', b"9"], log)) == []
     assert find([*answers(0, 1, 2, 3), b'"data" : "00', b'"'], log) == [[1]]
+
+
+def test_of_a_truncated_log_only_what_is_there_is_judged() -> None:
+    log, few = accuracy_run(4, None), answers(0, 3)
+    assert find(few, log) == [[4, 2]]
+    assert find(few, log, whole=False) == []
+    assert find(answers(0, 1, 2, 3, 4), accuracy_run(9, 4), whole=False) == [[4, 5]]
+    unnumbered = [b'{ "qsl_idx" : 1, "data" : "00" },', *answers(0, 2, 3)]
+    assert find(unnumbered, log) == [[4, 3]]
+    assert find(unnumbered, log, whole=False) == []
 
 
 @pytest.mark.parametrize(
@@ -72,6 +97,22 @@ def test_multi_stream_of_queries_of_any_length_fills_its_sets_up(stated: str, gr
     assert find(answers(*range(300), *repeated), log)
 
 
+@pytest.mark.parametrize(
+    ("queries", "each", "wrong"),
+    [
+        (1, 3, [[3]]),
+        (3, 1, [[3]]),
+        (2, 2, []),
+        (4, 1, []),
+        (0, 4, []),  # unknown
+    ],
+)
+def test_a_test_logs_answers_of_samples_that_were_issued(queries: int, each: int, wrong: list[list[int]]) -> None:
+    counts = {"generated_query_count": queries, "generated_samples_per_query": each}
+    log = accuracy_run(9, None, "PerformanceOnly", **counts)
+    assert find(answers(0, 1, 2, 8), log) == wrong
+
+
 def test_a_seq_id_of_several_answers_is_identified_by_how_many() -> None:
     log = accuracy_run(9, None, "PerformanceOnly", generated_query_count=4, generated_samples_per_query=1)
     again = [b'{ "seq_id" : 1, "qsl_idx" : 5, "data" : "00" },']
@@ -79,11 +120,29 @@ def test_a_seq_id_of_several_answers_is_identified_by_how_many() -> None:
     assert find([*answers(0, 1), *again, *again], log) == [[2]]
 
 
+@pytest.mark.parametrize(("total", "judged"), [(50_000_000, True), (50_000_001, False)])
+def test_what_no_library_and_no_run_has_is_not_judged(total: int, judged: bool) -> None:
+    beyond = [b'{ "seq_id" : 0, "qsl_idx" : %d, "data" : "00" }' % total]
+    assert find(beyond, accuracy_run(total, None, "PerformanceOnly")) == [[total, total]] * judged
+    assert find(beyond, accuracy_run(9, total, "PerformanceOnly")) == [[total, 9]] * judged
+    unissued = [b'{ "seq_id" : %d, "qsl_idx" : 0, "data" : "00" }' % total]
+    log = accuracy_run(9, None, "PerformanceOnly", generated_query_count=1, generated_samples_per_query=total)
+    assert find(unissued, log) == [[total]] * judged
+
+
 def test_every_damaged_answer_of_many_short_lines_is_counted() -> None:
     """More than are looked at together."""
     lines = [b'"data":"0"'] * 9000
     assert find(lines, accuracy_run(4, None, "PerformanceOnly")) == [[9000]]
     assert find([b"\n".join(lines[:100])], accuracy_run(4, None, "PerformanceOnly")) == [[100]]
+
+
+@pytest.mark.parametrize(
+    ("data", "whole"), [("00", True), ("", True), ("aF09", True), ("0", False), ("00g", False), ("0x00", False)]
+)
+def test_data_is_whole_bytes_in_digits_of_either_size(data: str, whole: bool) -> None:
+    line = f'"data" : "{data}"'.encode()
+    assert find([line], accuracy_run(4, None, "PerformanceOnly")) == [[1]] * (not whole)
 
 
 TAIL = (

@@ -192,6 +192,30 @@ def test_a_value_of_another_type_is_a_contradiction_not_a_crash(loadgen_run: Run
     assert found.logged == "soon"
 
 
+@pytest.mark.parametrize(
+    ("conf", "model", "rate"),
+    [
+        ("", "*", "1234570"),
+        ("*.Offline.target_qps = 1234567.8", "*", "1234567.8"),
+        ("net.Offline.target_qps = 1234567.8", "net", "1234567.8"),
+        ("net.Offline.target_qps = 1234567.8", "other", "1234570"),
+        ("*.Offline.target_qps = 1234500", "*", "1234570"),  # of another run
+        ("*.Server.target_qps = 1234567.8", "*", "1234570"),
+    ],
+)
+def test_digits_that_loadgen_does_not_log_come_from_a_conf_that_agrees(conf: str, model: str, rate: str) -> None:
+    lines = {
+        "effective_scenario": '"Offline"',
+        "effective_target_qps": "1.23457e+06",
+        "effective_min_duration_ms": "0",
+        "effective_max_duration_ms": "0",
+        "requested_min_query_count": "7",
+    }
+    data = "".join(f':::MLLOG {{"key": "{key}", "value": {value}}}\n' for key, value in lines.items())
+    found = read_logged_settings(parse_detail(data.encode()), parse_user_conf(conf.encode()) if conf else None, model)
+    assert found == {"target_qps": rate, "min_duration": 0, "min_query_count": 7}
+
+
 def make_log(**values: str) -> DetailLog:
     """Of a performance run that ended; the JSON text of what it logs as well."""
     begun = {"effective_scenario": '"Server"', "effective_test_mode": '"PerformanceOnly"', "result_validity": '"VALID"'}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from reconciler.loadgen.consistency import find_inconsistencies
+from reconciler.loadgen.consistency import find_inconsistencies, find_small_library
 from reconciler.loadgen.log import DetailLog, parse_detail
 
 OLD, NEW = "3.0 @ f536725011", "5.0 @ 3d4e5f6a7b"  # of the old one no line is missed
@@ -40,6 +41,69 @@ def find(version: str = OLD, /, *more: tuple[str, object], **values: Any) -> lis
     return list(map(str, find_inconsistencies(make_log(version, *more, **values))))
 
 
+def test_a_date_is_one_since_release_4() -> None:
+    said = "test_datetime: soon (line 2), but LoadGen writes a date"
+    assert said in find(NEW, test_datetime="soon")
+    assert said in find("4.0 @ 3d4e5f6a7b", test_datetime="soon", power_begin=None)
+    assert not [text for text in find(NEW, test_datetime=None) if "writes a date" in text]
+    assert find(test_datetime="soon", power_end=DAY + "08:55:08.000") == []
+
+
+@pytest.mark.parametrize(("mode", "name"), [("PerformanceOnly", "performance"), ("AccuracyOnly", "accuracy")])
+def test_as_many_samples_are_used_as_the_library_has_or_a_setting_says(mode: str, name: str) -> None:
+    reported = "qsl_reported_performance_count" if name == "performance" else "qsl_reported_total_count"
+    key, override = f"effective_{name}_sample_count", f"requested_{name}_sample_count_override"
+    base = {"effective_test_mode": mode, "power_end": DAY + "08:55:08.000"}
+    for used, asked, expected in (
+        (9, 0, []),
+        (8, 0, [f"{key}: 8 (line 8), but {reported} is 9 (line 10)"]),
+        (7, 7, []),
+        (8, 7, [f"{key}: 8 (line 8), but {override} is 7 (line 9)"]),
+    ):
+        assert find(**base, **{key: used, override: asked, reported: 9}) == expected
+    assert find(**base, **{key: 8, reported: 9}) == []
+    assert find(**base, **{override: 8, reported: 9}) == []
+    assert find(**base, **{key: 8, override: 0}) == []
+
+
+@pytest.mark.parametrize(("total", "samples"), [(9, "9 samples"), (1, "1 sample")])
+def test_no_more_samples_are_used_than_the_library_has(total: int, samples: str) -> None:
+    key = "effective_performance_sample_count"
+    values = {key: total + 1, "qsl_reported_total_count": total}
+    expected = [f"{key}: {total + 1} (line 7), but the library has {samples} (line 8)"]
+    log = make_log(**values)
+    assert list(map(str, find_small_library(log))) == list(map(str, find_inconsistencies(log))) == expected
+    assert find_inconsistencies(log, judge_library=False) == ()
+    assert find(**values | {key: total}) == []
+    assert find(**{key: 5}) == find(qsl_reported_total_count=5) == []
+    accuracy = make_log(
+        effective_test_mode="AccuracyOnly", power_end=DAY + "08:55:08.000", effective_accuracy_sample_count=9, **values
+    )
+    (found,) = find_small_library(accuracy) if total == 1 else [None]
+    assert found is None or found.key == "effective_accuracy_sample_count"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "expected"),
+    [
+        ([0, 1, 2], []),
+        ([0, 1, 3], []),
+        ([0, 1, 4], [("loaded_qsl_set", "4")]),
+        ([0, 9, -2, -3], [("loaded_qsl_set", "9"), ("effective_performance_sample_count", "3")]),
+        ([-2, -3, 1], [("loaded_qsl_set", "-2")]),
+        ([0, 1, 1], [("effective_performance_sample_count", "3")]),
+        ([0, 1, 2, 3], [("effective_performance_sample_count", "3")]),
+    ],
+)
+def test_loaded_samples_are_the_librarys_and_all_used(loaded: list[int], expected: list[tuple[str, str]]) -> None:
+    key = "effective_performance_sample_count"
+    values = {key: 3, "qsl_reported_total_count": 4}
+    found = re.findall(r"^(\w+): \D*?(-?\d+) ", "\n".join(find(**values, loaded_qsl_set=loaded)), re.MULTILINE)
+    assert found == expected
+    assert find(**values) == find(loaded_qsl_set=[0, 9], **{key: 3}) == []
+    assert find(loaded_qsl_set=[0, 9], qsl_reported_total_count=4) == []
+
+
 @pytest.mark.parametrize(("sets", "most"), [(1, 11), (2, 18)])
 def test_multi_stream_loads_up_to_seven_samples_more_for_each_set(sets: int, most: int) -> None:
     values = {
@@ -62,6 +126,17 @@ def test_of_a_library_that_is_smaller_than_what_is_used_all_are_loaded() -> None
     small = "effective_performance_sample_count: 5 (line 7), but the library has 2 samples (line 8)"
     assert find(**values, loaded_qsl_set=[0, 1]) == [small]
     assert len(find(**values, loaded_qsl_set=[0])) == 2
+
+
+def test_errors_are_as_many_as_are_counted() -> None:
+    error = ("error_runtime", "it broke")
+    before = {"error_runtime": "it broke"}
+    assert find(num_errors=0) == find(**before, num_errors=1) == find(**before, num_errors=1) == find(OLD, error) == []
+    assert find(OLD, error, num_errors=0) == []  # one that came later
+    assert find(**before, num_errors=0) == ["num_errors: 0 (line 8), but the log has 1 ERROR line"]
+    ended = {"effective_test_mode": "AccuracyOnly", "power_end": DAY + "08:55:08.000"}
+    assert find(num_errors=1, **ended) == []  # its results are judged elsewhere
+    assert find(num_errors=1) == ["num_errors: 1 (line 7), but the log has 0 ERROR lines"]
 
 
 def test_conditions_follow_from_counts() -> None:
@@ -140,6 +215,14 @@ def test_an_estimate_is_the_one_of_its_text(scenario: str, rank: str, key: str) 
 
 def contradicted(log: DetailLog) -> set[str]:
     return {item.key for item in find_inconsistencies(log)}
+
+
+@pytest.mark.parametrize(("version", "known"), [("2.0 @ 5aae975fc4", True), ("3.0 @ f536725011", False)])
+def test_a_count_of_queries_in_quotes_is_that_of_release_2(version: str, known: bool) -> None:
+    ended = {"power_end": "02-22-2023 08:55:08.000"}
+    assert ("result_query_count" in contradicted(make_log(version, **ended, result_query_count="1"))) is not known
+    assert "result_query_count" in contradicted(make_log(version, **ended, result_query_count="-1"))
+    assert "result_max_latency_ns" in contradicted(make_log(version, **ended, result_max_latency_ns="1"))
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,17 @@ def test_the_loadgen_that_is_installed_writes_what_kept_logs_have(loadgen_run: R
         assert {line.key for line in log.lines} == {line.key for line in kept.lines}
 
 
+def test_line_numbers_and_errors_of_a_real_log(loadgen_run: Runs) -> None:
+    run = loadgen_run("single-stream-out-of-queries")
+    lines = run.bytes("detail.txt").split(b"\n")
+    log = run.detail
+    assert b'"result_validity"' in lines[log.find_line_number("result_validity") - 1]
+    assert len(log.errors) == 1
+    assert b'"is_error": true' in lines[log.errors[0].line - 1]
+    assert log.find_line_number("nothing") == 0
+    assert log.find_line("nothing") is None
+
+
 @pytest.mark.parametrize("value", ["[1]", f'"{"x" * 70_000}"'])
 def test_a_key_that_a_line_names_again_counts_as_readers_of_json_take_it(value: str) -> None:
     text = f':::MLLOG {{"key": "a", "value": {value}{STAMP[:-1]}, "key": "b", "value": 2}}\n'
@@ -293,6 +304,26 @@ def test_a_log_is_cut_from_a_size_on() -> None:
     assert truncate_text(b"12345678", b"5678", 8, RULE) == b"12345678"
     assert truncate_text(b"1234", b"6789", 9, RULE) == b"1234\n\n...\n\n6789"
     assert log_hash(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize(
+    ("log", "answers", "whole"),
+    [
+        (b"", [], True),
+        (b"one\ntwo", [b"one", b"two"], True),
+        (b"one\ntwo\n\n...\n\nthree\nfour", [b"one", b"three", b"four"], False),
+        (b"\n\n...\n\nthree", [b"three"], False),
+        (b"one\n\n...\n\n", [], False),
+        (b"one\n...\n\ntwo", [b"one", b"...", b"", b"two"], True),
+        (b"one\n\n...\ntwo", [b"one", b"", b"...", b"two"], True),
+        (b"one\n\n..\n\ntwo", [b"one", b"", b"..", b"", b"two"], True),
+        (b"one\ntwo\r\n\r\n...\r\n\r\nthree", [b"one", b"three"], False),
+        (b"one\ntwo\r\n\n...\n\r\nthree", [b"one", b"three"], False),
+    ],
+)
+def test_answers_of_a_log_are_the_whole_lines_around_its_cut(log: bytes, answers: list[bytes], whole: bool) -> None:
+    assert split_answers(log) == (answers, whole)
+    assert is_truncated(log) is not whole
 
 
 @pytest.mark.parametrize("size", [4096, 5000, 8000])

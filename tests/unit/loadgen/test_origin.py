@@ -43,6 +43,16 @@ def test_a_result_of_another_moment_is_named(other: dict[str, str | float], stat
     assert reported(line("a", **other), line("result_a"), line("result_b")) == []  # type: ignore[arg-type]
 
 
+def test_all_that_differs_is_named() -> None:
+    found = reported(line("result_a"), line("result_b", 2.5, "mine", "mine.py"), line("result_c", 3.5))
+    assert [text.partition(" (line")[0] for text in found] == [
+        "result_b: 2.5 ms of LoadGen's logger",
+        "result_b: mine as namespace",
+        "result_b: mine.py as LoadGen's source file",
+        "result_c: 3.5 ms of LoadGen's logger",
+    ]
+
+
 def test_lines_of_another_process_are_named() -> None:
     found = reported(line("a", pid=7), line("b", pid=8), line("result_c", pid=9), line("d", pid=7))
     assert found == [

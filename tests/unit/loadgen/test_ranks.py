@@ -23,6 +23,24 @@ def wrong(scenario: str, **values: object) -> list[str]:
     return [f"{item.key} {item.stated}: {item.derived}" for item in find_wrong_ranks(log(scenario, **values))]
 
 
+@pytest.mark.parametrize(
+    ("scenario", "key", "source", "percentile"),
+    [
+        ("SingleStream", "early_stopping_latency_ss", "result_90.00_percentile_latency_ns", 0.9),
+        ("MultiStream", "early_stopping_latency_ms", "result_99.00_percentile_per_query_latency_ns", 0.99),
+    ],
+)
+def test_an_estimate_follows_from_a_percentile(scenario: str, key: str, source: str, percentile: float) -> None:
+    values = {"result_query_count": 1000, "effective_target_latency_percentile": percentile, source: 10, key: 5}
+    (found,) = wrong(scenario, **values)
+    assert found == f"{key} 5: {source} is 10, and the estimate from 1000 queries is not below it"
+    for needed in ("result_query_count", source, key):
+        assert wrong(scenario, **{name: value for name, value in values.items() if name != needed}) == []
+    unknown = {name: value for name, value in values.items() if name != "effective_target_latency_percentile"}
+    assert bool(wrong(scenario, **unknown)) is (scenario == "MultiStream")  # of which it is always the 99th
+    assert wrong(scenario, **values, requested_use_token_latencies=True) == []
+
+
 OVER = "result_overlatency_query_count"
 SERVED = {"result_query_count": 1000, "effective_target_latency_ns": 50, "first": 1}
 
@@ -89,6 +107,29 @@ def test_as_many_queries_are_discarded_as_may_be(queries: int, discarded: int, f
     assert list(map(str, find_wrong_ranks(log("MultiStream", **values, **share)))) == [said] * (not fine)
     for unknown in ({}, {"effective_target_latency_percentile": 1}, {"effective_target_latency_percentile": 0}):
         assert wrong("MultiStream", **values, **unknown) == []
+
+
+RANKED = {"SingleStream": "percentile_latency_ns", "MultiStream": "percentile_per_query_latency_ns"}
+
+
+@pytest.mark.parametrize("scenario", RANKED)
+@pytest.mark.parametrize(
+    ("rank", "below", "above"),
+    [
+        ("50.00", False, True),
+        ("90.00", False, True),
+        ("97.00", False, True),
+        ("99.00", False, True),
+        ("99.90", True, False),
+    ],
+)
+def test_an_estimate_lies_between_two_percentiles(scenario: str, rank: str, below: bool, above: bool) -> None:
+    """Two queries may be over the 99th percentile: the estimate is the 998th latency."""
+    key, source = "early_stopping_latency_ms", f"result_{rank}_{RANKED[scenario]}"
+    for estimate, fine, side in ((9, below, "below"), (10, True, ""), (11, above, "above")):
+        found = wrong(scenario, result_query_count=1000, **{source: 10, key: estimate})
+        said = f"{key} {estimate}: {source} is 10, and the estimate from 1000 queries is not {side} it"
+        assert found == [said] * (not fine), estimate
 
 
 def test_an_estimate_of_single_stream_is_of_its_own_percentile_and_of_the_99th() -> None:

@@ -10,9 +10,55 @@ import pytest
 
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.derivations import find_wrong_rates
+from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.log import parse_detail
 from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.test_contradictions import make_log
 from tests.unit.loadgen.test_verdict import changed
+
+
+@pytest.mark.parametrize(("late", "inconsistent"), [(-0.01, False), (1.5, True)])
+def test_a_run_of_few_queries_may_end_early(loadgen_run: Callable[[str], Run], late: float, inconsistent: bool) -> None:
+    """``late``: when the last of forty queries was issued, in seconds behind the run's end; a gap comes after it."""
+    run = loadgen_run("server-valid")
+    elapsed = elapsed_seconds(run.detail)
+    assert elapsed is not None
+    last = float(elapsed) + late
+    few = changed(
+        run,
+        result_query_count="40",
+        result_scheduled_samples_per_sec=f"{39 / last:.6g}",
+        generated_query_duration=str(round((last + 1.5) * 1e9)),
+    )
+    why = [item.derived for item in find_inconsistencies(few) if item.key == "generated_query_duration"]
+    assert bool(why) is inconsistent
+
+
+@pytest.mark.parametrize(("completed", "inconsistent"), [("1000", False), ("1010", False), ("1010.01", True)])
+def test_server_completes_no_more_than_was_scheduled_but_for_a_hundredth(
+    loadgen_run: Callable[[str], Run], completed: str, inconsistent: bool
+) -> None:
+    figures = {"scheduled": "1000", "completed": completed}
+    log = changed(
+        loadgen_run("server-valid"), **{f"result_{name}_samples_per_sec": rate for name, rate in figures.items()}
+    )
+    found = [item for item in find_inconsistencies(log) if item.key == "result_completed_samples_per_sec"]
+    assert [item.derived for item in found] == (["1000 were scheduled"] if inconsistent else [])
+    assert [item.line for item in found] == [log.find_line_number("result_completed_samples_per_sec")] * inconsistent
+
+
+@pytest.mark.parametrize(("name", "judged"), [("single-stream-valid", True), ("multi-stream-valid", False)])
+def test_a_rate_without_overhead_is_of_one_stream(loadgen_run: Callable[[str], Run], name: str, judged: bool) -> None:
+    """A MultiStream query has several samples, so that its mean latency says nothing of such a rate."""
+    key = "result_qps_without_loadgen_overhead"
+    data = loadgen_run(name).bytes("detail.txt")
+    head = next(line for line in data.splitlines(keepends=True) if b'"result_query_count"' in line)
+    log = parse_detail(
+        data.replace(f'"{key}"'.encode(), b'"gone"')
+        + re.sub(rb'"result_query_count", "value": \d+', f'"{key}", "value": 123456.0'.encode(), head)
+    )
+    assert log.get(key) == 123456
+    assert [item.line for item in find_inconsistencies(log) if item.key == key] == [log.find_line_number(key)] * judged
 
 
 @pytest.mark.parametrize(
@@ -66,6 +112,27 @@ OFFLINE: dict[str, Any] = {
     "generated_samples_per_query": 10_000,
     "result_query_count": 1,
 }
+
+
+def test_offline_is_not_judged_by_what_is_not_known() -> None:
+    wrong = OFFLINE | {"result_samples_per_second": 5}
+    assert len(reported(**wrong)) == 1
+    assert len(reported(**wrong | {"result_query_count": 2})) == 1
+    for key in OFFLINE:
+        assert reported(**wrong | {key: None}) == []
+    assert reported(**wrong | {"result_max_latency_ns": 0}) == []
+    assert reported(**OFFLINE | {"result_query_count": 2, "result_samples_per_second": 2000}) == []
+
+
+@pytest.mark.parametrize(
+    ("slowest", "fine"),
+    [(7_899_999_999, False), (7_900_000_000, True), (10_120_000_000, True), (10_120_000_001, False)],
+)
+def test_bounds_of_a_duration_belong_to_it(slowest: int, fine: bool) -> None:
+    values = OFFLINE | {"result_max_latency_ns": slowest, "result_samples_per_second": round(1e13 / slowest, 3)}
+    assert [text.partition(":")[0] for text in reported(**values, **ended(10))] == ["result_max_latency_ns"] * (
+        not fine
+    )
 
 
 SIZED: dict[str, Any] = {

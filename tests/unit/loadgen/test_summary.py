@@ -91,6 +91,25 @@ def differing(said: dict[str, str], version: str = "6.0 @ a", /, **logged: objec
     return list(find_differing(parse_summary(text.encode()), make_log(version, **nothing | logged)))
 
 
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("* Early stopping 90th percentile estimate", "early_stopping_latency_ss"),
+        ("* Early stopping 90.0th percentile estimate", "early_stopping_latency_ss"),
+        ("* Early stopping 99th percentile estimate", "early_stopping_latency_ms"),
+        ("* Early stopping 99.0th percentile estimate", "early_stopping_latency_ms"),
+    ],
+)
+def test_an_estimate_of_early_stopping_is_the_logged_one(name: str, key: str) -> None:
+    """Runs that measure tokens have estimates of first tokens and of tokens under the same name."""
+    for scenario in ("SingleStream", "MultiStream"):
+        ran = {"effective_scenario": scenario}
+        assert differing({name: "7"}, **ran, **{key: 7}) == []
+        assert differing({name: "7"}, **ran, **{key: 8}) == [(name, key)]
+        assert differing({name: "7"}, **ran, **{key: 8, "requested_use_token_latencies": True}) == []
+    assert differing({name: "7"}, effective_scenario="Server", **{key: 8}) == []
+
+
 def test_a_number_of_many_digits_is_the_logged_one() -> None:
     name, key = "qsl_rng_seed", "effective_qsl_rng_seed"
     for number in (10**17, 10**18, 2**64 - 1):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.errors import ReconcilerError
-from reconciler.loadgen.settings import Unit, find_settings, select_conf_settings
+from reconciler.loadgen.settings import Unit, find_settings, list_settings, select_conf_settings
 from reconciler.loadgen.user_conf import parse_user_conf, read_decimal, select_settings, write_user_conf
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.kinds import SCENARIOS
@@ -142,6 +142,15 @@ def test_reading_is_loadgens_reading_of_random_confs(loadgen_read: Read) -> None
         check(conf, scenario, answer, untouched)
 
 
+def test_interactive_is_looked_up_as_server_with_its_own_model() -> None:
+    conf = parse_user_conf(
+        b"x-interactive.Server.target_qps = 2\n*.Server.target_qps = 1\n*.Interactive.target_qps = 3\n"
+    )
+    found = conf.get_effective("x-interactive", "Interactive", "target_qps")
+    assert found is not None
+    assert (found.decimal, found.line, found.name) == (2, 1, "x-interactive.Server.target_qps")
+
+
 SETTINGS = st.fixed_dictionaries(
     {},
     optional={
@@ -207,6 +216,14 @@ def test_written_confs_are_read_by_the_real_loadgen(loadgen_read: Read) -> None:
     assert multi["multi_stream_samples_per_query"] == 4
     assert (server["server_target_qps"], server["server_target_latency_ns"]) == (1234.5, 3_000_000)
     assert offline["offline_expected_qps"] == 1234.5
+
+
+def test_settings_of_other_scenarios_are_left_out() -> None:
+    settings = {"target_qps": "5", "target_latency": 500_000, "engine.batch_size": 4, "min_duration": None}
+    assert select_settings("SingleStream", settings) == {"target_latency": "0.5"}
+    assert select_settings("Offline", settings) == {"target_qps": "5"}
+    assert "target_qps" not in list_settings("performance", "MultiStream")
+    assert find_settings("Interactive") == find_settings("Server")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ class LoopSession:
         else:
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
-        self._memory = OutputMemory(reused=reuse_outputs)
+        new = any(getattr(rows.engine, "makes_new_outputs", False) for rows in self._engines.values())
+        self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to memory of ours
         first = next(iter(self._engines.values())).engine
         # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))

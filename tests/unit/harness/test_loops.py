@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -161,6 +162,30 @@ def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
     session.close()
     assert recorder.answers == {row: [200.0 * row] for row in range(3)}
     assert recorder.failures == {3: "odd"}
+
+
+@every_engine
+def test_outputs_are_kept_no_longer_than_they_serve(kind: str) -> None:
+    recorder = Recorder()
+    seen: list[weakref.ref[np.ndarray]] = []
+
+    def add_up(sample: Arrays) -> Generator[Arrays, Outputs, np.ndarray]:
+        total = 0.0
+        for _ in range(20):
+            (found,) = yield {"x": sample["x"][:, None]}
+            seen.append(weakref.ref(found))
+            total += found.sum()
+        return np.array([total])
+
+    plan = make_plan(recorder, streams=1)
+    session = LoopSession(ENGINES[kind], plan, add_up, at_once=1, reuse_outputs=True)
+    session.place({"x": Ragged([np.arange(3.0), np.arange(3.0)])})
+    for row in range(2):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+    assert recorder.answers == {0: [120.0], 1: [120.0]}
+    assert len({id(found) for each in seen if (found := each()) is not None}) <= 2
+    session.close()
 
 
 @every_engine

@@ -159,10 +159,8 @@ class RowBatches:
                 continue
             with self._sharing:
                 if not running.outputs:
-                    shapes = [(running.rows, *part.shape[1:]) for part in parts]
-                    running.outputs = [
-                        running.memory.take(shape, part.dtype) for shape, part in zip(shapes, parts, strict=True)
-                    ]
+                    take, rows = running.memory.take, running.rows
+                    running.outputs = [take((rows, *part.shape[1:]), part.dtype) for part in parts]
             for whole, part in zip(running.outputs, parts, strict=True):
                 whole[start : start + count] = part
 

@@ -115,15 +115,13 @@ class Attempt(Struct, frozen=True):
     last_line = PathIn("folder", "last-line")  # the last line that a harness command printed, for people
     session = PathIn("folder", "session")  # the power kit's session for a measured run: power/, ranging/, run_1/
     power_check = PathIn("folder", "check.txt")  # the output of the power kit's own check
-    begun = PathIn(
-        "folder", "begun"
-    )  # a folder that a queue's job creates when it begins: one that finds it is too late
+    # A folder that a queue's job creates when it begins: one that finds it is too late.
+    begun = PathIn("folder", "begun")
     twice = PathIn("folder", "twice")  # written by a job that found `begun`
     placed = PathIn("folder", "placed")  # the nodes on which the queue's job runs
     code = PathIn("folder", CODE_ARCHIVE)  # the code of a performance run when it began
-    launched_code = PathIn(
-        "folder", OWN_CODE
-    )  # the harness of a child behind a launcher, which may differ from this one
+    # The harness of a child behind a launcher, which may differ from this one.
+    launched_code = PathIn("folder", OWN_CODE)
     requirements = PathIn("folder", REQUIREMENTS)  # the packages installed where that code ran, in pip's format
     inputs = PathIn("folder", "inputs")
     output = PathIn("folder", "output")

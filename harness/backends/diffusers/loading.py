@@ -161,6 +161,9 @@ class ImageSettings:
     def compile_mode(self) -> str | None:
         return None if self.compiled == "default" else self.compiled
 
+    def limit_steps(self, most: int | None) -> int:
+        return self.steps if most is None else min(self.steps, most)
+
 
 def read_settings(plan: LoadPlan) -> ImageSettings:
     """Read the settings. Raises HarnessError if the benchmark is not one for pipelines."""

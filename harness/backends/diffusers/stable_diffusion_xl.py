@@ -110,7 +110,7 @@ class ImagePipeline:
     def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
         """Return images, uint8 [n, height, width, 3]."""
         with torch.no_grad(), sdpa_kernel(ATTENTION, set_priority=True):
-            return [self._paint(samples, min(self._settings.steps, steps or self._settings.steps)).cpu().numpy()]
+            return [self._paint(samples, self._settings.limit_steps(steps)).cpu().numpy()]
 
     def _paint(self, samples: Mapping[str, np.ndarray], steps: int) -> torch.Tensor:
         words, whole = self._encode([torch.from_numpy(np.array(samples[name])).to(self._device) for name in TOKENS])

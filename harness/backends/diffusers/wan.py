@@ -95,7 +95,7 @@ class VideoPipeline:
     def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
         """Return videos, uint8 [n, frames, height, width, 3]."""
         with torch.no_grad():
-            return [self._film(samples, min(self._settings.steps, steps or self._settings.steps)).cpu().numpy()]
+            return [self._film(samples, self._settings.limit_steps(steps)).cpu().numpy()]
 
     def _film(self, samples: Mapping[str, np.ndarray], steps: int) -> torch.Tensor:
         words = self._encode([torch.from_numpy(np.array(samples[name])).to(self._device) for name in TOKENS])

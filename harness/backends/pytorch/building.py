@@ -24,6 +24,7 @@ from harness.catalog import PytorchCudaEngineOptions, PytorchEngineOptions
 from harness.errors import HarnessError
 
 _DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+_VOLUME_AXES = 5  # batch, channel, depth, height, width
 _LEAST = 2  # a traced axis of size 1 would count as fixed
 _CHECK = "check the program with torch.export.load(…).module()"
 
@@ -120,8 +121,8 @@ class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not typ
 
 
 def _put_channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    volumes = tensor.is_floating_point() and tensor.ndim == len(("batch", "channel", "depth", "height", "width"))
-    return tensor.contiguous(memory_format=torch.channels_last_3d) if volumes else tensor
+    is_volume = tensor.is_floating_point() and tensor.ndim == _VOLUME_AXES
+    return tensor.contiguous(memory_format=torch.channels_last_3d) if is_volume else tensor
 
 
 def _without_type_checks(module: Any) -> Any:

@@ -46,8 +46,10 @@ def _make_class(message: str) -> Any:
             made.oneof_decl.add(name="parameter_choice")
         for name, (number, kind) in fields.items():
             label = kinds.LABEL_REPEATED if name in _REPEATED else kinds.LABEL_OPTIONAL
-            held = {"type": kinds.TYPE_MESSAGE, "type_name": f".kserve.{kind}"} if kind in _MESSAGES else {}
-            made.field.add(name=name, number=number, label=label, **held or {"type": f"TYPE_{kind.upper()}"}, **chosen)
+            nested = {"type": kinds.TYPE_MESSAGE, "type_name": f".kserve.{kind}"} if kind in _MESSAGES else {}
+            made.field.add(
+                name=name, number=number, label=label, **nested or {"type": f"TYPE_{kind.upper()}"}, **chosen
+            )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"kserve.{message}"))

@@ -1,5 +1,5 @@
 """Generated products in the published format: pictures of several sizes, texts with fragments of web pages, categories
-from a tree of syllables; the ground truth are the answers of the server that stands in for the model."""
+from a tree of syllables; the ground truth is what the rehearsal's server answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_rehearsal(
     *,
     count: int,
     seed: int,
-    size: str,  # noqa: ARG001 - the stand-in has none
+    size: str,  # noqa: ARG001 - no network is generated
     counter: Counter,
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -103,9 +103,9 @@ STRIDE = 64
 CLASSES = 3  # neither, kidney, tumour
 OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
 # Cutting and adding a window takes a core 10 to 25 ms, several times as long as a fast GPU needs for it. A volume in
-# progress has a sum of all classes, hundreds of megabytes; four are at the engine while the others add to theirs.
+# progress has a sum of all classes, hundreds of megabytes; up to four are at the engine while the others add to theirs.
 STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 2))
-AT_ONCE = STEP_THREADS + 4
+AT_ONCE = STEP_THREADS + min(4, STEP_THREADS // 2)
 _ASKED = 8  # windows that a volume requests at once
 _SLAB = 16  # planes of a window: 1 MiB
 

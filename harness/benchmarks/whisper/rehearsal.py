@@ -81,8 +81,8 @@ def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any
         for rows in (layers.normalize(hidden), sounds, sounds)
     )
     mixed = graph.join(op.scaled_dot_product_attention(op.multiply(query, plain(_KEEN)), key, value))
-    heard = op.multiply(layers.project(mixed, shape.width, shape.width), plain(_KEEN))
-    return layers.add_gated(op.add(hidden, heard))
+    attended = op.multiply(layers.project(mixed, shape.width, shape.width), plain(_KEEN))
+    return layers.add_gated(op.add(hidden, attended))
 
 
 def _write_encoder(shape: DecoderShape, path: Path, rng: np.random.Generator) -> None:

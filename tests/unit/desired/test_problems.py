@@ -121,7 +121,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], str]] = {
         ("closed:", "open:"),
     ],
         "16:35 benchmarks.net.dataset.settings.count"),
-    "samples that nobody has published": ([
+    "samples that are not published": ([
         ("code: resnet50", "code: bert"),
         (RESNET, "as: bert-99\n"),
         (ENGINE, f"{ENGINE}\n      dataset: {{settings: {{unpublished: true}}}}"),
@@ -195,7 +195,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], str]] = {
         (BOX, 'status: available, description: {cooling: not declared, framework: ""}}'),
     ],
         "9:69 systems.box.description.cooling; 9:94 systems.box.description.framework; 9:5 systems.box.description"),
-    "a field of a description that nobody reads": ([
+    "an unknown field of a description": ([
         (BOX, "status: available, description: {coolinq: air, cooling: air}}"),
     ],
         "9:60 systems.box.description; 9:5 systems.box.description"),

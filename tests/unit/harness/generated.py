@@ -46,7 +46,7 @@ def generate(factory: pytest.TempPathFactory, name: str, count: int) -> Path:
 
 
 def build_dataset(benchmark: Any, source: Path, **settings: object) -> Path:
-    """What a benchmark, or a module that has its function, prepares of a source: a folder beside that."""
+    """Prepare a source with a benchmark, or a module that has its function, in a folder next to it."""
     output = source.parent / "dataset"
     output.mkdir()
     benchmark.build_dataset(source, settings, output, Counter(source.parent / "counter"))

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from harness.contract import Fact, as_evidence
-from harness.machine.facts import list_accelerators
+from harness.machine.facts import describe_devices, list_accelerators
 
 # Fact -> query of a handle. Queries that a device does not support are omitted.
 _READINGS: dict[str, Callable[[Any, Any], float]] = {
@@ -36,12 +36,7 @@ _FLAGGED = ("hardware", "thermal_software", "thermal_hardware", "power_brake")
 
 def collect_device_evidence() -> dict[str, Fact]:
     """Collect the devices and the driver, which must be equal in all runs of a cell."""
-    devices = list_accelerators()
-    values = {
-        "gpu.name": sorted({str(device.get("name", "")) for device in devices}),
-        "gpu.driver": str(devices[0].get("driver", "")) if devices else "",
-    }
-    return as_evidence(values)
+    return as_evidence({"gpu.name": [], "gpu.driver": "", **describe_devices(list_accelerators())})
 
 
 class Gpus:

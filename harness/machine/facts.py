@@ -68,6 +68,14 @@ def list_accelerators() -> list[dict[str, Any]]:
         return list_inventory(nvml, os.environ.get(VISIBLE)) if nvml is not None else []
 
 
+def describe_devices(devices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Describe what must be equal in all runs of a cell, by ``list_accelerators``; empty without devices."""
+    if not devices:
+        return {}
+    names = sorted({str(device.get("name", "")) for device in devices})
+    return {"gpu.name": names, "gpu.driver": str(devices[0].get("driver", ""))}
+
+
 def list_computing_on(count: int) -> list[tuple[int, int]]:
     """List (device, process id) of the processes on the first ``count`` NVIDIA devices visible to CUDA."""
     with _opened() as nvml:

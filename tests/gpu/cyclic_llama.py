@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from harness.benchmarks.language.paragraphs import END
 from harness.benchmarks.language.prompt_sets import draw_lengths
 
-_FIRST = 8  # the tokens before it end texts, or stand for no text
+_FIRST = 300  # the tokens before it end texts, or are single bytes, without which answers have no words
 _QUIET = 0.02  # the size of a layer's output relative to the embedding
 _LARGEST = 448.0  # of fp8 (E4M3)
 _INPUT_SCALE = 32 / _LARGEST  # inputs of linear layers are below 32

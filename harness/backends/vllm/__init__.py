@@ -7,6 +7,7 @@ client.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -38,7 +39,7 @@ from harness.child.digests import hash_files
 from harness.child.piped_process import end_process, start_process
 from harness.contract import BACKENDS, Fact, Scenario, as_evidence
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
+from harness.machine.facts import describe_devices, find_distribution_version, list_accelerators
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
 
 # Processes that compute features of sounds for vLLM, from their parent's view.
@@ -220,8 +221,11 @@ class VllmEngine:
             self._loop.stop()
             self._end_listeners()
             raise
-        self.evidence: Mapping[str, Any] = {}
-        self.notes: dict[str, Any] = describe(self._engine.vllm_config)
+        devices = list_devices(self._engine.vllm_config)
+        self.evidence: Mapping[str, Any] = describe_devices(devices)
+        # Telemetry reads the devices of these addresses.
+        self.notes: dict[str, Any] = {"devices": [device["bus"] for device in devices if "bus" in device]}
+        self.notes |= describe(self._engine.vllm_config)
         # The features of a sound take almost a megabyte, so only a limited number is computed ahead of the engine.
         self._room = asyncio.Semaphore(_AHEAD * self._engine.vllm_config.scheduler_config.max_num_seqs)
         if self._listeners is not None:
@@ -344,6 +348,14 @@ def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool,
         detokenize=texts,
         output_kind=RequestOutputKind.DELTA if streaming else RequestOutputKind.FINAL_ONLY,
     )
+
+
+def list_devices(config: Any) -> list[dict[str, Any]]:
+    """List the GPUs of the engine's processes by ``list_accelerators``; none on other devices."""
+    parallel = getattr(config, "parallel_config", None)
+    sizes = (getattr(parallel, f"{each}_parallel_size", 1) for each in ("tensor", "pipeline", "data"))
+    used = getattr(getattr(config, "device_config", None), "device_type", "") == "cuda"
+    return list_accelerators()[: math.prod(sizes)] if used else []
 
 
 def describe(config: Any) -> dict[str, Any]:

@@ -35,9 +35,11 @@ class Renderer:
 
 
 class Engine:
-    """``mischief``: what goes wrong with prompts that begin with 66; ``made``: the last engine."""
+    """``mischief``: what goes wrong with prompts that begin with 66; ``device``: the type that it computes on;
+    ``made``: the last engine."""
 
     mischief = ""
+    device = "cpu"
     made: Engine
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -46,7 +48,13 @@ class Engine:
         self.arguments, self.closed, self.cancelled, self.usage = dict(arguments), False, 0, ""
         self.begun = self.ended = 0
         scheduler = SimpleNamespace(max_num_seqs=arguments.get("max_num_seqs", 256), max_num_batched_tokens=2048)
-        self.vllm_config = SimpleNamespace(scheduler_config=scheduler, model_config=SimpleNamespace(dtype="float32"))
+        parallel = {name: arguments.get(name, 1) for name in ("tensor_parallel_size", "data_parallel_size")}
+        self.vllm_config = SimpleNamespace(
+            scheduler_config=scheduler,
+            model_config=SimpleNamespace(dtype="float32"),
+            parallel_config=SimpleNamespace(**parallel),
+            device_config=SimpleNamespace(device_type=self.device),
+        )
         self.names: list[str] = []
         self.listeners: set[int] = set()
         Engine.made = self

@@ -156,6 +156,18 @@ def test_options_of_the_spec_are_passed_under_the_names_of_vllm(load: Load) -> N
     assert engine.notes["sequences"] == 1024
 
 
+@pytest.mark.parametrize(("device", "used"), [("cuda", 2), ("cpu", 0)])
+def test_telemetry_and_records_name_the_gpus_of_the_engine(
+    device: str, used: int, load: Load, backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inventory = [{"bus": f"0000:{n}b:00.0", "name": "NVIDIA H200", "driver": "580.1"} for n in range(4)]
+    monkeypatch.setattr(backend, "list_accelerators", lambda: inventory)
+    monkeypatch.setattr(fake_vllm.Engine, "device", device)
+    engine = load(options={"tensor_parallel": 2})
+    assert engine.notes["devices"] == ["0000:0b:00.0", "0000:1b:00.0"][:used]
+    assert engine.evidence == ({"gpu.name": ["NVIDIA H200"], "gpu.driver": "580.1"} if used else {})
+
+
 @pytest.mark.parametrize(
     ("generation", "stop", "ends"),
     [({}, (), [7]), ({"eos_token_id": [3, 9]}, (), [3, 9]), ({"eos_token_id": 4}, (), [4]), ({}, (1, 2), [1, 2])],

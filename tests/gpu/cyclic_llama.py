@@ -32,8 +32,8 @@ def follow(token: int, words: int) -> int:
 
 
 def write_checkpoint(folder: Path, config: dict[str, Any], words: int, *, seed: int) -> None:
-    """Write config.json and model.safetensors as ModelOpt publishes fp8 checkpoints: a scale for each tensor of weights
-    and of inputs. ``words``: of the tokenizer; the vocabulary may be larger."""
+    """Write config.json and weights as ModelOpt publishes fp8 checkpoints: a scale for each tensor of weights and of
+    inputs. ``words``: of the tokenizer; the vocabulary may be larger."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dice = torch.Generator(device).manual_seed(seed)
     width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
@@ -47,9 +47,12 @@ def write_checkpoint(folder: Path, config: dict[str, Any], words: int, *, seed: 
         "mlp.up_proj": (inner, width, 1.0),
         "mlp.down_proj": (width, inner, _QUIET),
     }
-    made: dict[str, torch.Tensor] = {}
-    for layer in range(config["num_hidden_layers"]):
-        place = f"model.layers.{layer}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("openvino_*"), *folder.glob("*.safetensors")):
+        old.unlink()
+    placed: dict[str, str] = {}
+    for layer in range(config["num_hidden_layers"]):  # one file each: memory holds one layer
+        place, made = f"model.layers.{layer}", {}
         for name, (outputs, inputs, size) in linear.items():
             weight = torch.randn(outputs, inputs, generator=dice, device=device) * (size / inputs**0.5)
             scale = weight.abs().max() / _LARGEST
@@ -58,18 +61,23 @@ def write_checkpoint(folder: Path, config: dict[str, Any], words: int, *, seed: 
             made[f"{place}.{name}.input_scale"] = torch.tensor(_INPUT_SCALE)
         for name in ("input_layernorm", "post_attention_layernorm"):
             made[f"{place}.{name}.weight"] = torch.ones(width, dtype=torch.bfloat16)
+        _save(folder, f"layer-{layer}.safetensors", made, placed)
     embedding = torch.randn(config["vocab_size"], width, generator=dice, device=device).bfloat16()
     scores = torch.randn(config["vocab_size"], width, generator=dice, device=device).bfloat16()
     before = torch.arange(_FIRST, words, device=device)
-    after = torch.tensor([follow(token, words) for token in before.tolist()], device=device)
-    scores[after] = embedding[before]
-    made |= {"model.embed_tokens.weight": embedding.cpu(), "lm_head.weight": scores.cpu()}
-    made["model.norm.weight"] = torch.ones(width, dtype=torch.bfloat16)
-    for old in folder.glob("openvino_*"):
-        old.unlink()
-    save_file(made, folder / "model.safetensors", metadata={"format": "pt"})
+    scores[before.roll(-1)] = embedding[before]
+    ends = {"model.embed_tokens.weight": embedding.cpu(), "lm_head.weight": scores.cpu()}
+    ends["model.norm.weight"] = torch.ones(width, dtype=torch.bfloat16)
+    _save(folder, "ends.safetensors", ends, placed)
+    index = {"metadata": {}, "weight_map": placed}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     said = {**config, "eos_token_id": END, "bos_token_id": END}
     (folder / "config.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+
+def _save(folder: Path, file: str, made: dict[str, torch.Tensor], placed: dict[str, str]) -> None:
+    save_file(made, folder / file, metadata={"format": "pt"})
+    placed |= dict.fromkeys(made, file)
 
 
 def write_articles(data: Path, *, count: int, mean: int, longest: int, answer: int, seed: int) -> None:

@@ -247,7 +247,7 @@ class LanguageCase:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.benchmark = Benchmark(name="language_prompts", path=language_prompts.__file__)
         self.settings: Figures = {
-            "random_weights": True,
+            "random_weights": not self.drawn,
             **self.shape.engine,
             **self.shape.declared,
             "min_new_tokens": self.shape.answer,
@@ -265,8 +265,19 @@ class LanguageCase:
     def model(self) -> Path:
         folder = self.folder / "checkpoint"
         folder.mkdir(exist_ok=True)
-        (folder / "config.json").write_text(json.dumps(self.shape.config), encoding="ascii")
+        if not self.drawn:
+            (folder / "config.json").write_text(json.dumps(self.shape.config), encoding="ascii")
+        elif not (folder / "config.json").exists():
+            from tests.gpu.cyclic_llama import write_checkpoint  # which imports PyTorch
+
+            write_checkpoint(folder, self.shape.config, self.shape.config["vocab_size"], seed=1)
         return folder
+
+    @property
+    def drawn(self) -> bool:
+        """Return whether weights are written: vLLM's own dummy weights are zeros in fp8, which take less power."""
+        config = self.shape.config
+        return "quantization_config" in config and config["model_type"] == "llama"
 
     @cached_property
     def arguments(self) -> Figures:
@@ -282,7 +293,7 @@ class LanguageCase:
         }
         return {
             "dtype": _DTYPES[declared["precision"]],
-            "load_format": "dummy",
+            "load_format": "auto" if self.drawn else "dummy",
             **{name: value for name, value in named.items() if value},
             **json.loads(engine.get("extra", "{}")),
         }
@@ -367,7 +378,14 @@ class LanguageCase:
         """It returns text, so the checkpoint needs a tokenizer: one word for each token."""
         write_tokenizer(self.model, self.shape.config["vocab_size"])
         engine = self.shape.engine
-        command = ["-m", "sglang.launch_server", "--model-path", str(self.model), "--load-format", "dummy"]
+        command = [
+            "-m",
+            "sglang.launch_server",
+            "--model-path",
+            str(self.model),
+            "--load-format",
+            self.arguments["load_format"],
+        ]
         named = {
             "dtype": self.arguments["dtype"],
             "context-length": engine["context"],

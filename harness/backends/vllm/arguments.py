@@ -14,7 +14,7 @@ from harness.catalog import VllmEngineOptions, VllmRunOptions, WeightOptions
 from harness.errors import HarnessError
 from harness.run.tokens import SOUND_RATE, SOUNDS, GenerationPlan, read_extra
 
-_CONFIG, _GENERATION = "config.json", "generation_config.json"
+_CONFIG, _GENERATION, _OPENVINO = "config.json", "generation_config.json", "openvino_model.xml"
 _PLAIN = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _WHOLE = 100  # percent
 # The features of a waveform are computed again for each query.
@@ -40,6 +40,9 @@ def find_checkpoint(plan: GenerationPlan) -> TransformersCheckpoint:
     """Find the checkpoint: the spec's, or else the one built by the benchmark."""
     for folder in (plan.source, plan.model):
         if folder is not None and (folder / _CONFIG).is_file():
+            if (folder / _OPENVINO).is_file() and not any(folder.glob("*.safetensors")):
+                problem = f"{folder.name} is a network of OpenVINO, such as a rehearsal's"
+                raise HarnessError(problem, "input", "use engine.backend: openvino-genai, or a Hugging Face checkpoint")
             return TransformersCheckpoint(folder, _read(folder / _CONFIG), _read_ends(folder))
     problem = f"{plan.source or plan.model} has no {_CONFIG}"
     raise HarnessError(problem, "missing", "set model.path to the folder of a checkpoint in Hugging Face format")

@@ -156,6 +156,15 @@ def test_options_of_the_spec_are_passed_under_the_names_of_vllm(load: Load) -> N
     assert engine.notes["sequences"] == 1024
 
 
+def test_the_network_of_a_rehearsal_is_refused_before_the_engine_starts(load: Load, checkpoint: Path) -> None:
+    (checkpoint / "openvino_model.xml").touch()
+    with pytest.raises(HarnessError) as caught:
+        load()
+    assert "openvino-genai" in (caught.value.fix or "")
+    (checkpoint / "model.safetensors").touch()
+    load()
+
+
 @pytest.mark.parametrize(("device", "used"), [("cuda", 2), ("cpu", 0)])
 def test_telemetry_and_records_name_the_gpus_of_the_engine(
     device: str, used: int, load: Load, backend: Any, monkeypatch: pytest.MonkeyPatch

@@ -31,9 +31,10 @@
 # Reports go to $OUT (default: ./gpu-report), one JSON file each, with the command that repeats it. Engines, datasets and
 # timing caches are kept in $GPU_WORK (default: $KEEP/work).
 #
-# Where no registry can be reached, $KEEP holds base.tar.zst.NN (bin/zstd, python/ with a Python 3.11, site/ with its
-# packages and those of the tests, trt/ with stand-ins for libraries that are linked and not used, site-torch/ with what the Python that holds
-# PyTorch lacks) and trt.tar.zst.NN (TensorRT 8.6's libraries), both cut in pieces and made with zstd --long=30.
+# Where no registry can be reached, tests/gpu/packages.sh makes an environment; $TORCH_PYTHON is its Python. For TensorRT
+# 8.6, $KEEP holds base.tar.zst.NN (bin/zstd, python/ with a Python 3.11, site/ with its packages and those of the tests,
+# trt/ with stand-ins for libraries that are linked and not used) and trt.tar.zst.NN (its libraries), both cut in pieces
+# and made with zstd --long=30.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 KEEP=${KEEP:-$HOME/keep}
@@ -41,7 +42,7 @@ OUT=${OUT:-$PWD/gpu-report}
 export GPU_WORK=${GPU_WORK:-$KEEP/work}
 mkdir -p "$OUT" "$GPU_WORK"
 PYTHON=python3
-TORCH_PYTHON="env -u LD_LIBRARY_PATH python3"
+TORCH_PYTHON=${TORCH_PYTHON:-env -u LD_LIBRARY_PATH python3}
 
 environment() {
     if [ -x "$KEEP/python/usr/bin/python3.11" ]; then
@@ -52,9 +53,6 @@ environment() {
         local cuda
         cuda=$(python3 -c 'import glob, os, nvidia; print(":".join(glob.glob(os.path.join(list(nvidia.__path__)[0], "*/lib"))))' 2>/dev/null)
         export LD_LIBRARY_PATH=$KEEP/trt${cuda:+:$cuda}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    fi
-    if [ -d "$KEEP/site-torch" ]; then
-        printf '%s\n%s\n' "$KEEP/site-torch" "$PWD" > "$(python3 -c 'import site; print(site.getsitepackages()[0])')/gpu.pth"
     fi
     export PYTHONUNBUFFERED=1
 }

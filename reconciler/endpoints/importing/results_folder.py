@@ -20,8 +20,8 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
@@ -103,7 +103,7 @@ class EndpointsRun(FolderRun, frozen=True, kw_only=True):
             wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
         fix = "change the cell's settings to match, or import results with the declared settings"
         self.refuse_other_run(resource, find_other_results(self.left, wanted), fix)
-        least = detail.settings.get_number(keys.MIN_DURATION)
+        least = read_min_duration(detail.settings.values)
         values = measure_results(self.left, detail.ruling, least) if self.mode == PERFORMANCE else {}
         return self.record_run(resource, detail, context, values)
 

@@ -26,6 +26,7 @@ from reconciler.endpoints.results.measurements import (
 )
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
@@ -177,11 +178,6 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
     return AttemptVerdict({**run.said, **measured})
-
-
-def read_min_duration(inputs: Mapping[str, object]) -> int:
-    """Return the duration in ms, as requested from a run; 0 if there is none."""
-    return int(str(inputs.get(keys.MIN_DURATION) or 0))
 
 
 def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:

@@ -39,6 +39,7 @@ from reconciler.endpoints.rules.regions import Regions, compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.records import LogFinding
@@ -151,7 +152,7 @@ def find_other_point(
             int(str(inputs["point.concurrency"])),
             _name_pattern(inputs),
             str(inputs.get("harness.model_name") or ""),
-            int(str(inputs.get(keys.MIN_DURATION) or 0)),
+            read_min_duration(inputs),
         )
         return
     if ACCURACY_RESULTS not in files:

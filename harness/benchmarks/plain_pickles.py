@@ -177,7 +177,7 @@ def refuse_repeated(value: Any, size: int) -> None:
                 collected.append(item)
         left = [item for item in collected if id(item) not in counts]
         if any(id(item) in opened for item in left):
-            raise ValueError("it holds itself")
+            raise ValueError("it contains itself")
         if left:
             opened.add(here)
             waiting += left

@@ -17,7 +17,7 @@ from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.qsl import Arrays, Rows, count_rows
 
 ENOUGH = 8
-"""A batch must hold so many of the largest samples, else too much of it would stay empty: a sample is not divided."""
+"""A batch must fit this many of the largest samples: they are not divided, so with fewer too much of it stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class OneCall:
 
 
 class OneCallSession:
-    """``batch_size``: the most samples that a batch can hold. ``fit`` returns how many of certain samples a batch
-    holds, and ``surely_fit`` how many of any."""
+    """``batch_size``: the maximum samples of a batch. ``fit`` returns how many of given samples fit into a batch,
+    and ``surely_fit`` how many of any."""
 
     sizes: Sequence[int] = ()
 
@@ -61,7 +61,7 @@ class OneCallSession:
         return max(1, int(np.searchsorted(rows, self._engine.batch_size, "right")))
 
     def compute(self, samples: Rows) -> Outputs:
-        """Compute in as many batches as needed: a warm-up passes more than one holds."""
+        """Compute in as many batches as needed: a warm-up passes more samples than fit into one."""
         found: list[np.ndarray] = []
         left = np.arange(samples.start, samples.stop) if isinstance(samples, slice) else samples
         while len(left):

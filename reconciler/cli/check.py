@@ -153,7 +153,7 @@ def _find_log(seen: PlanResult) -> Path:
 def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path) -> TreeReport:
     roots = find_roots(path)
     if len(roots) != 1:
-        raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
+        raise ReconcilerError(f"{path} contains {len(roots)} trees", fix="the official checkers take one: name it")
     from reconciler.storage.git import find_head
 
     return run_official(tree_report, roots[0].path, checkout, find_head(checkout) or "", output)

@@ -111,7 +111,7 @@ def _check_name(archive: Path, name: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise StorageError(
-            f"{archive.name} holds {name!r}, which points outside the archive", fix="do not use this archive"
+            f"{archive.name} contains {name!r}, which points outside the archive", fix="do not use this archive"
         )
 
 

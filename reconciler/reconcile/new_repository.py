@@ -56,8 +56,8 @@ _README = Template("""\
 An MLPerf Inference submission, kept by `reconcile`.
 
 - `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
-- `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
-- `.reconcile/` holds what can be rebuilt or fetched; it is not committed.
+- `state/` contains records and logs of measurements. Commit it (`reconcile --commit` does).
+- `.reconcile/` contains what can be rebuilt or fetched; it is not committed.
 """)
 
 # For coding assistants, which read a file of this name, and for authors of scripts.

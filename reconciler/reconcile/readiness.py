@@ -152,7 +152,7 @@ def _refuse_place(environment: Path) -> None:
     except UnicodeEncodeError:
         unfit = "is not text"
     else:
-        unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
+        unfit = f"contains {os.pathsep!r}" if os.pathsep in str(environment) else ""
     if unfit:
         problem = f"no Python environment can be in {environment}: its name {unfit}"
         raise ReconcilerError(problem, fix="rename the folder of the repository")

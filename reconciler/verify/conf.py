@@ -257,8 +257,8 @@ def verify_old_seeds(view: CellView) -> Complaints:
 @functools.lru_cache(maxsize=16)
 def _name_origin(name: str, seed: int | None) -> str:
     of_seed = (of for of in list_rounds() if seed is not None and states_itself(of, (seed,)))
-    carriers = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
-    return f"a copy of mlperf.conf from {carriers[-1]}" if carriers else "a copy of mlperf.conf with seeds of no round"
+    matching = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
+    return f"a copy of mlperf.conf from {matching[-1]}" if matching else "a copy of mlperf.conf with seeds of no round"
 
 
 def read_target(reading: ConfReading | None) -> ConfSetting | None:

@@ -217,12 +217,12 @@ def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
         problem = "is truncated" if cut else f"is not opened: {error}"
         raise HarnessError(f"{path} {problem}", "input", fix) from error
     except Exception as error:  # a pickle may contain anything in any order
-        raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
+        raise HarnessError(f"{path} contains no pandas data frame: {error}", "input", fix) from error
 
 
 def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
     if not isinstance(frame, _Frame):
-        raise ValueError(f"it holds {type(frame).__name__.strip('_').lower()}")
+        raise ValueError(f"it contains {type(frame).__name__.strip('_').lower()}")
     state = frame.state
     manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else state
     axes, blocks = _open_manager(manager)

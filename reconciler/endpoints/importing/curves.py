@@ -197,7 +197,7 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
     except LogError as error:
         return replace(taken, problems=(f"run: {error.message}",))
     if runs[0].mode == ACCURACY:
-        return replace(taken, problems=("performance run: it left no results",))
+        return replace(taken, problems=("performance run: it wrote no results",))
     return replace(taken, runs=runs)
 
 
@@ -296,7 +296,7 @@ def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency:
             continue
         if seconds is not None and seconds >= 0:
             found["warmup.duration"] = f"{round(seconds * _MICROSECONDS)} us"
-        elif name in _TOLD and _TOLD[name](value):
+        elif name in _DECLARABLE and _DECLARABLE[name](value):
             found[f"warmup.{name}"] = value
     return found
 
@@ -310,7 +310,7 @@ def _is_text(value: object) -> bool:
 
 
 # Fields of a point.yaml's warm-up that a spec can declare, apart from its duration.
-_TOLD: Mapping[str, Callable[[object], bool]] = {
+_DECLARABLE: Mapping[str, Callable[[object], bool]] = {
     "requests_issued": _is_count,
     "requests_completed": _is_count,
     "concurrency": _is_count,

@@ -123,7 +123,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
     except LogError as error:
         return replace(cell, problems=(str(error.message),))
     there = {run.mode for run in runs}
-    missing = tuple(f"{mode} run: it left no results" for mode in _PARTS if mode not in there)
+    missing = tuple(f"{mode} run: it wrote no results" for mode in _PARTS if mode not in there)
     config = runs[-1].left.config
     model = str(config.get_nested("model_params", "name") or "")
     harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
@@ -145,7 +145,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """Skip the file that the harness leaves for the other mode, which has no sample or no score."""
+    """Skip the file that the harness writes for the other mode, which has no sample or no score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())

@@ -131,7 +131,7 @@ class EndpointsClient(Group):
 
 
 class Shortfall(Group):
-    """Why a point ran fewer replicas than its system holds."""
+    """Why a point ran fewer replicas than its system can run."""
 
     replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
     fitting: fields.Count = Field(None, description="Replicas that fit on the provisioned accelerators (dp_formula).")

@@ -127,7 +127,7 @@ def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path,
     edit(recorded, "category: edge", "category: edgy")
     commit(recorded, "Break it")
     edit(recorded, "category: edgy", "category: edge")
-    commit(recorded, "Mend it")
+    commit(recorded, "Repair it")
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert (code, [cell["effect"] for cell in found["cells"]]) == (0, ["added"])
     assert [r["message"] for r in found["remarks"]] == [

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.backends import LoadPlan, Outputs, Token
+from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 
@@ -41,7 +41,7 @@ class _Asked:
     failed: Callable[[BaseException], None]
 
 
-class ImageSession:
+class ImageSession(Session):
     """A session over image workers; each of ``open_workers`` is called on its own thread, one after the other."""
 
     def __init__(

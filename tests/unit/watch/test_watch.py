@@ -260,7 +260,8 @@ def test_watch_when_under_embargo_informs_a_hook_nothing_measured(recorded: Repo
     received = {event["event"]: event for event in map(json.loads, filter(None, reported.read_text().splitlines()))}
     assert received["plan"]["due"] > 0
     texts = {received["plan"]["text"], received["pass"]["text"]}
-    assert texts == {f"withheld: embargo until 2999-01-01: exec:{hook} is not among embargo.allow"}
+    (text,) = texts
+    assert text.startswith(f"withheld: embargo until 2999-01-01: exec:{hook} ")
     assert received["started"]["text"].startswith("watching ")
 
 

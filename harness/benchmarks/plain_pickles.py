@@ -1,4 +1,4 @@
-"""Pickles from other people, read as plain values and arrays.
+"""Pickles from untrusted sources, read as plain values and arrays.
 
 A pickle is a program, and restricting its names is not enough: through NumPy's own functions it can describe an array
 of numbers that are treated as addresses, and reading one runs the sender's code. So types and arrays are constructed

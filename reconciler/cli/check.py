@@ -66,7 +66,7 @@ _LISTS = tuple(
         type=ExistingPath(dir_okay=False, path_type=Path),
         metavar="FILE",
         envvar=f"MLPERF_ENDPOINTS_{name.upper().replace('-', '_')}",
-        help=f"With MLPerf Endpoints: the {what} that MLCommons published, in place of the list of this release.",
+        help=f"With MLPerf Endpoints: the {what} that MLCommons published, instead of the list of this release.",
     )
     for name, what in {"seed-sets": "seed sets", "approved-drafters": "approved drafters"}.items()
 )

@@ -47,7 +47,7 @@ from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_re
 from reconciler.storage.packaged_files import SCHEMA, read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
-_UNNAMED = "this-machine"  # a system without a name of its own
+_UNNAMED = "this-machine"  # a system without a name
 _FEW = 4  # systems or files that a warning lists
 
 _README = Template("""\

@@ -1,4 +1,4 @@
-"""Results of MLCommons' endpoints harness (round v6.1): config.yaml and JSON in place of LoadGen's logs.
+"""Results of MLCommons' endpoints harness (round v6.1): config.yaml and JSON instead of LoadGen's logs.
 
 The files, their fields and their units (ns, queries per second) are those that the submission checker reads
 (mlcommons/inference: parsers/endpoints_parser.py) and the harness writes (mlcommons/endpoints: metrics/report.py).

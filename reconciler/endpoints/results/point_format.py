@@ -69,7 +69,7 @@ _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
-    """Points have a separate tree in place of a scenario folder."""
+    """Points have a separate tree instead of a scenario folder."""
     return False
 
 

@@ -156,7 +156,7 @@ class PointWarmup(Group):
 
 
 class Endpoint(Group):
-    """An endpoint that somebody else runs. One that this project starts is `harness.service`."""
+    """An endpoint that runs elsewhere. One that this project starts is `harness.service`."""
 
     url: fields.OptionalText = Field(None, description="Its address, such as https://host/, without secrets.")
     api_key_env: fields.OptionalName = Field(

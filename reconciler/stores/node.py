@@ -90,13 +90,13 @@ class NodeRunner(Struct):
         return _REFUSED
 
     def _fetch(self) -> Manifest:
-        data = b"".join(self.remote.read(self.ticket.parcel))
-        if hash_bytes(data) != self.ticket.parcel:
+        data = b"".join(self.remote.read(self.ticket.manifest))
+        if hash_bytes(data) != self.ticket.manifest:
             raise DamagedManifestError("the request has another digest")
-        parcel = decode_manifest(data)
-        for folder in parcel.folders:
+        sent = decode_manifest(data)
+        for folder in sent.folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        for file in parcel.files:
+        for file in sent.files:
             path = Path(file.path)
             if file.data is not None or not path.is_relative_to(self.folder / "inputs"):
                 receive(file, self.remote, path)
@@ -106,7 +106,7 @@ class NodeRunner(Struct):
                 receive(file, self.remote, kept)
             path.unlink(missing_ok=True)
             offer(kept, path)
-        return parcel
+        return sent
 
     def _run_child(self) -> int:
         command = build_harness_command(self.ticket.verb, Path(self.ticket.request), Path(self.ticket.result))

@@ -17,7 +17,7 @@ from tests.architecture.source import ROOT
 PACKAGES = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-# Variables of whoever runs the suite that a step must not see.
+# Variables of the suite's user that a step must not see.
 _OWN = ("GITHUB_", "GIT_", "PIP_", "PYTHON")
 
 

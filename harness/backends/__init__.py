@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import importlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
 from harness.errors import HarnessError
 from harness.run.packing import Packing
-from harness.run.qsl import Arrays, Rows
+from harness.run.qsl import Arrays, Rows, count_rows
 
 DESCRIPTION = "engine.json"
 
@@ -198,52 +200,61 @@ class LoadPlan:
         return self.streams if self.scenario == "Server" else 2 * self.streams
 
 
-class Session(Protocol):
-    """A loaded engine."""
+class Session(ABC):
+    """A loaded engine.
 
-    @property
-    def batch_size(self) -> int:
-        """The largest batch."""
+    ``batch_size``: the largest batch. ``sizes``: the batch sizes computed without padding, ascending; empty: all up to
+    ``batch_size``. ``notes``: settings in use (threads, streams, precision, …), to which a session may add until it is
+    closed. ``evidence``: facts that must be the same in all runs of a cell.
 
-    @property
-    def sizes(self) -> Sequence[int]:
-        """The batch sizes computed without padding, ascending; empty: all up to ``batch_size``."""
+    ``reads_in_place``: samples are read again for each batch, so that the caller may write rows that are not in flight;
+    certain only once they are placed. ``makes_new_outputs``: outputs are never overwritten. ``takes_several``:
+    ``submit`` accepts the rows of several batches, which are computed one after the other and completed together.
+    ``fits_by_size``: samples differ in size, and ``fit`` limits a batch. ``surely_fit``: how many of any samples fit.
+    ``warm_up_batches``: limit if batches are slow; 0 for the usual number.
+    """
 
-    @property
-    def notes(self) -> Mapping[str, Any]:
-        """Settings in use: threads, streams, precision, … A session may add to them until it is closed.
+    batch_size: int
+    sizes: Sequence[int] = ()
+    notes: Mapping[str, Any]
+    evidence: Mapping[str, Any] = MappingProxyType({})
+    reads_in_place: bool = False
+    makes_new_outputs: bool = False
+    takes_several: bool = False
+    fits_by_size: bool = False
+    surely_fit: int = 0
+    warm_up_batches: int = 0
 
-        Facts that must be the same in all runs of a cell are in the optional attribute ``evidence``.
-        """
-
+    @abstractmethod
     def place(self, samples: Arrays) -> None:
-        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight during the call.
+        """Make these the resident samples (input name -> C-contiguous array). Nothing is in flight during the call."""
 
-        A session that reads the samples again for each batch, so that its caller may write rows that are not in flight,
-        declares it by an attribute ``reads_in_place``. If this turns out to be impossible here, the attribute is False
-        afterwards.
-        """
-
+    @abstractmethod
     def compute(self, rows: Rows) -> Outputs:
-        """Compute one batch on the calling thread with the least latency, never while batches are in flight.
+        """Compute one batch on the calling thread with the least latency, never while batches are in flight. The
+        outputs are valid until the next call."""
 
-        The outputs are valid until the next call. A session that never overwrites them declares it by an attribute
-        ``makes_new_outputs``.
-        """
+    def warm_up(self, rows: Rows) -> Outputs:
+        """Compute one batch before the run."""
+        return self.compute(rows)
 
+    def fit(self, rows: Rows) -> int:
+        """Return how many of these samples, counted from the first, fit in a batch."""
+        return min(count_rows(rows), self.batch_size)
+
+    @abstractmethod
     def submit(self, rows: Rows, token: Token) -> None:
-        """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it.
+        """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it."""
 
-        A session that accepts the rows of several batches, computes them one after the other and completes them
-        together declares it by an attribute ``takes_several``.
-        """
-
+    @abstractmethod
     def ready(self) -> None:
         """Wait until a submit would not wait. Called on the thread that submits."""
 
+    @abstractmethod
     def drain(self) -> None:
         """Wait until nothing is in flight."""
 
+    @abstractmethod
     def close(self) -> None:
         """Free threads, memory and devices. Nothing is in flight."""
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.backends import LoadPlan, Outputs, Token
+from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 
@@ -41,8 +41,8 @@ class _Asked:
     failed: Callable[[BaseException], None]
 
 
-class ImageSession:
-    """A session over painters; each of ``open_workers`` is called on its own thread, one after the other."""
+class ImageSession(Session):
+    """A session over image workers; each of ``open_workers`` is called on its own thread, one after the other."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ImageSession:
         *,
         padded: bool,
     ) -> None:
-        """Create the session. ``padded``: a painter computes only full batches, filled by repeating the last sample."""
+        """Create the session. ``padded``: a worker computes only full batches, filled by repeating the last sample."""
         self.batch_size = plan.batch_size
         self.sizes: Sequence[int] = (plan.batch_size,) if padded else ()
         self.notes = notes
@@ -67,7 +67,7 @@ class ImageSession:
         for number, open_worker in enumerate(open_workers):
             opened: SimpleQueue[BaseException | None] = SimpleQueue()
             thread = threading.Thread(
-                target=self._serve, args=(open_worker, opened), name=f"painter-{number}", daemon=True
+                target=self._serve, args=(open_worker, opened), name=f"image-worker-{number}", daemon=True
             )
             thread.start()
             if (error := opened.get()) is not None:

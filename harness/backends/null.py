@@ -3,12 +3,12 @@ synthetic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
-from harness.backends import BuildPlan, LoadPlan, Outputs, Token
+from harness.backends import BuildPlan, LoadPlan, Outputs, Session, Token
 from harness.contract import Fact, as_evidence
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -26,10 +26,9 @@ def load(plan: LoadPlan) -> NullSession:
     return NullSession(plan)
 
 
-class NullSession:
+class NullSession(Session):
     """Answers zeros in the benchmark's declared shapes, at once and on the calling thread."""
 
-    sizes: Sequence[int] = ()
     reads_in_place = True
 
     def __init__(self, plan: LoadPlan) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import openvino as ov
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Session, Tensor, Token, match_samples
 from harness.backends.streams import Staging
 from harness.catalog import OpenvinoEngineOptions
 from harness.child.digests import hash_files
@@ -59,7 +59,7 @@ def load(plan: LoadPlan) -> OpenVinoSession:
     return OpenVinoSession(plan, plan.require_engine("OpenVINO"))
 
 
-class OpenVinoSession:
+class OpenVinoSession(Session):
     reads_in_place = True
 
     def __init__(self, plan: LoadPlan, folder: Path) -> None:

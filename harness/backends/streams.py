@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from harness.backends import BackendEngine, Collate, LoadPlan, Outputs, Tensor, Token, match_samples
+from harness.backends import BackendEngine, Collate, LoadPlan, Outputs, Session, Tensor, Token, match_samples
 from harness.machine.numa import pin_thread_near
 from harness.machine.placement import place_workers
 from harness.run.pool import BatchRoom, start_streams
@@ -27,11 +27,9 @@ class Batches(Protocol):
         """Return a batch's arrays in the order of the engine's inputs."""
 
 
-class StreamSession(ABC):
+class StreamSession(Session):
     """Its threads start with the first batch, each near its NUMA node if there are several (``_places``). Backends
     implement the computation in ``_run``, with the staging memory of its stream."""
-
-    makes_new_outputs: ClassVar[bool] = False
 
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         """``workers``: number of threads if it exceeds the streams, as for several devices."""
@@ -120,7 +118,7 @@ class StreamSession(ABC):
             at = after
         return whole
 
-    def _begin(self, stream: int) -> None:  # noqa: B027 - most have nothing to do
+    def _begin(self, stream: int) -> None:
         """Called on each stream's thread before its first batch."""
 
     def _serve(self, stream: int) -> None:

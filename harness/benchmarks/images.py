@@ -63,7 +63,7 @@ def prepare_images(
     counter: Counter,
 ) -> None:
     """Prepare images below ``source`` directly in samples.npy and, if there are any, those of calibration.npy: memory
-    holds a few images per thread. ``shape``: of one image from ``preprocess``. ``settings``: dtype ("float32" or
+    contains a few images per thread. ``shape``: of one image from ``preprocess``. ``settings``: dtype ("float32" or
     "float16"), threads."""
     counter.stage("building", len(names) + len(calibration))
     threads, dtype = count_threads(settings), np.dtype(choose_dtype(settings))

@@ -70,7 +70,7 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
     wanted = (width,) if width else ()
     if found.name not in dtypes or shape[1:] != wanted or len(shape) != 1 + len(wanted):
         described = f"{' or '.join(dtypes)} {'[rows, ' + str(width) + ']' if width else '[rows]'}"
-        raise HarnessError(f"{shown} holds {found.name} {list(shape)}, not {described}", "input", fix)
+        raise HarnessError(f"{shown} contains {found.name} {list(shape)}, not {described}", "input", fix)
     if not shape[0]:
         raise HarnessError(f"{shown} has no rows", "input", fix)
     if not name and start + prod(shape) * found.itemsize < path.stat().st_size:

@@ -1,4 +1,4 @@
-"""Pickles from other people, read as plain values and arrays.
+"""Pickles from untrusted sources, read as plain values and arrays.
 
 A pickle is a program, and restricting its names is not enough: through NumPy's own functions it can describe an array
 of numbers that are treated as addresses, and reading one runs the sender's code. So types and arrays are constructed
@@ -177,7 +177,7 @@ def refuse_repeated(value: Any, size: int) -> None:
                 collected.append(item)
         left = [item for item in collected if id(item) not in counts]
         if any(id(item) in opened for item in left):
-            raise ValueError("it holds itself")
+            raise ValueError("it contains itself")
         if left:
             opened.add(here)
             waiting += left

@@ -38,7 +38,7 @@ def load_state(
         message = f"{', '.join(sorted(map(str, document))[:5]) or 'nothing'}, and no {name}"
     else:
         message = f"a {name} that is not one of tensors"
-    raise HarnessError(f"{path} is not a checkpoint of {of}: it holds {message}", "input", fix)
+    raise HarnessError(f"{path} is not a checkpoint of {of}: it contains {message}", "input", fix)
 
 
 def read_tensor(path: Path, fix: str) -> np.ndarray:

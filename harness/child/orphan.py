@@ -44,7 +44,7 @@ def _control_process(option: int, value: int) -> None:
 
 def keep_descriptors() -> None:
     """Keep inherited descriptors, above all the pass's locks, from the programs that this process starts: one that
-    outlives the pass would hold them forever."""
+    outlives the pass would keep them forever."""
     for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
         if int(entry.name) > 2:
             with contextlib.suppress(OSError):  # the folder's own, closed again

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends import LoadPlan, Outputs, Token, match_samples
+from harness.backends import LoadPlan, Outputs, Session, Token, match_samples
 from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
 from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
@@ -110,7 +110,7 @@ class GpuWorker:
                 self.free.put((self, number))
 
 
-class CudaSession:
+class CudaSession(Session):
     """The Session of every backend that computes on NVIDIA GPUs."""
 
     def __init__(self, plan: LoadPlan, load: Loader) -> None:
@@ -126,6 +126,7 @@ class CudaSession:
         self._whole = [n for n in (1, 8) if n <= self.batch_size] if waits and self._graphs else []
         on_device = starts_from_device(options)
         self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
+        self.reads_in_place = self._residence.in_place  # whether samples are pinned in place
         self._free: Pool[tuple[GpuWorker, int]] = Pool()
         self.notes: Mapping[str, Any] = {
             "streams": plan.streams,
@@ -137,17 +138,13 @@ class CudaSession:
             **first.notes,
         }
 
-    @property
-    def reads_in_place(self) -> bool:
-        """Return True if samples are pinned in place; certain only once they are placed."""
-        return self._residence.in_place
-
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self.workers[0].loaded.inputs)
         if not self._free.size:
             self._open(arrays)
         try:
             residents = self._residence.place(arrays)
+            self.reads_in_place = self._residence.in_place
         except DeviceMemoryError as error:
             problem = self.workers[0].label
             raise explain_too_many_samples(problem, sum(array.nbytes for array in arrays), error) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from harness.backends import LoadPlan, Outputs, Token
+from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.child.piped_process import end_process, start_process
 from harness.contract import Benchmark
 from harness.errors import HarnessError
@@ -131,7 +131,7 @@ class SliceWorker:
             self.free.put(self)
 
 
-class SliceSession:
+class SliceSession(Session):
     """The Session over all slices. Each slice computes through a session of the backend, with loops if the benchmark
     has them."""
 

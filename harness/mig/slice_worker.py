@@ -114,11 +114,11 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     """Describe the session; one with loops, or with lanes on a device, defines its own depth."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=getattr(session, "surely_fit", session.batch_size),  # the fitting size is not computed here
+        batch_size=session.surely_fit or session.batch_size,  # the fitting size is not computed here
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,
-        evidence=dict(getattr(session, "evidence", {})),
+        evidence=dict(session.evidence),
     )
 
 

@@ -30,7 +30,7 @@ from harness.run.sut import Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
 _BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument is whether it is the built-in one
-_REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on lines of their own"}
+_REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on separate lines"}
 _SWITCH_SECONDS = 1e-4  # by default a busy Python thread can block LoadGen's for 5 ms
 ACCURACY_SERVER_QPS = 100_000.0
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")

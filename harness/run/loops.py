@@ -40,11 +40,10 @@ Parts = Mapping[str, Sequence[Tensor]]
 _AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 
-class LoopSession:
+class LoopSession(Session):
     """A session whose batches are single samples, completed by the threads that process them."""
 
     batch_size = 1
-    sizes: Sequence[int] = ()
 
     def __init__(
         self,
@@ -77,12 +76,12 @@ class LoopSession:
         else:
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
-        new = any(getattr(rows.engine, "makes_new_outputs", False) for rows in self._engines.values())
+        new = any(rows.engine.makes_new_outputs for rows in self._engines.values())
         self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to memory of ours
         first = next(iter(self._engines.values())).engine
         # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
-        self.evidence: Mapping[str, Any] = getattr(first, "evidence", {})
+        self.evidence = first.evidence
 
     def place(self, samples: Arrays) -> None:
         self._samples = samples
@@ -391,7 +390,7 @@ def _warm_up(rows: RowBatches) -> None:
 
 
 def computes_on_call(engine: Session) -> bool:
-    return isinstance(engine, CallableEngine) and bool(getattr(engine, "reads_in_place", False))
+    return isinstance(engine, CallableEngine) and engine.reads_in_place
 
 
 def _callable(rows: RowBatches) -> CallableEngine:

@@ -6,7 +6,7 @@ for a batch of two. Rows are not moved: the engine's session gathers those of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.qsl import Arrays, Rows, count_rows
 
 ENOUGH = 8
-"""A batch must hold so many of the largest samples, else too much of it would stay empty: a sample is not divided."""
+"""A batch must fit this many of the largest samples: they are not divided, so with fewer too much of it stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class OneCall:
     answer: Callable[[Outputs, Arrays], np.ndarray]
 
 
-class OneCallSession:
-    """``batch_size``: the most samples that a batch can hold. ``fit`` returns how many of certain samples a batch
-    holds, and ``surely_fit`` how many of any."""
+class OneCallSession(Session):
+    """Cuts batches by the rows of their samples."""
 
-    sizes: Sequence[int] = ()
+    fits_by_size = True
 
     def __init__(self, load: Callable[[LoadPlan], Session], plan: LoadPlan, one_call: OneCall) -> None:
         self._plan, self._one_call = plan, one_call
@@ -46,7 +45,7 @@ class OneCallSession:
         self._others: dict[str, np.ndarray] = {}
         self._batches: dict[int, tuple[Rows, NDArray[np.intp]]] = {}  # their rows, and the number of rows per sample
         self.notes: Mapping[str, Any] = self._engine.notes
-        self.evidence: Mapping[str, Any] = getattr(self._engine, "evidence", {})
+        self.evidence = self._engine.evidence
 
     def place(self, samples: Arrays) -> None:
         sizes = np.array([len(sample) for sample in samples[self._one_call.inputs[0]]])
@@ -56,12 +55,11 @@ class OneCallSession:
         self._engine.place({name: flat[name] for name in self._one_call.inputs})
 
     def fit(self, samples: Rows) -> int:
-        """Return how many of these samples, counted from the first, fit in a batch."""
         rows = np.cumsum(self._find(samples)[1])
         return max(1, int(np.searchsorted(rows, self._engine.batch_size, "right")))
 
     def compute(self, samples: Rows) -> Outputs:
-        """Compute in as many batches as needed: a warm-up passes more than one holds."""
+        """Compute in as many batches as needed: a warm-up passes more samples than fit into one."""
         found: list[np.ndarray] = []
         left = np.arange(samples.start, samples.stop) if isinstance(samples, slice) else samples
         while len(left):

@@ -97,10 +97,10 @@ class RowBatches:
     def __init__(self, engine: Session, pools: int) -> None:
         self.engine, self.size = engine, engine.batch_size
         # If a session copies its inputs, rows can be changed only while nothing is in flight.
-        self.in_place = bool(getattr(engine, "reads_in_place", False))
+        self.in_place = engine.reads_in_place
         self.pools = pools if self.in_place else 1
         self.waiting = 0  # rows
-        self._new_outputs = bool(getattr(engine, "makes_new_outputs", False))
+        self._new_outputs = engine.makes_new_outputs
         self._slots: dict[str, np.ndarray] = {}
         self._asking: deque[RunningSample] = deque()  # with rows not yet in a batch
         self._sharing = threading.Lock()
@@ -134,7 +134,7 @@ class RowBatches:
         self._slots = {name: np.zeros((rows, *array.shape[1:]), array.dtype) for name, array in asked.items()}
         if self.in_place:
             self.engine.place(self._slots)
-            self.in_place = bool(getattr(self.engine, "reads_in_place", False))
+            self.in_place = self.engine.reads_in_place
         return True
 
     def write(self, shares: Sequence[Share], pool: int) -> slice:

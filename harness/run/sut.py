@@ -138,7 +138,6 @@ class _Base:
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
         self._batch_size = completer.batch_size = session.batch_size
-        self._count: Callable[[Rows], int] | None = getattr(session, "fit", None)
 
     def flush(self) -> None:
         self._drain()
@@ -164,9 +163,9 @@ class _Base:
 
     def _fit(self, indices: list[int]) -> int:
         """Return how many samples form the next batch: all, unless samples differ in size and the session decides."""
-        if self._count is None or self._guard.failure is not None:
+        if not self._session.fits_by_size or self._guard.failure is not None:
             return len(indices)
-        return int(self._count(self._samples.rows(indices)))
+        return self._session.fit(self._samples.rows(indices))
 
     def _submit_batch(self, ids: Token, indices: list[int]) -> None:
         if self._guard.failure is not None:

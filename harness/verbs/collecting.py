@@ -92,7 +92,7 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
     candidates = [Path(request.user_conf_at)] if request.user_conf_at else [folder / "user.conf" for folder in above]
     conf = next((path for path in candidates if path.is_file()), None)
     if conf is None:
-        return f"user.conf: the command left none at {candidates[0]}{_name_similar(request.user_conf_at)}"
+        return f"user.conf: the command wrote none at {candidates[0]}{_name_similar(request.user_conf_at)}"
     Path(request.user_conf).write_bytes(conf.read_bytes())
     return ""
 
@@ -147,15 +147,15 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
         _bring(item, output / f"set-{number}", run_dir)
     if len(new) > 1:
         listed = ", ".join(sorted(_below(item, logs) for item in new))
-        return Collected(None, f"log sets: expected one, the command left {len(new)}: {listed}")
+        return Collected(None, f"log sets: expected one, the command wrote {len(new)}: {listed}")
     if new:
         called = _below(new[0], logs)
-        return Collected(None, f"log sets: expected one named {DETAIL}, the command left {called}")
+        return Collected(None, f"log sets: expected one named {DETAIL}, the command wrote {called}")
     if sets:
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
         asked = f"{since:%Y-%m-%d %H:%M:%S} UTC"
         return Collected(None, f"start: expected a run at or after {asked}, LoadGen logged {began}")
-    return Collected(None, f"log sets: expected one, the command left none: no {DETAIL} in its log folder")
+    return Collected(None, f"log sets: expected one, the command wrote none: no {DETAIL} in its log folder")
 
 
 def _drop_copies(sets: list[LogSet]) -> list[LogSet]:

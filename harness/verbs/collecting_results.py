@@ -83,12 +83,12 @@ def collect_results(logs: Path, since: datetime, clock: int, run_dir: Path, outp
         _bring(item.folder, output / f"set-{number}", run_dir)
     if new:
         listed = ", ".join(sorted(item.folder.relative_to(logs).as_posix() for item in new))
-        return Collected(None, f"result sets: expected one, the command left {len(new)}: {listed}")
+        return Collected(None, f"result sets: expected one, the command wrote {len(new)}: {listed}")
     if sets:
         asked, written = f"{since:%Y-%m-%d %H:%M:%S}", f"{sets[0].written:%Y-%m-%d %H:%M:%S}"
         return Collected(None, f"start: expected a run at or after {asked} UTC, its results are of {written}")
     wanted = f"no {CONFIGS[0]} with {' or '.join(PARTS)}"
-    return Collected(None, f"result sets: expected one, the command left none: {wanted}")
+    return Collected(None, f"result sets: expected one, the command wrote none: {wanted}")
 
 
 def _bring(folder: Path, target: Path, run_dir: Path) -> None:

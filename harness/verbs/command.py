@@ -262,7 +262,7 @@ Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last 
 
 
 def list_written(request: CommandRequest) -> Written:
-    """List the existing files in the places where the build is to leave its outputs."""
+    """List the existing files in the places where the build must write its outputs."""
     found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
     return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
 
@@ -280,7 +280,7 @@ def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> 
     for pattern in _patterns(request):
         found = list(find_matching(pattern, Path(request.cwd)))
         if not found:
-            return f"outputs: the build left no {_shown(pattern, run_dir)}"
+            return f"outputs: the build wrote no {_shown(pattern, run_dir)}"
         for path in found:
             if old := next((file for file in _files(path) if before.get(file) == now.get(file)), None):
                 return f"outputs: {_shown(str(old), run_dir)} existed before the build, which did not write it"
@@ -288,7 +288,7 @@ def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> 
                 return f"outputs: {taken[path.name]} and {path} have the same name"
     _bring(taken.values(), output, run_dir)
     if not any(path.is_file() for path in output.rglob("*")):
-        return "outputs: the build left no file"
+        return "outputs: the build wrote no file"
     return ""
 
 

@@ -157,7 +157,7 @@ def load_session(
         },
         samples=lambda: completer.samples,
         close=close,
-        evidence=getattr(session, "evidence", {}),
+        evidence=session.evidence,
     )
 
 
@@ -175,19 +175,16 @@ def _require_different(audit_config: str, loaded: int) -> None:
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
     """Compute a few batches of the largest and the smallest size, so that no run pays for first-time work; the largest
-    first, since it gives the best layout to memory that grows with the first batches. The session attribute
-    ``warm_up_batches`` limits their number if batches are slow, and ``warm_up`` computes them in place of ``compute``.
-    Return the seconds of the last of the largest batches."""
+    first, since it gives the best layout to memory that grows with the first batches. Return the seconds of the last of
+    the largest batches."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     seconds = dict.fromkeys((count, 1), 0.0)
-    compute = getattr(session, "warm_up", session.compute)
+    usual = 1 if isinstance(benchmark, LoopBenchmark) else _WARM_UP_BATCHES
     for size in seconds:
-        for _ in range(
-            getattr(session, "warm_up_batches", 1 if isinstance(benchmark, LoopBenchmark) else _WARM_UP_BATCHES)
-        ):
+        for _ in range(session.warm_up_batches or usual):
             began = time.perf_counter()
-            benchmark.respond(compute(slice(0, size)), range(size))
+            benchmark.respond(session.warm_up(slice(0, size)), range(size))
             seconds[size] = time.perf_counter() - began
     return seconds[count]
 
@@ -200,7 +197,7 @@ def make_sut(
         delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
         return ServerSut(session, samples, completer, guard, delay=delay)
     if request.scenario == "Offline":
-        at_once = max(1, int(_HANDED_OVER / seconds)) if getattr(session, "takes_several", False) else 1
+        at_once = max(1, int(_HANDED_OVER / seconds)) if session.takes_several else 1
         return OfflineSut(session, samples, completer, guard, at_once=at_once)
     return StreamSut(session, samples, completer, guard)
 

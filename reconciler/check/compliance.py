@@ -68,7 +68,7 @@ def check_verdicts(view: CellView) -> Complaints:
         for expected in rules.expected:
             read = view.files.read_text(folder, expected.file)
             lines = (read.value or "").splitlines()
-            if read.value is None or expected.stands_in(lines):
+            if read.value is None or expected.is_in(lines):
                 continue
             if expected.file == VERIFY_ACCURACY and _CHANGE in rules.limits:
                 yield from _fallback_verdict(view, rules, folder)
@@ -110,7 +110,7 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
     if _CHANGE not in rules.limits:
         return set()
     passed = all(
-        item.stands_in((view.files.read_text(folder, item.file).value or item.texts[0]).splitlines())
+        item.is_in((view.files.read_text(folder, item.file).value or item.texts[0]).splitlines())
         for item in rules.expected
         if item.file == VERIFY_ACCURACY
     )

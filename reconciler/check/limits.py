@@ -17,7 +17,7 @@ _PERFORMANCE = f"{NEW}: performance check"
 _SAME_PERCENT = Decimal("0.0001")  # LoadGen stores shares as doubles and logs six digits
 
 
-@rule("run.target-latency", "the configured Server latency", sources=(_PERFORMANCE, OLD))
+@rule("run.target-latency", "the configured Server latency", sources=(_PERFORMANCE, OLD), setting=keys.TARGET_LATENCY)
 def check_target_latency(run: RunView) -> Complaints:
     """The Server latency configured in LoadGen is at most the round's limit."""
     if run.log.scenario != "Server":
@@ -69,7 +69,12 @@ def check_token_latencies(run: RunView) -> Complaints:
         )
 
 
-@rule("run.token-limits", "TTFT and TPOT", sources=(_PERFORMANCE, f"{OLD}: Interactive limits"))
+@rule(
+    "run.token-limits",
+    "TTFT and TPOT",
+    sources=(_PERFORMANCE, f"{OLD}: Interactive limits"),
+    setting=keys.TARGET_QPS,
+)
 def list_token_limits(run: RunView) -> Complaints:
     """The measured p99 is below the limits of the folder's scenario; Interactive has separate limits."""
     if run.log.scenario != "Server" or run.inferred:

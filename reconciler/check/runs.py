@@ -114,19 +114,24 @@ def check_seeds(run: RunView) -> Complaints:
         )
 
 
-@rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD))
+@rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD), setting=keys.MIN_DURATION)
 def check_least_duration(run: RunView) -> Complaints:
     """The minimum duration configured in LoadGen is at least the round's."""
     yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms", "minimum duration ")
 
 
-@rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD))
+@rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD), setting=keys.PERFORMANCE_SAMPLE_COUNT)
 def check_least_samples(run: RunView) -> Complaints:
     """LoadGen's performance sample count is at least the round's."""
     yield from _least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
 
 
-@rule("run.samples-per-query", "the samples of an Offline query", sources=(_PERFORMANCE, OLD))
+@rule(
+    "run.samples-per-query",
+    "the samples of an Offline query",
+    sources=(_PERFORMANCE, OLD),
+    setting=keys.MIN_QUERY_COUNT,
+)
 def check_samples_per_query(run: RunView) -> Complaints:
     """The query has at least the round's number of samples. A note if the newer checker exempts the division but the
     older one does not."""

@@ -66,7 +66,7 @@ _LISTS = tuple(
         type=ExistingPath(dir_okay=False, path_type=Path),
         metavar="FILE",
         envvar=f"MLPERF_ENDPOINTS_{name.upper().replace('-', '_')}",
-        help=f"With MLPerf Endpoints: the {what} that MLCommons published, in place of the list of this release.",
+        help=f"With MLPerf Endpoints: the {what} that MLCommons published, instead of the list of this release.",
     )
     for name, what in {"seed-sets": "seed sets", "approved-drafters": "approved drafters"}.items()
 )
@@ -153,7 +153,7 @@ def _find_log(seen: PlanResult) -> Path:
 def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path) -> TreeReport:
     roots = find_roots(path)
     if len(roots) != 1:
-        raise ReconcilerError(f"{path} holds {len(roots)} trees", fix="the official checkers take one: name it")
+        raise ReconcilerError(f"{path} contains {len(roots)} trees", fix="the official checkers take one: name it")
     from reconciler.storage.git import find_head
 
     return run_official(tree_report, roots[0].path, checkout, find_head(checkout) or "", output)

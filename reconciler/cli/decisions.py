@@ -94,7 +94,7 @@ def accept_command(
     specs: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Let the recorded results of CELL count although their inputs differ now; for a while, and for this difference.
+    """Accept the recorded results of CELL although their inputs differ now; temporarily, and only for this difference.
 
     The decision is a file in state/accepted: who, when, why, until when, and each input that differs. Any further
     change makes the cell stale again. Differences that the round forbids are refused.

@@ -36,7 +36,7 @@ def command(
 ) -> int:
     """Read this machine and propose how the spec should describe it; --write changes the spec.
 
-    Keeps what people wrote, comments included. Names the values that cannot be read.
+    Keeps declared values and comments. Lists the values that cannot be read.
     """
     root = find_root(Path.cwd())
     paths = find_paths(root) if root is not None else None

@@ -84,9 +84,9 @@ def command(
 ) -> int:
     """Download datasets and models of BENCHMARKs, those of the spec by default, into the scratch space; verify them.
 
-    Files that need a licence or a form are named with the place to put them; existing files are checked by their
-    digests. Exits with 0 when all is there, with 2 when something must be brought by hand, with 1 when a download
-    failed: the same command then continues.
+    Files that need a licence or a form are listed with their destination; existing files are checked by their digests.
+    Exits with 0 if all files exist, with 2 if some must be downloaded manually, with 1 if a download failed: the same
+    command then continues.
     """
     chosen = _choose(names)
     place = find_scratch(os.environ, scratch)

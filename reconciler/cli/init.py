@@ -112,11 +112,10 @@ def command(
     code: str | None,
     submitter: str,
 ) -> int:
-    """Make DIR (by default this folder) a repository: a starter spec for this machine, state/, and git if need be.
+    """Make DIR (by default this folder) a repository: a starter spec for this machine, state/, and git if needed.
 
-    With --benchmark the spec is that of a whole submission: every scenario that the round requires, what is known of
-    the system, values to begin with from published results, and marked blanks for the rest. Nothing that exists is
-    overwritten.
+    With --benchmark the spec is that of a whole submission: every scenario that the round requires, known facts about
+    the system, starting values from published results, and marked blanks for the rest. Existing files are kept.
     """
     if code and not harness:
         raise click.UsageError("--code also needs --harness ADAPTER")

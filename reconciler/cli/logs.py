@@ -119,7 +119,7 @@ class CellLog(Struct, frozen=True):
 @click.command("logs")
 @takes([cell_argument(), _PRINT, _FOLLOW, _TRIALS, spec_option(), json_option()])
 def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs: tuple[str, ...], as_json: bool) -> int:
-    """List the logs of CELL with their paths, those of the last failed attempt too; --print writes one out.
+    """List the logs of CELL with their paths, including those of the last failed attempt; --print prints one.
 
     --follow writes the output of a running pass, trial or job for CELL, and its progress on standard error, until
     Ctrl-C or its end.

@@ -26,7 +26,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
 @click.command("apply")
 @takes([split_words("[PLAN] [SPEC|SELECTOR]..."), *pass_options()])
 def apply_command(words: tuple[str, ...], **given: Any) -> int:
-    """Carry out PLAN, a file that `reconcile plan -o` saved; without one, the part of a new plan that the selectors
+    """Execute PLAN, a file that `reconcile plan -o` saved; without one, the part of a new plan that the selectors
     choose.
 
     A saved plan is refused if the spec or the records changed since.

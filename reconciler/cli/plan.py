@@ -80,8 +80,8 @@ def command(
 ) -> int:
     """Show what a pass would do, why, and how long it takes. Changes nothing.
 
-    Selectors choose cells: benchmark=resnet scenario=Offline,Server system=h200*. Exits 0 when all of it is in sync,
-    2 when something is not.
+    Selectors choose cells: benchmark=resnet scenario=Offline,Server system=h200*. Exits 0 if everything is in sync,
+    else 2.
     """
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     if quick:

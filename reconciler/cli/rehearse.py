@@ -88,7 +88,7 @@ def command(
 ) -> int:
     """Rehearse the submission of BENCHMARK, or of all benchmarks with installed libraries, without any data.
 
-    Makes datasets and networks of the published formats, and drives engines, all scenarios of the round, compliance
+    Generates datasets and networks in the published formats, and tries engines, all scenarios of the round, compliance
     tests, the tree and its check. Interrupted or repeated, it continues where it stopped. None of it can be packed.
     """
     choice = choose_benchmarks(benchmarks)

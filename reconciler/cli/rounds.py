@@ -53,7 +53,7 @@ class ShowGroup(click.Group):
 @takes([json_option()])
 @click.pass_context
 def benchmarks_command(context: click.Context, as_json: bool) -> int:
-    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` shows one in full."""
+    """List the benchmarks of MLPerf that a spec may name without any code; `benchmarks show NAME` shows one."""
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
@@ -149,7 +149,7 @@ def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = Tr
 @takes([json_option()])
 @click.pass_context
 def rounds_command(context: click.Context, as_json: bool) -> int:
-    """List the rounds whose rules are known, oldest first; show, compare and question them."""
+    """List the rounds whose rules are known, oldest first; show and compare them."""
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = [load_ruleset(name) for name in list_rounds()]
@@ -194,7 +194,7 @@ def _find_rules(ruleset: Ruleset, name: str) -> BenchmarkRules:
 @rounds_command.command("conflicts", short_help="List the values about which sources differ.")
 @takes([_round(metavar="[ROUND]", required=False), json_option()])
 def show_conflicts(round_name: str | None, as_json: bool) -> int:
-    """List each value of ROUND (by default the newest) about which the sources differ: which counts, and why."""
+    """List each value of ROUND (by default the newest) for which the sources differ: the one that applies, and why."""
     ruleset = load_ruleset(round_name or list_rounds()[-1])
     found = find_conflicts(ruleset)
     if as_json:
@@ -226,8 +226,8 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
 def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | None, as_json: bool) -> int:
     """Write a round's file from a new official checker and mlperf.conf, on standard output.
 
-    It has what they say otherwise than the round before, each value with its file and line; comments list what is left
-    to be decided and what the round would make stale.
+    It lists the values that differ from the previous round, each with its file and line; comments list open decisions
+    and what the round would make stale.
     """
     checkers = read_checkers(checker)
     name = round_name or choose_round(checkers)

@@ -52,8 +52,8 @@ from reconciler.storage.files import RepositoryPaths
 @click.command("why")
 @takes([cell_argument(), spec_option(), json_option()])
 def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
-    """Explain what CELL has to do and why, or that it has nothing to do; and down the chain, from the submission to the
-    model, which commit recorded each step and who last changed a line behind it.
+    """Explain which steps CELL needs and why, or that it needs none. Then show, from the submission down to the model,
+    which commit recorded each step and who last changed a line that it depends on.
 
     CELL is division/system/benchmark/scenario, any part of it that fits one cell, or a glob.
     """

@@ -52,10 +52,10 @@ def explain_command(path: str, as_json: bool) -> int:
     """Show what may be written at PATH in a spec, such as spec.benchmarks.engine: its type, choices, default and
     meaning.
 
-    A name of your own (of a system, a benchmark, a cell) may be left out or written; a field is also found by its name
-    alone, such as target_qps. Without PATH: the whole document.
+    Your own names (of a system, a benchmark, a cell) are optional in PATH; a field is also found by its name, such as
+    target_qps. Without PATH: the whole document.
 
-    Editors read the same: the first line of a spec names the schema, schemas/submission.schema.json.
+    Editors use the same schema: the first line of a spec names the schema, schemas/submission.schema.json.
     """
     found = find_schema_node(path)
     if as_json:
@@ -74,7 +74,7 @@ _CHECK = click.Option(["--check"], is_flag=True, help="Change nothing; show what
 def fmt_command(specs: tuple[str, ...], check: bool, as_json: bool) -> int:
     """Format SPEC (by default all files in specs/) uniformly: trailing spaces, line endings, empty lines.
 
-    Comments, order and every value stay as they are; a file whose content would change is left alone.
+    Comments, order and every value stay as they are; a file whose content would change is skipped.
     """
     paths = find_repository(specs)
     spec_paths = list_spec_paths(paths, [show_from_root(paths, spec) for spec in specs])

@@ -97,9 +97,9 @@ def try_command(
 ) -> int:
     """Make one performance run of CELL with other settings, such as target_qps=250 or run.batch_size=8.
 
-    A glob or a selector in place of CELL, such as 'system=h200*', makes a run of each cell that it chooses. The spec
-    stays as it is, and nothing is published: the runs are recorded in .reconcile/trials as evidence. Exits 0 when all
-    are VALID, else 2.
+    A glob or a selector instead of CELL, such as 'system=h200*', runs each cell that it selects. The spec is unchanged,
+    and nothing is published: the runs are recorded in .reconcile/trials as evidence. Exits 0 when all are VALID, else
+    2.
     """
     wanted = parse_settings(settings)
     paths, options = find_asked_cells(specs, busy=busy)
@@ -186,7 +186,7 @@ def tune_command(
     """Search for the highest VALID rate of a Server cell, or the best settings of any cell, and propose the edit of the
     spec.
 
-    Each trial is a run of its own, recorded in .reconcile/trials; none becomes a result. If it is interrupted or
+    Each trial is a separate run, recorded in .reconcile/trials; none becomes a result. If it is interrupted or
     killed, the same command continues from what was recorded. Exits 0 when the search was completed, else 2.
     """
     paths, options = find_asked_cells(specs, busy=busy)

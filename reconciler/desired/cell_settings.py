@@ -139,7 +139,7 @@ def collect_marks(declared: Declared, reader: SettingsReader) -> tuple[str, ...]
         (TRIAL, bool(declared.trial)),
         (QUICK, declared.trial == QUICK),
     )
-    return tuple(name for name, holds in reads if holds)
+    return tuple(name for name, is_read in reads if is_read)
 
 
 _CLIENT = (*CLIENT_SOURCES, "client.python")

@@ -72,7 +72,7 @@ SHARED = ("benchmark.", "dataset.", "model.")  # prefixes of the settings that d
 
 class SharedKeys(Struct, frozen=True):
     """``common``: benchmark → the dataset and model keys that most of its cells have; ``cells``: the keys of each cell
-    with runs of its own."""
+    with its own runs."""
 
     common: Mapping[str, tuple[str, str]]
     cells: Mapping[Cell, CachedCell]
@@ -99,7 +99,7 @@ class CellCompiler:
         return CellSettings(strip_origins(self._reader.settings))
 
     def own(self, keys: SharedKeys) -> None:
-        """Compile a cell with runs of its own."""
+        """Compile a cell with its own runs."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
         made_of = [made_from, dataset, *self._compile_service(made_from, dataset)]
@@ -290,7 +290,7 @@ def _collect_own_model_inputs(reader: SettingsReader, dataset: Input) -> list[In
 
 
 def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> SharedKeys:
-    """Find the shared keys of the cells with runs of their own, and add those not cached yet. Cells with the same
+    """Find the shared keys of the cells with their own runs, and add those not cached yet. Cells with the same
     values from the same places share one computation."""
     counts: dict[str, tuple[Counter[str], Counter[str]]] = {}
     made: dict[tuple[object, ...], tuple[str, str]] = {}

@@ -339,7 +339,7 @@ def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
 
 
 def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Explain why the cell named in ``infer_from`` is not declared, has no runs of its own, or may not be used here."""
+    """Explain why the cell named in ``infer_from`` is not declared, has no runs itself, or may not be used here."""
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:

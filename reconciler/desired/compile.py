@@ -319,7 +319,7 @@ def compile_desired(
 def _own(
     making: ResourceBuilder, readers: CellReaders, keys: SharedKeys, cell: DeclaredCell, known: CachedCell
 ) -> CachedCell:
-    """Compile a cell with runs of its own, or reuse it, and return its cache entry."""
+    """Compile a cell with its own runs, or reuse it, and return its cache entry."""
     common = keys.common[cell.cell.benchmark]
     if known.resources and known.commons == common:
         making.begin(cell)

@@ -11,6 +11,7 @@ from harness.catalog import BACKENDS
 from reconciler.desired.commands import collect_command_inputs, collect_scorer_inputs
 from reconciler.desired.inputs import SettingsReader, collect_run_inputs, find_benchmark_code
 from reconciler.loadgen import keys
+from reconciler.loadgen.settings import TARGETS
 from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.ruled_values import TestRules
@@ -23,7 +24,7 @@ from reconciler.spec.declared import DeclaredCell
 
 ASKED = "compliance."
 # Settings that a test may override, with the names of a performance run's settings.
-_OWN = (keys.TARGET_QPS, keys.TARGET_LATENCY, "attempts")
+_OWN = (*TARGETS, "attempts")
 _DATASET = "dataset."
 _VERDICT = ("dtype", "eos_token_id")
 _SAYING_TYPE = ("benchmark.code", "benchmark.official", SCORE_COMMAND)

@@ -66,7 +66,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None) 
     remade = _made(walk, _performance_of(audit))
     if published is None and not remade:
         walk.unmade |= dict.fromkeys((audit.test.address, audit.verdict.address), WAITS)
-        return False  # an INVALID run proves nothing and has a finding of its own
+        return False  # an INVALID run proves nothing and has its own finding
     done = walk.select_trusted(walk.list_done(audit.test))
     allowed = audit.list_allowed_differences((*done, *((published,) if published else ())))
     alike = [t for t in done if remade or published is None or not find_differing_evidence(published, t, allowed)]

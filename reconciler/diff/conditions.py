@@ -72,11 +72,11 @@ def summarise_cells(
     accepted = difference.accepted
     for cell, lineage in trace_lineages(desired).items():
         # Other cells may still need the inputs of accepted results, so their changes do not count here.
-        stands_in = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
+        is_accepted = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
         spared = find_spared(lineage, changes) if changes else frozenset()
         resources = lineage
-        if spared or stands_in:
-            resources = tuple(r for r in lineage if r.address not in spared and not (stands_in and r.kind in _MADE))
+        if spared or is_accepted:
+            resources = tuple(r for r in lineage if r.address not in spared and not (is_accepted and r.kind in _MADE))
         facts = _Facts(
             resources,
             changes,

@@ -71,7 +71,7 @@ def find_failed_repeats(
             yield Drift(resource.address, f"repeat of {known[-1].started[:16]}", how, repair)
 
 
-# Cells without an accuracy run of their own use another cell's run, which must have run on the same system.
+# Cells without their own accuracy run use another cell's run, which must have run on the same system.
 
 
 def list_accuracy_dependents(desired: Desired) -> dict[Address, tuple[Resource, ...]]:
@@ -222,7 +222,7 @@ class Comparison(ComparisonState):
         return dict(sorted(found.items()))
 
     def compare_inferred_result(self, result: Resource) -> None:
-        """Choose the source cell's records for a cell without runs of its own."""
+        """Choose the source cell's records for a cell without its own runs."""
         ups = [self.desired.by_address[address] for address in result.upstream]
         assert result.cell is not None
         self.chosen[result.cell] = next((self.chosen[up.cell] for up in ups if up.cell in self.chosen), Chosen())

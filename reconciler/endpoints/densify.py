@@ -29,9 +29,9 @@ _COUNT = click.Option(
 @click.command("densify")
 @takes([_CURVE, _COUNT, patch_option(), spec_option(), json_option()])
 def command(curve: str | None, count: int, output: Path | None, specs: tuple[str, ...], as_json: bool) -> int:
-    """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) next to the sharpest bends of what was measured.
+    """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) next to the sharpest bends of the measured curve.
 
-    Adds no more points than the rules allow. Prints the edit as a patch; the spec stays as it is. CURVE may be left out
+    Adds no more points than the rules allow. Prints the edit as a patch; the spec is unchanged. CURVE may be left out
     if the spec declares only one.
     """
     paths, options = find_asked_cells(specs)

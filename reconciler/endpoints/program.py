@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reconciler.loadgen import keys
+from reconciler.loadgen.settings import read_min_duration
 
 if TYPE_CHECKING:
     from reconciler.check.cell_formats import CellFormat
@@ -56,9 +56,9 @@ class Endpoints:
 
         if results != _POINTS:
             return predict_run_seconds(inputs)
-        if inputs.get("mode") != "performance" or not inputs.get(keys.MIN_DURATION):
+        if inputs.get("mode") != "performance":
             return None
-        return int(str(inputs[keys.MIN_DURATION])) / _MILLISECONDS
+        return read_min_duration(inputs) / _MILLISECONDS or None
 
     def complete_context(
         self, context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int

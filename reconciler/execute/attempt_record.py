@@ -101,24 +101,26 @@ def _failed(result: Result) -> AttemptVerdict:
 
 def _judge(attempt: Attempt, result: Result) -> AttemptVerdict:
     kind = attempt.intent.address.kind
-    said = {name: value for name, value in result.values.items() if name != "marks"}
+    reported = {name: value for name, value in result.values.items() if name != "marks"}
     results = find_format(attempt.intent.settings)
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        found = results.judge_run(_run_files(attempt, said))
-        refused = {"power": said["power"], **found.values} if found.problem and "power" in said else found.values
+        found = results.judge_run(_run_files(attempt, reported))
+        refused = (
+            {"power": reported["power"], **found.values} if found.problem and "power" in reported else found.values
+        )
         return replace(found, values=refused)
     if kind is Kind.SCORE:
-        return results.judge_score(attempt.output, attempt.inputs / "run", attempt.intent.ruling, said)
-    return AttemptVerdict(said)
+        return results.judge_score(attempt.output, attempt.inputs / "run", attempt.intent.ruling, reported)
+    return AttemptVerdict(reported)
 
 
-def _run_files(attempt: Attempt, said: RecordValues | None = None) -> RunFiles:
+def _run_files(attempt: Attempt, reported: RecordValues | None = None) -> RunFiles:
     return RunFiles(
         output=attempt.output,
         inputs={name: value for name, (value, _) in attempt.intent.inputs.items()},
         rules=attempt.intent.ruling,
         rehearsal=REHEARSAL in attempt.intent.marks,
-        said=said or {},
+        reported=reported or {},
         user_conf=attempt.user_conf,
         scratch=attempt.folder,
         by_command=has_command(attempt),

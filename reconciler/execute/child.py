@@ -18,6 +18,7 @@ from reconciler.storage.process import explain_signal
 
 STALL = 900.0  # seconds without a finished sample after which a run counts as hung, unless the spec sets another limit
 _LOOK = 0.25
+_LAST_LINES = 20  # of a child's output, in messages
 
 
 class Watch(Struct, frozen=True):
@@ -157,12 +158,12 @@ def _where(attempt: Attempt) -> str:
     return f", on {', '.join(nodes)}" if nodes else "; it never began"
 
 
-def read_last_lines(log: Path, count: int = 20) -> str:
+def read_last_lines(log: Path) -> str:
     """Return the end of a child's output, for messages and its record."""
     try:
         with log.open("rb") as stream:
             size = stream.seek(0, 2)
             stream.seek(max(0, size - 8192))
-            return "\n".join(stream.read().decode(errors="replace").splitlines()[-count:])
+            return "\n".join(stream.read().decode(errors="replace").splitlines()[-_LAST_LINES:])
     except OSError:
         return ""

@@ -11,7 +11,7 @@ from harness.contract import SOURCE_NOTE, CommandRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.request_parts import select_slices
 from reconciler.loadgen import keys
-from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE
+from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, TARGETS
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.codec import encode_canonical
 from reconciler.resource.kinds import Address, Kind
@@ -196,9 +196,7 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
 def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scenario: str) -> dict[str, str]:
     """List the values of placeholders that are the same in every attempt."""
     mode = str(asked.get("mode", "accuracy"))
-    texts = select_settings(
-        scenario, {n: asked[n] for n in (keys.TARGET_QPS, keys.TARGET_LATENCY) if asked.get(n) is not None}
-    )
+    texts = select_settings(scenario, {name: asked.get(name) for name in TARGETS})
     ending = f"_{settings.system.rpartition('_')[2]}"
     return {
         **{name: name for name in (mode, scenario, ending) if name},  # conditions, as in {accuracy:+--accuracy}
@@ -206,8 +204,7 @@ def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scen
         "test": str(asked.get("test", "")),
         "loadgen_mode": LOADGEN_MODE[mode],
         "scenario": scenario,
-        keys.TARGET_QPS: texts.get(keys.TARGET_QPS, ""),
-        keys.TARGET_LATENCY: texts.get(keys.TARGET_LATENCY, ""),
+        **{name: texts.get(name, "") for name in TARGETS},
         "device": _devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,

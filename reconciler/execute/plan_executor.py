@@ -34,7 +34,7 @@ from reconciler.execute.perform import (
 )
 from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
-from reconciler.loadgen import keys
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind, find_proved_run
 from reconciler.resource.quantities import show_duration
@@ -371,7 +371,7 @@ def _sets_state(address: Address, detail: Detail) -> bool:
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     """Return LoadGen's minimum duration of a performance run in seconds; 0 for everything else."""
-    return float(detail.values().get(keys.MIN_DURATION) or 0) / 1000 if address.is_timed else 0.0
+    return read_min_duration(detail.values()) / 1000 if address.is_timed else 0.0
 
 
 # Turns on a machine: one timed run and one server at a time, and none while other processes load it.

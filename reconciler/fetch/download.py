@@ -305,7 +305,7 @@ def _verify(item: Download, address: str, whole: _Whole) -> Downloaded:
 
 
 def _is_page(path: Path) -> bool:
-    """Recognise the web page that servers send, with a success status, in place of an unavailable file."""
+    """Recognise the web page that servers send, with a success status, instead of an unavailable file."""
     with path.open("rb") as stream:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 

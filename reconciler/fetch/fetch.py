@@ -96,7 +96,7 @@ def _write(item: _PackedFile, target: Path) -> None:
     aside = target.with_name(f".{target.name}{PARTIAL}")
     with convert_storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside.unlink(missing_ok=True)  # from a killed fetch, or a link that somebody else put there
+        aside.unlink(missing_ok=True)  # from a killed fetch, or a foreign link
         with item.open() as source, aside.open("xb") as stream:
             shutil.copyfileobj(source, stream, _CHUNK)
         aside.chmod(0o644)
@@ -111,7 +111,7 @@ def _check_name(archive: Path, name: str) -> None:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise StorageError(
-            f"{archive.name} holds {name!r}, which points outside the archive", fix="do not use this archive"
+            f"{archive.name} contains {name!r}, which points outside the archive", fix="do not use this archive"
         )
 
 

@@ -193,10 +193,10 @@ def audit_cell(
     needed = [a for _, record in [*records, *verdicts] for a in record.artifacts if a.place == "logs"]
     good = logs.read(needed)
     for name, record in records:
-        if not record.came_whole:
+        if not record.imported_whole:
             yield _verify_inputs(cell, name, record, at)
         yield from _verify_digests(cell, name, record, logs)
-        yield from verify_imported(cell, name, record, chosen, at, good) if record.came_whole else ()
+        yield from verify_imported(cell, name, record, chosen, at, good) if record.imported_whole else ()
         yield from verify_runs(cell, name, record, at, good)
         yield from verify_start(cell, name, record, good)
         yield from verify_release(cell, name, record, good)
@@ -269,7 +269,7 @@ def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 def _report_unproven(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
     """Report the facts of an imported run that no log proves, because a person declared them or they are unknown."""
-    if IMPORTED not in record.marks or record.came_whole:
+    if IMPORTED not in record.marks or record.imported_whole:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
     declared = record.values.get("imported", {}).get("declared", {})

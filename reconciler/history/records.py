@@ -189,7 +189,7 @@ class RecordChecks(Struct):
 def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
     values = {name: item.value for name, item in record.inputs.items() if item.value is not None}
     foreign = IMPORTED in record.marks
-    if not record.came_whole:
+    if not record.imported_whole:
         yield from _deny_key(record, values, at)
     yield from _deny_address(record, values)
     if bool(record.problem) is (record.ended is Ended.DONE):

@@ -358,10 +358,10 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
-    carrier = open_transport(clone)
-    if carrier is not None:
-        carrier.declare(at.desired.submission, datetime.now(UTC).date())
-    watch, executors = Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, carrier)
+    transport = open_transport(clone)
+    if transport is not None:
+        transport.declare(at.desired.submission, datetime.now(UTC).date())
+    watch, executors = Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, transport)
     run_child(attempt, make_request(attempt, clone), watch, executors)
     again, _ = build_record(attempt)
     return _compared(cell, record, again)

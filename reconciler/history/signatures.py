@@ -90,7 +90,7 @@ def _checked(
 
 
 def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
-    """Make the claim. One bad signature outweighs the good ones: somebody added it."""
+    """Make the claim. One bad signature outweighs the good ones, because it was added."""
     what = f"{record.address.label}: signature"
     by = {
         signature_status: [c for c in found if c.signature_status is signature_status]

@@ -10,6 +10,7 @@ from typing import Any
 from reconciler.importing.read_tree import TakenTree, collect_cell_settings
 from reconciler.importing.run_reader import TakenCell
 from reconciler.loadgen import keys
+from reconciler.loadgen.settings import DURATIONS
 from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.quantities import is_whole
 from reconciler.rules.ruleset import Ruleset, normalise_category
@@ -19,7 +20,6 @@ _ELSEWHERE = ("division", "submitter", "status", "system_type")
 _OF_MODEL = ("retraining", "starting_weights_filename", "weight_transformations")
 _OF_DATA = ("input_data_types", "weight_data_types")
 _NANOSECONDS = 1_000_000
-_TIMES = (keys.MIN_DURATION, keys.MAX_DURATION)
 
 
 def render_spec(
@@ -152,7 +152,7 @@ def _divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
 def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str], measured_with: Mapping[str, Any]) -> str:
     if item.source is not None:
         return f"{{infer_from: {item.source.scenario}}}"
-    values: dict[str, Any] = {n: _quantity(n, v) for n, v in collect_cell_settings(item, ruleset).items()}
+    values: dict[str, Any] = {n: add_unit(n, v) for n, v in collect_cell_settings(item, ruleset).items()}
     own = {
         name: item.measurements[name]
         for name in (*_OF_DATA, *_OF_MODEL)
@@ -173,9 +173,9 @@ def name_power_folder(cell: Cell) -> str:
     return f"power/{cell}"
 
 
-def _quantity(name: str, value: Any) -> Any:
-    """Add the unit that a spec requires."""
-    if name in _TIMES:
+def add_unit(name: str, value: Any) -> Any:
+    """Add the unit that a spec requires to the value of a setting."""
+    if name in DURATIONS:
         return f"{value} ms" if value else 0
     if name == keys.TARGET_LATENCY:
         return f"{value // _NANOSECONDS} ms" if value % _NANOSECONDS == 0 else f"{value} ns"

@@ -49,7 +49,7 @@ class ImportedTree(Struct, frozen=True):
 
 
 class LogTree(Struct):
-    """Records the runs of ``cells``, which have runs of their own. ``seen``: the bytes of a log → its path and
+    """Records the runs of ``cells``, which have their own runs. ``seen``: the bytes of a log → its path and
     address."""
 
     recorder: ImportRecorder

@@ -1,5 +1,5 @@
 """Makes records of external runs. Facts that their files prove are recorded; the others are listed as unknown, in a
-mark that prevents packing the result until somebody declares them."""
+mark that prevents packing the result until they are declared."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
 _SEPARATOR, _BEFORE = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n"), 3  # bytes of it before the last line end and its dots
 # LoadGen writes a comma before each entry but the first, and none after the last. A log cut by hand ends in a comma.
 _CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes
-_TOLD = 64  # bytes that distinguish one position in a log from others
+_MARK_SIZE = 64  # bytes that distinguish one position in a log from others
 
 
 def log_hash(log: bytes) -> str:
@@ -57,7 +57,7 @@ def split_answers(log: bytes) -> tuple[list[bytes], bool]:
     if found is None:
         return log.splitlines(), not _is_cut_by_hand(log)
     head, tail = log[: found.start()], log[found.end() :]
-    at = head.find(tail[:_TOLD]) if tail else -1
+    at = head.find(tail[:_MARK_SIZE]) if tail else -1
     if at >= 0 and tail.startswith(head[at:]):
         return (head[:at] + tail).splitlines(), False
     return [*head.splitlines()[:-1], *tail.splitlines()], False

@@ -137,6 +137,9 @@ BUILT_IN = ("model_key", *keys.SEEDS)
 # Names under which a spec states settings of a run, and names of those that the round fixes, in user.conf order.
 DECLARED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.modes))
 RULED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.ruled))
+# Settings by which a submitter states the system's speed, and bounds of a run's length in ms.
+TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
+DURATIONS = (keys.MIN_DURATION, keys.MAX_DURATION)
 
 
 def name_loadgen_scenario(scenario: str) -> str:
@@ -159,7 +162,7 @@ def find_setting(name: str, scenario: str) -> Setting | None:
 
 def find_target(scenario: str) -> Setting | None:
     """Find the setting by which a submitter states the system's speed: a rate, or an expected latency."""
-    return find_setting(keys.TARGET_QPS, scenario) or find_setting(keys.TARGET_LATENCY, scenario)
+    return next((found for name in TARGETS if (found := find_setting(name, scenario))), None)
 
 
 def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
@@ -170,6 +173,11 @@ def list_settings(mode: str, scenario: str) -> tuple[str, ...]:
 def list_ruled(scenario: str) -> tuple[str, ...]:
     """List the names of the settings that the round fixes for this scenario, in either mode."""
     return (*BUILT_IN, *(setting.name for setting in find_settings(scenario) if setting.ruled))
+
+
+def read_min_duration(inputs: Mapping[str, object]) -> int:
+    """Return the minimum duration of a performance run in ms; 0 if it has none."""
+    return int(str(inputs.get(keys.MIN_DURATION) or 0))
 
 
 def select_conf_settings(settings: Mapping[str, Any], mode: str, scenario: str) -> dict[str, Any]:

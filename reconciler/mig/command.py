@@ -43,7 +43,7 @@ _RUN = click.Option(["--run"], is_flag=True, help="Run the commands, as root or 
 def command(context: click.Context, as_json: bool) -> int:
     """Show the GPUs of this machine and their slices (MIG); make the slices that a system declares, and remove them.
 
-    No pass makes a slice: where one is missing, cells are Blocked.
+    A pass never makes slices: cells whose slices are missing are Blocked.
     """
     return IN_SYNC if context.invoked_subcommand is not None else _show(as_json)
 
@@ -51,7 +51,7 @@ def command(context: click.Context, as_json: bool) -> int:
 @command.command("create", short_help="Make the missing slices of a system.")
 @takes([_SYSTEM, _RUN, spec_option(), json_option()])
 def create(system: str | None, run: bool, specs: tuple[str, ...], as_json: bool) -> int:
-    """Print the commands that make the missing slices of SYSTEM; --run carries them out."""
+    """Print the commands that make the missing slices of SYSTEM; --run executes them."""
     hardware = _find_hardware(system, specs)
     if run:
         with make_machine_lock("quiet").acquire():

@@ -29,7 +29,7 @@ from reconciler.storage.untrusted_files import walk_files
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes from which a file in a folder is remembered separately; files hashed at a time
 _KERNEL = ("/proc/", "/sys/")  # files of size zero, without end, or as large as all memory
-UNREADABLE = ""  # in place of a digest; no file's digest equals it
+UNREADABLE = ""  # instead of a digest; no file's digest equals it
 
 Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
 

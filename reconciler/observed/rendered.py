@@ -89,7 +89,7 @@ def list_levels(path: str) -> Iterator[str]:
 
 def observe_tree(tree: Path, rendered: Rendered, stamps: DigestCache) -> dict[str, tuple[tuple[str, str], ...]]:
     """Return cell → (path, "missing" | "edited" | …) pairs; the key "" lists files that were not rendered. A
-    link or file in place of a folder is listed once in each cell."""
+    link or file instead of a folder is listed once in each cell."""
     if not tree.is_dir():
         return {}
     stated: list[Stated] = []

@@ -17,7 +17,7 @@ import psutil
 from harness.contract import Progress, read_progress
 from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import QueuedStep
-from reconciler.loadgen import keys
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.page.cell_report import parse_series
 from reconciler.render.documents import render_document
 from reconciler.render.progress import measure_pace
@@ -111,7 +111,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
     progress = read_progress(attempt.counter)
     address, values = attempt.intent.address, attempt.intent.inputs
     timed = _is_timed(attempt, progress)
-    minimum = float(values.get(keys.MIN_DURATION, (0, ""))[0] or 0) / 1000 if timed else 0.0
+    minimum = read_min_duration({name: value for name, (value, _) in values.items()}) / 1000 if timed else 0.0
     pace = measure_pace(progress, minimum) if progress else None
     return {
         **_name(address),

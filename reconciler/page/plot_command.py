@@ -79,7 +79,7 @@ def _load_plots(program: Program) -> ProgramPlots:
 
 def _chart_cell(cell: str, name: str, others: tuple[str, ...], specs: tuple[str, ...]) -> tuple[Chart, str]:
     if name in _OF_CURVES or others:
-        fix = "name the folder of a submission in place of the cell, or the curve: DIVISION/SYSTEM/BENCHMARK"
+        fix = "name the folder of a submission instead of the cell, or the curve: DIVISION/SYSTEM/BENCHMARK"
         raise ReconcilerError(f"{name} is a plot of curves", fix=fix)
     source = RepositoryPage(*find_asked_cells(specs))
     found = source.find(cell)

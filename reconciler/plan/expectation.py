@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reconciler.desired.state import Desired
-from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Address, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.settings import CellSettings
@@ -24,7 +23,6 @@ Formula = Callable[[CellSettings, Mapping[str, object]], float | None]
 START = 2.0  # seconds until the child process of a run has loaded its libraries, measured with short runs
 _LONG = 60.0  # seconds; for longer runs a changed target predicts better than an earlier run
 _PACED = "Server"  # LoadGen sends queries at the configured rate
-_TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
 # Kinds that take about as long in every scenario of a benchmark on a system, as accuracy runs do.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
@@ -65,13 +63,13 @@ class Expectation:
 
 def predict_first(detail: Detail, formula: Formula) -> float | None:
     """Predict a run without history."""
-    from reconciler.loadgen.settings import name_loadgen_scenario
+    from reconciler.loadgen.settings import TARGETS, name_loadgen_scenario, read_min_duration
 
     values = detail.values()
     seconds = formula(detail.settings, values)
-    declared = any(item.name in _TARGETS and item.origin.line for item in detail.inputs)
+    declared = any(item.name in TARGETS and item.origin.line for item in detail.inputs)
     if seconds is not None and not declared and name_loadgen_scenario(str(values["scenario"])) != _PACED:
-        seconds = int(str(values.get(keys.MIN_DURATION) or 0)) / 1000 or None
+        seconds = read_min_duration(values) / 1000 or None
     return seconds + START if seconds is not None and seconds < _LONG else seconds
 
 

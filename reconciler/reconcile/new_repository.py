@@ -47,7 +47,7 @@ from reconciler.storage.leftovers import open_temporary, sweep_folders, sweep_re
 from reconciler.storage.packaged_files import SCHEMA, read_shipped
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
-_UNNAMED = "this-machine"  # a system without a name of its own
+_UNNAMED = "this-machine"  # a system without a name
 _FEW = 4  # systems or files that a warning lists
 
 _README = Template("""\
@@ -56,8 +56,8 @@ _README = Template("""\
 An MLPerf Inference submission, kept by `reconcile`.
 
 - `specs/` declares it. `reconcile validate` checks it, `reconcile plan` shows what is to be done, `reconcile` does it.
-- `state/` holds what was measured: records and logs. Commit it (`reconcile --commit` does).
-- `.reconcile/` holds what can be rebuilt or fetched; it is not committed.
+- `state/` contains records and logs of measurements. Commit it (`reconcile --commit` does).
+- `.reconcile/` contains what can be rebuilt or fetched; it is not committed.
 """)
 
 # For coding assistants, which read a file of this name, and for authors of scripts.

@@ -142,7 +142,7 @@ def _find_conf(brought: Path, round_name: str) -> Path | None:
 
 
 def _refuse_place(environment: Path) -> None:
-    """Refuse a link, whose target folder belongs to somebody else and would be removed or written to."""
+    """Refuse a link, whose target folder may belong to another user and would be removed or written to."""
     for path in (environment.parent, environment):
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             fix = "find out who created it, and move it away; environments need a folder of this repository"
@@ -152,7 +152,7 @@ def _refuse_place(environment: Path) -> None:
     except UnicodeEncodeError:
         unfit = "is not text"
     else:
-        unfit = f"holds {os.pathsep!r}" if os.pathsep in str(environment) else ""
+        unfit = f"contains {os.pathsep!r}" if os.pathsep in str(environment) else ""
     if unfit:
         problem = f"no Python environment can be in {environment}: its name {unfit}"
         raise ReconcilerError(problem, fix="rename the folder of the repository")

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from reconciler.check.engine import check_tree
 from reconciler.diff.change import CONTRADICTED, Finding
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.reconcile.planning import PlanResult
 from reconciler.record.store import find_artifact
@@ -78,16 +77,6 @@ def _name_in_tree(seen: PlanResult, cell: Cell) -> tuple[Cell, ...]:
     return cell, replace(cell, benchmark=official)
 
 
-# Rule → the spec setting that it concerns.
-_SETTINGS = {
-    "run.target-latency": keys.TARGET_LATENCY,
-    "run.duration": keys.MIN_DURATION,
-    "run.samples": keys.PERFORMANCE_SAMPLE_COUNT,
-    "run.samples-per-query": keys.MIN_QUERY_COUNT,
-    "run.token-limits": keys.TARGET_QPS,
-}
-
-
 def point_to_settings(report: TreeReport, seen: PlanResult) -> TreeReport:
     """Move each finding caused by a setting to that setting's line in the spec."""
     lines: dict[tuple[str, str], str] = {}
@@ -97,5 +86,5 @@ def point_to_settings(report: TreeReport, seen: PlanResult) -> TreeReport:
                 if item.origin.line:
                     named = _name_in_tree(seen, resource.cell)
                     lines |= {(str(cell), item.name): str(item.origin) for cell in named}
-    found = [replace(f, origin=lines.get((f.cell, _SETTINGS.get(f.rule.id, "")), f.origin)) for f in report.findings]
+    found = [replace(f, origin=lines.get((f.cell, f.rule.setting), f.origin)) for f in report.findings]
     return replace(report, findings=tuple(found))

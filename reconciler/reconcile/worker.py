@@ -197,7 +197,7 @@ class Worker(Struct, dict=True):
     check: Check
     keep_open: tuple[int, ...]
     recorder: Recorder
-    carrier: AttemptTransport | None
+    transport: AttemptTransport | None
     tries: Tries = field(default_factory=Tries)
     under_way: dict[str, Attempt] = field(default_factory=dict)
     left: bool = False
@@ -208,7 +208,7 @@ class Worker(Struct, dict=True):
 
     @cached_property
     def executors(self) -> Executors:
-        return Executors.for_paths(self.paths, self.carrier)
+        return Executors.for_paths(self.paths, self.transport)
 
     @cached_property
     def stamps(self) -> DigestCache:
@@ -283,8 +283,8 @@ class Worker(Struct, dict=True):
         from reconciler.storage import git
 
         self.order.know(result.recorded)
-        if self.carrier is not None:
-            self.carrier.declare(result.desired.submission, self.wall.date())
+        if self.transport is not None:
+            self.transport.declare(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)
         context = AttemptContext(
             paths=self.paths,

@@ -216,7 +216,7 @@ def _is_below(name: str) -> bool:
 
 
 _SORTED = json.JSONEncoder(sort_keys=True)
-_TOLD = ("machine.host", "machine.kernel")
+_NOTED = ("machine.host", "machine.kernel")
 
 
 def summarize(record: Record, identity: str) -> Summary:
@@ -242,7 +242,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         artifacts=record.artifacts,
         validity=str(values.get("validity", "")),
         evidence=tuple(sorted([(n, _show_text(v) if type(v) is str else _SORTED.encode(v)) for n, v in proofs])),
-        noted=tuple((name, str(record.facts[name].value)) for name in _TOLD if name in record.facts),
+        noted=tuple((name, str(record.facts[name].value)) for name in _NOTED if name in record.facts),
         metric=(str(metric["value"]), str(metric["unit"])) if metric else None,
         pins=tuple([pin for pin in pins if isinstance(pin[1], str)]),
         upstream=tuple(sorted(record.upstream.items())),

@@ -143,7 +143,7 @@ def _drop_duplicates(summaries: list[Summary]) -> list[Summary]:
 
 def group_records(summaries: Iterable[Summary], *, trials: bool = False) -> Recorded:
     """Return all records as one value, oldest first. ``trials``: include trials' records, which count nowhere else,
-    wherever somebody may have put them."""
+    wherever they may be."""
     summaries = (s for s in summaries if trials or TRIAL not in s.marks)
     by_key: dict[str, list[Summary]] = {}
     by_address: dict[Address, list[Summary]] = {}

@@ -147,7 +147,7 @@ def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact
 
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that are here exactly as recorded: otherwise an edited log would be judged in place of the
+    """Return the files that are here exactly as recorded: otherwise an edited log would be judged instead of the
     original."""
     wanted = [(i, find_readable(paths, i)) for i in artifacts if any(fnmatchcase(i.name, name) for name in names)]
     return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

@@ -47,7 +47,7 @@ def put_object(paths: RepositoryPaths, source: Path, sha256: str) -> None:
 
 
 def write_record(paths: RepositoryPaths, record: Record) -> str:
-    """Write a record and return its id. It is the last file that an attempt leaves: all files that it names are on disk
+    """Write a record and return its id. It is the last file that an attempt writes: all files that it names are on disk
     by then."""
     data = encode(record)
     identity = record_id(record.address, record.key, data)

@@ -61,7 +61,7 @@ class Explanation(Struct, frozen=True):
 
 def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
     """Return the origins: the changed resources that depend on no other change of this cell, and those with another
-    changed input of their own. A lost file is remade because something else needs it."""
+    changed input. A lost file is remade because something else needs it."""
     due = [part for part in explanation.parts if part.step is not None]
     causes = [p for p in due if p.step and p.step.change.reason is not Reason.ARTIFACT_MISSING] or due
     changed = {part.resource.address for part in causes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,14 +10,14 @@ from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from reconciler.check.causes import CauseGroup, group_by_cause
 from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
 from reconciler.render.html import make_environment, read_static
-from reconciler.render.svg import Bars, draw_bars, draw_scatter
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
-from reconciler.storage.escaping import escape_hidden
+from reconciler.storage.escaping import escape_hidden, escape_html
 from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
 _MOST = 40  # bars per plot
@@ -135,3 +136,76 @@ def _draw_counts(found: Iterable[tuple[str, Severity]], title: str) -> str:
     names = sorted(totals, key=lambda name: (-totals[name], name))[:_MOST]
     parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
     return draw_bars(Bars(names, parts), title) if names else ""
+
+
+WIDTH = 720
+
+
+class Bars(Struct, frozen=True):
+    """``parts``: for each row the lengths of its parts, by the classes that define their colours."""
+
+    rows: Sequence[str]
+    parts: Sequence[Sequence[tuple[str, int]]]
+
+
+def draw_bars(plot: Bars, title: str) -> str:
+    """Draw horizontal bars of counts, a row per name, with the total at the end."""
+    left, height = 190, 22
+    longest = max((sum(n for _, n in row) for row in plot.parts), default=0) or 1
+    scale = (WIDTH - left - 60) / longest
+    body = []
+    for index, (name, row) in enumerate(zip(plot.rows, plot.parts, strict=True)):
+        y, x = 8 + index * height, float(left)
+        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape_html(_short(name))}</text>')
+        for kind, number in row:
+            body.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{number * scale:.1f}" height="16"/>')
+            x += number * scale
+        body.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{sum(n for _, n in row):,}</text>')
+    return _svg(title, 16 + height * len(plot.rows), body)
+
+
+def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
+    """Draw points (x, y, class, words) on logarithmic axes with the diagonal of equal values."""
+    chosen = [point for point in points if point[0] > 0 and point[1] > 0]
+    if not chosen:
+        return ""
+    size, left, bottom = 420.0, 70.0, 40.0
+    values = [math.log10(value) for x, y, _, _ in chosen for value in (x, y)]
+    low, high = math.floor(min(values)), math.ceil(max(values))
+    span = max(1, high - low)
+
+    def at(value: float) -> float:
+        return (math.log10(value) - low) / span * (size - 20)
+
+    body = _axes(low, span, left, size, across, up)
+    body.append(f'<line class="even" x1="{left}" y1="{size}" x2="{left + size - 20}" y2="20"/>')
+    for x, y, kind, words in chosen:
+        centre = f'cx="{left + at(x):.1f}" cy="{size - at(y):.1f}"'
+        body.append(f'<circle class="{kind}" {centre} r="4"><title>{escape_html(words)}</title></circle>')
+    return _svg(title, int(size + bottom), body, width=int(left + size))
+
+
+def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -> list[str]:
+    body = []
+    for step in range(0, span + 1, 1 + span // 7):
+        offset = step / span * (size - 20)
+        label = f"{10.0 ** (low + step):g}"
+        body.append(f'<line class="grid" x1="{left + offset:.1f}" y1="{size}" x2="{left + offset:.1f}" y2="20"/>')
+        y = f"{size - offset:.1f}"
+        body.append(f'<line class="grid" x1="{left}" y1="{y}" x2="{left + size - 20}" y2="{y}"/>')
+        body.append(f'<text x="{left + offset:.1f}" y="{size + 15}" text-anchor="middle">{label}</text>')
+        body.append(f'<text x="{left - 6}" y="{size - offset + 4:.1f}" text-anchor="end">{label}</text>')
+    body.append(f'<text x="{left + size / 2:.0f}" y="{size + 33}" text-anchor="middle">{escape_html(across)}</text>')
+    middle = f"{size / 2:.0f}"
+    turned = f'transform="rotate(-90 14 {middle})" x="14" y="{middle}"'
+    body.append(f'<text {turned} text-anchor="middle">{escape_html(up)}</text>')
+    return body
+
+
+def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
+    return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 26 else f"{name[:25]}…"

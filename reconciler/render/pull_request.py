@@ -94,15 +94,15 @@ def _remark(remark: Remark) -> str:
     return f"{remark.level}: {where}{remark.message}" + (f"\n    fix: {remark.fix}" if remark.fix else "")
 
 
-def render_markdown(impact: Impact, *, limit: int = LIMIT) -> str:
+def render_markdown(impact: Impact) -> str:
     """Render a comment: the verdict first, then the evidence."""
     lines = [f"**{describe_verdict(impact)}**", "", f"Base `{impact.base[:10]}`, head `{impact.head[:10]}`.", ""]
     shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
     if shown:
         lines += ["| Cell | Effect | To make | Because | About |", "|---|---|---|---|---|"]
-        lines += [_row(cell) for cell in shown[:limit]]
-        if len(shown) > limit:
-            lines.append(f"\n… and {show_count(len(shown) - limit, 'more cell')}.")
+        lines += [_row(cell) for cell in shown[:LIMIT]]
+        if len(shown) > LIMIT:
+            lines.append(f"\n… and {show_count(len(shown) - LIMIT, 'more cell')}.")
     lines += ["", f"{show_count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
     lines += [f"- **{r.level}** {_code(r)}{_prose(r)}" for r in impact.remarks]
     lines += ["", escape_markdown(_withheld(impact))] if impact.withheld else []

@@ -96,7 +96,7 @@ class Record(Struct, frozen=True):
     tool: str = ""
 
     @property
-    def came_whole(self) -> bool:
+    def imported_whole(self) -> bool:
         """Return True for a compliance test's folder that was imported with a tree: it has no declared inputs, and its
         key is computed from its files."""
         return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs

@@ -150,7 +150,7 @@ class Expected(Struct, frozen=True):
     texts: tuple[str, ...]
     whole_line: bool
 
-    def stands_in(self, lines: Sequence[str]) -> bool:
+    def is_in(self, lines: Sequence[str]) -> bool:
         if self.whole_line:
             return any(line.strip() in self.texts for line in lines)
         return any(text in line for text in self.texts for line in lines)

@@ -33,7 +33,8 @@ class Premise(Struct, frozen=True):
 
 class Rule(Struct, frozen=True):
     """``id`` is kind.name. ``sources``: where the requirement comes from, as "policy", "checker", "checker (old)",
-    "LoadGen", "ours". ``argument``: why a finding holds.
+    "LoadGen", "ours". ``argument``: why a finding is justified. ``setting``: the spec setting that it
+    concerns, "" for none.
 
     Rules of ``verify-tree`` also have ``premises``, all of which must be proven before a finding is an error or a
     warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the reason why no round, tool
@@ -48,6 +49,7 @@ class Rule(Struct, frozen=True):
     argument: str = ""
     premises: tuple[Premise, ...] = ()
     proof: str = ""
+    setting: str = ""
 
     @property
     def kind(self) -> str:
@@ -73,6 +75,7 @@ def rule(
     premises: tuple[Premise, ...] = (),
     cause: str = "",
     proof: str = "",
+    setting: str = "",
 ) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
     """Declare the rule that the decorated function applies. The function's docstring explains it."""
 
@@ -80,7 +83,8 @@ def rule(
         argument = " ".join((function.__doc__ or "").split())
         if not argument and __debug__:  # python -OO drops docstrings
             raise TypeError(f"{name}: the function that applies a rule needs a docstring that explains it")
-        return AppliedRule(Rule(name, title, sources, severity, cause, argument, premises, proof), function)
+        found = Rule(name, title, sources, severity, cause, argument, premises, proof, setting)
+        return AppliedRule(found, function)
 
     return declare
 

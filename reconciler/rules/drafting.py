@@ -160,7 +160,7 @@ def _read_checker(
 ) -> Iterator[tuple[str, Iterator[Reading]]]:
     """Yield each table's values for the ``named`` benchmarks and for all benchmarks."""
     models = partial(checker.find_model_table, round_name)
-    yield "what holds for all benchmarks", _read_general(checker, round_name, base)
+    yield "values of all benchmarks", _read_general(checker, round_name, base)
     yield "model_mapping", _read_aliases(models("model_mapping"), base, named)
     yield "fields of descriptions", _read_fields(checker, base)
     yield "endpoints", _read_endpoints(checker, round_name, base)

@@ -286,7 +286,7 @@ def _check_benchmarks(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Proble
     """Check that the names are official ones, and that no benchmark is also an unsupported one."""
     free = adapter.is_shipped or any(RESULTS in adapter.make_block(name) for name in adapter.known.benchmarks)
     for part in ("benchmarks", "unsupported"):
-        for name in getattr(adapter.known, part) if not free else ():  # those of another program have names of its own
+        for name in getattr(adapter.known, part) if not free else ():  # those of another program have its names
             if not any(name in load_ruleset(each).benchmarks for each in reversed(list_rounds())):
                 where = ("adapter", part, name)
                 fix = give_advice(name, sorted(load_ruleset(list_rounds()[-1]).benchmarks))

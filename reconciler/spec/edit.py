@@ -54,7 +54,7 @@ def _space_comment(line: str) -> str:
 
 
 class _Entry(Struct, frozen=True):
-    """``start`` and ``end``: the span of text to cut. ``lines``: its text, if the entry has lines of its own."""
+    """``start`` and ``end``: the span of text to cut. ``lines``: its text, if the entry has its own lines."""
 
     start: int
     end: int

@@ -56,7 +56,7 @@ class Slurm(Group):
 
 
 class Ray(Group):
-    """Run each step that needs the system's machine as a separate job, which holds the resources below on one node
+    """Run each step that needs the system's machine as a separate job, which occupies the resources below on one node
     while it runs. These settings make no result stale."""
 
     NAMED: ClassVar[bool] = True

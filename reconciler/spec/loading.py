@@ -111,24 +111,24 @@ _SECTIONS: dict[str, tuple[str, type[Group]]] = {
 }
 
 
-class IndentationSlip(Struct, frozen=True):
+class IndentationMistake(Struct, frozen=True):
     """``silent``: paths of misplaced values, whose other problems are not reported."""
 
     problem: Problem
     silent: tuple[str, ...] = ()
 
 
-def find_indentation_errors(root: MapNode) -> list[IndentationSlip]:
+def find_indentation_errors(root: MapNode) -> list[IndentationMistake]:
     """Find settings at places where names of the user's own belong."""
-    return list(_slips(root))
+    return list(_list_indentation_mistakes(root))
 
 
-def _slips(root: MapNode) -> Iterator[IndentationSlip]:
+def _list_indentation_mistakes(root: MapNode) -> Iterator[IndentationMistake]:
     spec = root.items.get("spec")
     for name in root.items:
         if name in _OF_SPEC and name not in _OF_DOCUMENT:
             where = "below spec" if isinstance(spec, MapNode) else "below 'spec:'"
-            yield _slip(root.keys[name], name, f"{name} is a section of spec", f"indent it, {where}")
+            yield _make_mistake(root.keys[name], name, f"{name} is a section of spec", f"indent it, {where}")
     if not isinstance(spec, MapNode):
         return
     for section, (noun, group) in _SECTIONS.items():
@@ -143,7 +143,7 @@ def _slips(root: MapNode) -> Iterator[IndentationSlip]:
 
 def _in_section(
     entries: MapNode, section: str, noun: str, settings: list[str], spec: MapNode
-) -> Iterator[IndentationSlip]:
+) -> Iterator[IndentationMistake]:
     before = ""
     for name, node in entries.items.items():
         path = f"spec.{section}.{name}"
@@ -152,13 +152,13 @@ def _in_section(
             # If nothing is indented below it, the following lines belong to it.
             after = list(entries.items)[list(entries.items).index(name) + 1 :] if not isinstance(node, MapNode) else []
             silent = tuple(f"spec.{section}.{later}" for later in after)
-            yield _slip(entries.keys[name], path, message, f"indent it like {section}", silent)
+            yield _make_mistake(entries.keys[name], path, message, f"indent it like {section}", silent)
             if silent:
                 return
         elif name in settings and not _is_entry(node, settings):
             holder = f", below {before}" if before else ""
             message = f"{name} is a setting of a {noun}, not a {noun}"
-            yield _slip(entries.keys[name], path, message, f"indent it more{holder}")
+            yield _make_mistake(entries.keys[name], path, message, f"indent it more{holder}")
         else:
             before = name
 
@@ -173,7 +173,7 @@ def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
     return frozenset(entries.items) if isinstance(entries, MapNode) else frozenset()
 
 
-def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationSlip]:
+def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
     scenarios = models.Scenarios.list_names()
     settings = models.CellGroup.list_names()
     for division, systems in _groups(divisions):
@@ -184,23 +184,25 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")
             if inner and system in names["benchmarks"] and system not in names["systems"]:
                 message = f"{system} is a benchmark, but {inner} below it is a system"
-                yield _slip(systems.keys[system], path, message, f"write {inner} first, and {system} below it")
+                yield _make_mistake(systems.keys[system], path, message, f"write {inner} first, and {system} below it")
                 continue
             for name, node in benchmarks.items.items():
                 if name in scenarios:
                     message = f"{name} is a scenario, but a benchmark belongs here"
-                    yield _slip(benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark")
+                    yield _make_mistake(
+                        benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark"
+                    )
                 elif isinstance(node, MapNode):
                     yield from _among_scenarios(node, f"{path}.{name}", settings)
 
 
-def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationSlip]:
+def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationMistake]:
     before = ""
     for name in benchmark.items:
         if name in settings:
             holder = f", below {before}" if before else ", below its scenario"
             message = f"{name} is a setting of a cell, but a scenario belongs here"
-            yield _slip(benchmark.keys[name], f"{path}.{name}", message, f"indent it more{holder}")
+            yield _make_mistake(benchmark.keys[name], f"{path}.{name}", message, f"indent it more{holder}")
         else:
             before = name
 
@@ -211,8 +213,10 @@ def _groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
             yield name, item
 
 
-def _slip(origin: Origin, path: str, message: str, fix: str, silent: tuple[str, ...] = ()) -> IndentationSlip:
-    return IndentationSlip(origin.make_problem(path, message, fix), silent)
+def _make_mistake(
+    origin: Origin, path: str, message: str, fix: str, silent: tuple[str, ...] = ()
+) -> IndentationMistake:
+    return IndentationMistake(origin.make_problem(path, message, fix), silent)
 
 
 _WORD = re.compile(r"\w{3,}")
@@ -271,11 +275,14 @@ def read_texts(
     if merged is not None:
         # Report a refused text once, and an indentation error without its effects on its neighbours.
         named = {problem.path for problem in found if problem.path}
-        slips = find_indentation_errors(merged)
-        silent = [*(slip.problem.path for slip in slips), *(path for slip in slips for path in slip.silent)]
+        mistakes = find_indentation_errors(merged)
+        silent = [
+            *(mistake.problem.path for mistake in mistakes),
+            *(path for mistake in mistakes for path in mistake.silent),
+        ]
         misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
-        found += [slip.problem for slip in slips]
+        found += [mistake.problem for mistake in mistakes]
         declared, wrong = _declare(merged, sources, root, Variables(environment), adapters, complete=complete)
         # Report a value that was refused at its place (a secret, an unknown alias) once, whatever its field.
         places = {(problem.file, problem.line, problem.column) for problem in found}

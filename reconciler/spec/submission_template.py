@@ -195,7 +195,7 @@ def _undeclared(path: str = "") -> Iterator[str]:
 
 
 def _command(name: str) -> Iterator[str]:
-    yield "# This project has no code of its own for it here: a command of yours runs and scores it."
+    yield "# This project has no code for it: your own command runs and scores it."
     yield "harness:"
     yield f'  command: ["python", "run.py", "--user-conf", "{{user_conf}}", "--logs", "{{run_dir}}"]   {FILL_IN}'
     yield f'  score: {{command: ["python", "score.py", "{{accuracy_log}}"]}}   {FILL_IN}'
@@ -208,7 +208,7 @@ def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     required = list_required(wanted, rules)
     for scenario in required:
         if reason := _find_refusal(wanted, rules.name, scenario):
-            yield f"# {scenario}: {{}}   # required; needs a harness.command of its own: {reason}"
+            yield f"# {scenario}: {{}}   # required; needs its own harness.command: {reason}"
             continue
         start = _start(wanted, rules.name, scenario)
         if start is not None:

@@ -52,7 +52,7 @@ def explain_lookalike(text: str) -> tuple[int, str, str] | None:
         for offset, character in enumerate(word[0]):
             plain = plain_form(character)
             if plain != character and plain.isascii():
-                message = f"{text!r} holds {character!r}, U+{ord(character):04X} ({_name(character)}), not {plain!r}"
+                message = f"{text!r} contains {character!r}, U+{ord(character):04X} ({_name(character)}), not {plain!r}"
                 return word.start() + offset, message, f"retype it: {plain_form(text)!r}"
     return None
 
@@ -84,7 +84,7 @@ _WORDS = (
     (
         "mapping values are not allowed",
         "a ':' is not allowed here",
-        "check the indentation, or quote text that holds ': '",
+        "check the indentation, or quote text that contains ': '",
     ),
     ("unexpected end of stream", "unclosed quotes", "close the quotes"),
     ("expected ',' or ']'", "the list is not closed", "separate items with ',' and end the list with ']'"),
@@ -162,8 +162,8 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
     lines = text.splitlines()
     if mark.line < len(lines) and (odd := find_odd_space(lines[mark.line])) >= 0 and not lines[mark.line][:odd].strip():
         return Problem(file, line, odd + 1, "", *explain_space(lines[mark.line][odd]))
-    if "mapping values are not allowed" in words and (slip := _find_deeper(text, mark.line)):
-        return Problem(file, line, slip[0], "", *slip[1:])
+    if "mapping values are not allowed" in words and (mistake := _find_deeper(text, mark.line)):
+        return Problem(file, line, mistake[0], "", *mistake[1:])
     if bare := _find_bare_name(lines, mark.line, words) or _find_bare_group(lines, mark, words):
         return Problem(file, bare[0], bare[1], "", *bare[2:])
     if "'-' indicator" in words and error.context_mark and _is_only_item(lines, error.context_mark, mark.line):

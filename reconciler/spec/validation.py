@@ -268,7 +268,7 @@ def _inside(where: Location, value: Any) -> str:
         return f"write '{where[-1]}: {{command: […]}}'"
     listed = value if isinstance(value, list) else [value]
     if listed and all(isinstance(item, str) and item in names for item in listed):
-        return f"write '{listed[0]}: {{…}}' on a line of its own below it, indented"
+        return f"write '{listed[0]}: {{…}}' on its own line below it, indented"
     if group is None:
         return "write 'name: value' pairs below it, indented"
     return f"write 'name: value' pairs below it, indented; names: {', '.join(group.list_names())}"
@@ -316,7 +316,7 @@ def _unknown(where: Location) -> tuple[str, str]:
 
 
 def refuses_variables(where: Location) -> bool:
-    """Return True for a field whose type does not accept environment variables. A value in place of a group, or below
+    """Return True for a field whose type does not accept environment variables. A value instead of a group, or below
     an unknown name, is reported elsewhere."""
     kind, marks = _find_type(where)
     return kind is not None and not _is_group(kind) and MAY_NAME_VARIABLES not in marks

@@ -1,4 +1,4 @@
-"""Commits without locking the user's index: a kill at any instant leaves nothing that people must remove.
+"""Commits without locking the user's index: a kill at any instant leaves nothing to be removed by hand.
 
 A killed git leaves the lock of the index that it worked on, and every later git fails until that file is removed. So
 git prepares and makes a commit in a copy of the index, in a separate folder in ``.git``. The shared index is replaced
@@ -31,7 +31,7 @@ from reconciler.storage.storage_errors import convert_storage_errors, explain_st
 
 # Locks of refs left by our own git when it was killed while moving the branch.
 #
-# git makes ``HEAD.lock`` and one for the branch, and every later commit fails until somebody removes them. Nothing in
+# git makes ``HEAD.lock`` and one for the branch, and every later commit fails until they are removed. Nothing in
 # them identifies their owner. They are removed if all of this is true: they were made after a git of ours began its
 # commit on this host; that git and its children are dead (they have a flock while they live); the locks then stay
 # unchanged for a while; and no other git works in the repository. Otherwise they are left to the user, as git does.

@@ -80,7 +80,7 @@ _REFUSED_TO_FETCH = re.compile(
 _DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
 _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _LATEST = 1 << 37  # seconds: near the end of Python's dates, with room to add spans
-_LACKING = ("promisor remote", "not allowed")
+_MISSING_OBJECTS = ("promisor remote", "not allowed")
 
 
 class GitAnswer(Struct, frozen=True):
@@ -113,7 +113,7 @@ class GitAnswer(Struct, frozen=True):
     @property
     def lacks_objects(self) -> bool:
         """Return True if a partial clone left out the requested objects, and they were not fetched."""
-        return self.status != 0 and any(words in self.error for words in _LACKING)
+        return self.status != 0 and any(words in self.error for words in _MISSING_OBJECTS)
 
 
 def ask(

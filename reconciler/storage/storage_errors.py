@@ -97,7 +97,7 @@ def find_refusal_behind(error: BaseException | None) -> OSError | None:
 
 
 def can_explain(error: OSError) -> bool:
-    """Return True if the machine, or a file that somebody put in the way, caused the error, and not a bug."""
+    """Return True if the machine, or a file that is in the way, caused the error, and not a bug."""
     named = error.errno in _FIXES_OF_PATHS and (error.errno != errno.ENOENT or error.filename is not None)
     return error.errno in _FIXES or named or isinstance(error, SpecialFileError)
 

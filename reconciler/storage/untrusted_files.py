@@ -159,7 +159,7 @@ def _too_large(name: str, status: os.stat_result) -> str:
         return ""
     if name != _ANSWERS or status.st_size > LARGEST_ANSWERS:
         return f"a file of {status.st_size:,} bytes, too many for its type"
-    return f"a file of {status.st_size:,} bytes that holds {status.st_blocks * 512:,}" if is_hole(status) else ""
+    return f"a file of {status.st_size:,} bytes that occupies {status.st_blocks * 512:,}" if is_hole(status) else ""
 
 
 def is_special(status: os.stat_result) -> bool:

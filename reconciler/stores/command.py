@@ -241,10 +241,10 @@ _PUSH_DEEP = click.Option(["--deep"], is_flag=True, help="Verify objects in the 
 def push_command(
     to: str, deep: bool, selectors: tuple[str, ...], parallel: int, dry_run: bool, wait: float, as_json: bool
 ) -> int:
-    """Copy the objects that records name and git does not contain (engines, raw logs, data) to a store elsewhere.
+    """Copy the objects that records name and git does not contain (engines, raw logs, data) to a remote store.
 
-    Copies only what is missing there. Exits with 0 when the store has them all, with 2 when one is neither here nor
-    there or is damaged, with 1 when the store fails: the same command then continues.
+    Copies only what is missing there. Exits with 0 when the store has them all, with 2 when one is missing in both
+    places or damaged, with 1 when the store fails: the same command then continues.
     """
     paths = find_repository()
     store = choose_store(paths, to, "--to")

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from reconciler.execute.executors.executor import TICKET
 from reconciler.resource.codec import decode_json, encode_json
@@ -75,9 +75,9 @@ def _describe(path: Path, sha256: str) -> ManifestFile:
     return ManifestFile(str(path), hash_bytes(data), len(data), executable, base64.b64encode(data).decode())
 
 
-def send_objects(parcel: Manifest, remote: Remote) -> None:
+def send_objects(manifest: Manifest, remote: Remote) -> None:
     """Send the objects that the store does not have yet. Raises StoreError."""
-    for file in parcel.files:
+    for file in manifest.files:
         if file.data is None and remote.get_size(file.sha256) != file.size:
             remote.put(Path(file.path), file.sha256, lambda _: None)
 
@@ -126,7 +126,7 @@ NOT_LEFT = frozenset({"attempt.json", "handle.json", "inputs", "run", TICKET})
 
 class FetchTicket(Struct, frozen=True):
     """``url`` and ``options`` of the store, as declared: they refer to a secret by its variable. ``attempt``: its ID;
-    ``folder``: its path on both sides; ``parcel``: digest of the manifest of sent files. ``verb``, ``request`` and
+    ``folder``: its path on both sides; ``manifest``: digest of the manifest of sent files. ``verb``, ``request`` and
     ``result``: arguments of its child; ``objects``: the node's cache of files that many attempts need; ``hidden``:
     variables with secrets of the store that the request does not use."""
 
@@ -134,7 +134,7 @@ class FetchTicket(Struct, frozen=True):
     options: Mapping[str, object]
     attempt: str
     folder: str
-    parcel: str = ""
+    manifest: str = field(default="", name="parcel")
     verb: str = ""
     request: str = ""
     result: str = ""

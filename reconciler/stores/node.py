@@ -41,7 +41,7 @@ from reconciler.stores.manifest import (
 from reconciler.stores.remote import Remote
 
 Done = TypeVar("Done")
-_TELL = 4.0  # seconds between two progress notes
+_NOTE_INTERVAL = 4.0  # seconds between two progress notes
 _LOOK = 0.25
 _REFUSED = 75  # exit status if the attempt could not be fetched, or its files could not be sent
 _PAUSE = 5.0  # seconds between two requests to a store that does not answer
@@ -71,7 +71,7 @@ class NodeRunner(Struct):
         self._write(manifest.BEGUN, b"")
         teller = threading.Thread(target=self._report_often, daemon=True)
         self._send_note()
-        sent = insist(self._fetch, _FETCHING)
+        sent = retry(self._fetch, _FETCHING)
         teller.start()
         status = self._run_child()
         self.ended.set()
@@ -90,13 +90,13 @@ class NodeRunner(Struct):
         return _REFUSED
 
     def _fetch(self) -> Manifest:
-        data = b"".join(self.remote.read(self.ticket.parcel))
-        if hash_bytes(data) != self.ticket.parcel:
+        data = b"".join(self.remote.read(self.ticket.manifest))
+        if hash_bytes(data) != self.ticket.manifest:
             raise DamagedManifestError("the request has another digest")
-        parcel = decode_manifest(data)
-        for folder in parcel.folders:
+        sent = decode_manifest(data)
+        for folder in sent.folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
-        for file in parcel.files:
+        for file in sent.files:
             path = Path(file.path)
             if file.data is not None or not path.is_relative_to(self.folder / "inputs"):
                 receive(file, self.remote, path)
@@ -106,7 +106,7 @@ class NodeRunner(Struct):
                 receive(file, self.remote, kept)
             path.unlink(missing_ok=True)
             offer(kept, path)
-        return parcel
+        return sent
 
     def _run_child(self) -> int:
         command = build_harness_command(self.ticket.verb, Path(self.ticket.request), Path(self.ticket.result))
@@ -128,7 +128,7 @@ class NodeRunner(Struct):
             send_objects(left, self.remote)
             self._write(manifest.RESULT, left.encode())
 
-        insist(send, _SENDING)
+        retry(send, _SENDING)
 
     def _list_left(self) -> Iterator[Path]:
         for path in walk_files(self.folder):
@@ -137,7 +137,7 @@ class NodeRunner(Struct):
                 yield path
 
     def _report_often(self) -> None:
-        while not self.ended.wait(_TELL):
+        while not self.ended.wait(_NOTE_INTERVAL):
             with suppress(StoreError):  # it may answer later: the run continues
                 self._send_note()
                 if self._read(manifest.WANTED) is None:
@@ -157,7 +157,7 @@ class NodeRunner(Struct):
         self.remote.write_note(f"{self.ticket.notes}/{note}", data)
 
 
-def insist(action: Callable[[], Done], patience: float) -> Done:
+def retry(action: Callable[[], Done], patience: float) -> Done:
     """Retry for ``patience`` seconds while the store does not answer, then raise its last error."""
     give_up = time.monotonic() + patience
     while True:
@@ -180,17 +180,15 @@ def main(words: list[str]) -> int:
     ticket = decode_ticket(Path(words[0]).read_bytes())
     environment = {name: value for name, value in os.environ.items() if name not in ticket.hidden}
     try:
-        courier = NodeRunner(ticket, ticket.open(), environment)
-        if read_handle(courier.folder) is not None:  # exists only where the attempt was submitted
-            return courier.refuse(
-                "remove `store` from the system's executor: this node has access to the pass's folder"
-            )
+        runner = NodeRunner(ticket, ticket.open(), environment)
+        if read_handle(runner.folder) is not None:  # exists only where the attempt was submitted
+            return runner.refuse("remove `store` from the system's executor: this node has access to the pass's folder")
         try:
-            return courier.carry_out()
+            return runner.carry_out()
         except (ReconcilerError, DamagedManifestError, OSError) as error:
-            return courier.refuse(str(error))
+            return runner.refuse(str(error))
         finally:
-            remove(courier.folder)
+            remove(runner.folder)
     except (ReconcilerError, DamagedManifestError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return _REFUSED

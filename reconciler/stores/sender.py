@@ -46,7 +46,7 @@ from reconciler.stores.manifest import (
 from reconciler.stores.remote import Remote, list_option_variables
 
 NODE_MODULE = ("-P", "-m", "reconciler.stores.node")  # follows an interpreter; the ticket follows it
-_PARCEL = "parcel.json"
+_MANIFEST = "parcel.json"
 _LOOK = 4.0  # seconds between two progress requests for one attempt
 _LEFT_HERE = frozenset({".git", ".reconcile", "__pycache__"})  # folders of a repository that no request needs
 
@@ -70,14 +70,14 @@ class StoreTransport(Struct):
 
     def send(self, attempt: Attempt, request: FileMessage, asked: FileMessage, result: Path) -> Ticket:
         depot = self._choose(attempt)
-        parcel = pack(self._list_sent(attempt, asked), _list_folders(attempt.folder), _list_known(attempt))
-        data, variables = parcel.encode(), list_option_variables(depot.store.options)
+        manifest = pack(self._list_sent(attempt, asked), _list_folders(attempt.folder), _list_known(attempt))
+        data, variables = manifest.encode(), list_option_variables(depot.store.options)
         ticket = FetchTicket(
             url=depot.store.url,
             options=depot.store.options,
             attempt=attempt.intent.id,
             folder=str(attempt.folder),
-            parcel=hash_bytes(data),
+            manifest=hash_bytes(data),
             verb=request.verb,
             request=str(attempt.launch if attempt.launch.exists() else attempt.request),
             result=str(result),
@@ -86,9 +86,9 @@ class StoreTransport(Struct):
         )
         remote = ticket.open()
         remote.write_note(f"{ticket.notes}/{WANTED}", b"")
-        send_objects(parcel, remote)
-        write(attempt.folder / _PARCEL, data)
-        remote.put(attempt.folder / _PARCEL, ticket.parcel, lambda _: None)
+        send_objects(manifest, remote)
+        write(attempt.folder / _MANIFEST, data)
+        remote.put(attempt.folder / _MANIFEST, ticket.manifest, lambda _: None)
         write(attempt.folder / TICKET, ticket.encode().encode())
         self.remotes[attempt.folder] = ticket, remote
         return Ticket(ticket.encode(), NODE_MODULE, tuple(variables))
@@ -204,8 +204,8 @@ def _list_known(attempt: Attempt) -> dict[Path, str]:
 
 def _unpack_left(data: bytes, remote: Remote, folder: Path) -> None:
     """Unpack into the folder of the attempt and nowhere else, the result last. Unpacking twice changes nothing."""
-    parcel: Manifest = decode_manifest(data)
-    for file in sorted(parcel.files, key=lambda file: (Path(file.path) == folder / "result.json", file.path)):
+    manifest: Manifest = decode_manifest(data)
+    for file in sorted(manifest.files, key=lambda file: (Path(file.path) == folder / "result.json", file.path)):
         path = Path(file.path)
         inside = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
         if not inside or ".." in inside or inside[0] in NOT_LEFT:

@@ -91,7 +91,11 @@ def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogR
 # documentation/calibration.md, from the records: how each published model was calibrated.
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
-_TOLD = ("document", "comparison", "scores")  # a model's inputs that are rendered separately or not relevant here
+_RENDERED_ELSEWHERE = (
+    "document",
+    "comparison",
+    "scores",
+)  # a model's inputs that are rendered separately or not relevant here
 
 
 class Calibration(Struct, frozen=True):
@@ -137,7 +141,11 @@ def _render(item: Calibration) -> Sequence[str]:
 
 
 def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in made.items() if name not in _TOLD and isinstance(value, str | int | float)}
+    return {
+        name: value
+        for name, value in made.items()
+        if name not in _RENDERED_ELSEWHERE and isinstance(value, str | int | float)
+    }
 
 
 CALIBRATION = "documentation/calibration.md"

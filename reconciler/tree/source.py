@@ -70,7 +70,9 @@ def find_unlicensed(files: Mapping[str, bytes]) -> tuple[str, ...]:
 
 def _walk(path: Path) -> Iterator[tuple[str, Path]]:
     if path.is_symlink():
-        raise ReconcilerError(f"{path} is a symbolic link", fix="a submission tree holds none: publish the file itself")
+        raise ReconcilerError(
+            f"{path} is a symbolic link", fix="a submission tree must not contain links: publish the file itself"
+        )
     if path.is_file():
         yield path.name, path
         return

@@ -71,9 +71,7 @@ def _is_beaten(trials: Sequence[RateTrial], challenge: float, tolerance: float) 
     return tried and (low is None or low < challenge / (1 + tolerance))
 
 
-def decide_metrics(
-    measured: Sequence[Sequence[float]], *, lower_is_better: bool, repeats: int = REPEATS
-) -> Ask | BestMetric:
+def decide_metrics(measured: Sequence[Sequence[float]], *, lower_is_better: bool) -> Ask | BestMetric:
     """Decide from ``measured``, the results of each candidate; an INVALID run counts as infinitely bad."""
     for index, results in enumerate(measured):
         if not results:
@@ -82,7 +80,7 @@ def decide_metrics(
     ranked = sorted(range(len(measured)), key=lambda i: _mean(measured[i]), reverse=not lower_is_better)
     best = ranked[0]
     close = [i for i in ranked if i == best or not _is_apart(measured[best], measured[i], spread)]
-    open_ones = [i for i in close if len(measured[i]) < repeats and math.isfinite(_mean(measured[i]))]
+    open_ones = [i for i in close if len(measured[i]) < REPEATS and math.isfinite(_mean(measured[i]))]
     if open_ones and (len(close) > 1 or len(measured[best]) < CONFIRMATIONS):
         index = min(open_ones, key=lambda i: len(measured[i]))
         again = "repeated to confirm it" if len(close) == 1 else "it is within the noise of the best"

@@ -22,7 +22,7 @@ from reconciler.tune.search import RateTrial
 RATE = keys.TARGET_QPS
 # Fraction of the requested rate that a run must complete. A short run can be VALID below it, since it ends before its
 # backlog exceeds the latency limit. The slack covers the time of the last queries.
-_HELD = 0.8
+_SUSTAINED = 0.8
 
 
 class TrialRun(Struct, frozen=True):
@@ -75,7 +75,7 @@ def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:
     rate, completed = float(run.record.inputs[RATE].value), _read_completed(paths, run)
     return RateTrial(
         rate=rate,
-        valid=run.valid and (completed is None or completed >= _HELD * rate),
+        valid=run.valid and (completed is None or completed >= _SUSTAINED * rate),
         pressure=run.find_pressure(),
         completed=completed,
         queries=int(Decimal(asked.measured)) if asked else 0,

@@ -22,7 +22,7 @@ from msgspec import Struct
 # Estimate the noise between identical runs, where the limit is crossed, and how far below it a rate must stay.
 
 _NEAR = 0.06  # rates this close to the one found count for the line through it
-_STEEPEST = 1.2  # largest strain at which that line still holds
+_STEEPEST = 1.2  # largest strain at which that line is still valid
 _NINETEEN_OF_TWENTY = 1.645  # standard deviations of a normal distribution
 _UNSURE = 1.5  # relative increase per degree of freedom: nearly Student's distribution
 

@@ -8,6 +8,7 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from msgspec import Struct
 
 from reconciler.loadgen import keys
+from reconciler.loadgen.settings import PERFORMANCE, find_setting, find_target
 from reconciler.loadgen.user_conf import ConfValue
 from reconciler.resource.quantities import parse_decimal
 from reconciler.tree.reading.values import number
@@ -17,24 +18,10 @@ from reconciler.verify.settings import ConfSetting
 # Fractions of the published Server target at which widely used submission code starts audit runs.
 _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
 _NEAR = Decimal("0.0005")
-_KEYS = {
-    keys.TARGET_QPS: keys.EFFECTIVE_TARGET_QPS,
-    keys.MIN_DURATION: keys.EFFECTIVE_MIN_DURATION_MS,
-    keys.MIN_QUERY_COUNT: keys.REQUESTED_MIN_QUERY_COUNT,
-    keys.MAX_QUERY_COUNT: keys.EFFECTIVE_MAX_QUERY_COUNT,
-    keys.MAX_DURATION: keys.EFFECTIVE_MAX_DURATION_MS,
-}
-_STREAMS = {
-    "SingleStream": keys.REQUESTED_SINGLE_STREAM_EXPECTED_LATENCY_NS,
-    "MultiStream": keys.REQUESTED_MULTI_STREAM_EXPECTED_LATENCY_NS,
-    "Server": keys.EFFECTIVE_TARGET_LATENCY_NS,
-}
-
-
 _COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # counts of a dataset's samples
 
 # Settings that only determine a run's size: the expected rate of Offline and the expected latencies of the streams.
-_ESTIMATES = {("Offline", keys.TARGET_QPS), ("SingleStream", keys.TARGET_LATENCY), ("MultiStream", keys.TARGET_LATENCY)}
+_ESTIMATES = {(of, target.name) for of in ("Offline", *keys.STREAMS) if (target := find_target(of))}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code collects the settings of all runs of a result in its user.conf. This caused 55 findings in v2.1.
 SAID_TWICE = "conf-said-twice"
@@ -135,7 +122,10 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
     for title, run in runs:
         if run is None:
             continue
-        key = _KEYS.get(name) or _STREAMS.get(run.log.scenario, "")
+        declared = find_setting(name, run.log.scenario)
+        if declared is None or declared.modes != (PERFORMANCE,):
+            continue
+        key = declared.key
         found = number(run.log, key)
         if found is not None and _equal(found, wanted):
             return f"the setting of {title} ({run.log.file}:{run.log.find_line_number(key)})", run is view.accuracy

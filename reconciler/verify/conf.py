@@ -9,7 +9,7 @@ from typing import Any
 from reconciler.check.demands import OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.compare import Asked, Contradiction, find_contradictions
-from reconciler.loadgen.settings import PERFORMANCE, SETTINGS, find_target
+from reconciler.loadgen.settings import PERFORMANCE, SETTINGS, TARGETS, Unit, find_target
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.rules import Premise, question, rule
@@ -25,7 +25,7 @@ from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
 _ASSIGNED = b"="  # in each line that sets a value
 _ORDERED_SINCE = 5  # first LoadGen release with a built-in configuration, which it reads before user.conf
-_DOUBLES = frozenset({keys.TARGET_QPS, keys.TARGET_LATENCY})
+_DOUBLES = frozenset(setting.name for setting in SETTINGS if setting.unit in (Unit.RATE, Unit.MS))
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double after the first one
 # Bounds that end a run early; LoadGen has none by default.
 _BOUNDS = (keys.MAX_DURATION, keys.MAX_QUERY_COUNT)
@@ -257,14 +257,14 @@ def verify_old_seeds(view: CellView) -> Complaints:
 @functools.lru_cache(maxsize=16)
 def _name_origin(name: str, seed: int | None) -> str:
     of_seed = (of for of in list_rounds() if seed is not None and states_itself(of, (seed,)))
-    carriers = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
-    return f"a copy of mlperf.conf from {carriers[-1]}" if carriers else "a copy of mlperf.conf with seeds of no round"
+    matching = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
+    return f"a copy of mlperf.conf from {matching[-1]}" if matching else "a copy of mlperf.conf with seeds of no round"
 
 
 def read_target(reading: ConfReading | None) -> ConfSetting | None:
     """Return the expected rate or latency that the file sets."""
     settings = reading.settings if reading else {}
-    return settings.get(keys.TARGET_QPS) or settings.get(keys.TARGET_LATENCY)
+    return next((settings[name] for name in TARGETS if name in settings), None)
 
 
 CONF_RULES = (verify_contradicting, verify_rejected, verify_ignored, verify_unexplained, verify_old_seeds)

@@ -222,8 +222,8 @@ def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
     if tests:
         return f"the seeds of the audit.config of {tests[0]}"
     stating = (name for name in list_rounds() if states_itself(name, seeds.values()))
-    carriers = [name for name in stating if load_ruleset(name).seeds() == seeds]
-    return f"the seeds of {carriers[-1]}" if carriers else "seeds of no known round"
+    matching = [name for name in stating if load_ruleset(name).seeds() == seeds]
+    return f"the seeds of {matching[-1]}" if matching else "seeds of no known round"
 
 
 @question("runs.loadgen", "why do the runs use different versions of LoadGen?", sources=(OURS,))

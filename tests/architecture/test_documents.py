@@ -56,7 +56,7 @@ def test_the_readme_is_an_introduction() -> None:
     assert len(read(README).splitlines()) <= 200
 
 
-def test_pictures_are_small_and_ask_nobody() -> None:
+def test_pictures_are_small_and_need_no_network() -> None:
     """Those of ``python -m tests.pictures``; all that the README shows ship with the package."""
     shown = {ROOT / name for name in re.findall(r"reconciler/docs/[\w/-]+\.(?:png|svg)", read(README))}
     assert shown == set((DOCS / "pictures").iterdir())

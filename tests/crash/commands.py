@@ -306,7 +306,7 @@ def _litter(root: Path) -> None:
     for number in range(40):
         name = f"{number:02}" + "0" * 62
         (root / ".reconcile/objects" / name[:2]).mkdir(exist_ok=True)
-        (root / ".reconcile/objects" / name[:2] / name).write_text("nobody names this\n")
+        (root / ".reconcile/objects" / name[:2] / name).write_text("no record names this\n")
 
 
 def _undeclare(root: Path) -> None:

@@ -26,7 +26,7 @@
 #
 # Two devices measure different shapes at the same time, each with half of the processors.
 #
-# ``python -m tests.gpu.report FILE…`` puts the JSON files together, each figure beside its goal.
+# ``python -m tests.gpu.report FILE…`` puts the JSON files together, each figure next to its goal.
 #
 # Reports go to $OUT (default: ./gpu-report), one JSON file each, with the command that repeats it. Engines, datasets and
 # timing caches are kept in $GPU_WORK (default: $KEEP/work).

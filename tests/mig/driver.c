@@ -1,6 +1,6 @@
 /* A stand-in for NVIDIA's management library: as much of its interface as tells of GPUs that are cut into slices (MIG).
  *
- * It answers from devices.txt beside itself, read anew by each nvmlInit:
+ * It answers from devices.txt next to it, read again by each nvmlInit:
  *
  *     gpu UUID BUS MIG NAME...          MIG: -1 for a device that cannot be cut, else 0 or 1
  *     slice GPU INSTANCE UUID MIB NAME...

@@ -52,7 +52,7 @@ class Repository:
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text(encoding="utf-8")
-        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {path}"
+        assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times in {path}"
         self.write(path, text.replace(old, new))
 
     def git(self, *arguments: str) -> None:

@@ -121,12 +121,12 @@ def test_other_bytes_under_the_same_key_repeat_runs_that_must_count_together(tmp
 
 FAULTS = {
     "missing": (
-        "outputs: the build left no {run_dir}/nothing.plan",
+        "outputs: the build wrote no {run_dir}/nothing.plan",
         '          outputs: ["{run_dir}/nothing.plan"]\n',
         BUILD,
     ),
     "old": ("outputs: ", "          outputs: [old.plan]\n", BUILD),
-    "none": ("outputs: the build left no {run_dir}/*", "", 'print("all is well")\n'),
+    "none": ("outputs: the build wrote no {run_dir}/*", "", 'print("all is well")\n'),
     "status": ("the build failed (the command ended with status 3)", "", BUILD + 'print("no memory"); sys.exit(3)\n'),
     "late": ("timeout: the build took longer than 4 s", "          timeout: 4 s\n", BUILD + "time.sleep(600)\n"),
 }

@@ -114,7 +114,7 @@ def test_a_benchmark_without_code_here_is_scored_by_a_command(tmp_path: Path) ->
         ("sys.stderr.write('warning: slow\\n')\nprint('accuracy=76.1%')\n", "accuracy=76.1%\n"),
         ("sys.stderr.write('accuracy=76.1%\\n')\n", "accuracy=76.1%\n"),
     ],
-    ids=["beside its result", "with its result"],
+    ids=["next to its result", "with its result"],
 )
 def test_warnings_of_a_scorer_are_published_where_it_says_nothing_else(tmp_path: Path, scorer: str, kept: str) -> None:
     score = '        score: {command: ["' + sys.executable + '", score.py, "{accuracy_log}"]}\n'

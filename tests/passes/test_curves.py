@@ -184,7 +184,7 @@ def test_history_names_the_flag_by_which_two_stacks_differ(
     order = [line.partition("  ")[0] for line in lines if line.startswith(CELL)]
     assert order == [f"{CELL}/c{point}" for point in POINTS]
     assert lines[lines.index(f"{CELL}/c25") + 1].split()[:5] == changed
-    assert lines[lines.index(f"{CELL}/c25") + 2].startswith("  result"), "the change is told once"
+    assert lines[lines.index(f"{CELL}/c25") + 2].startswith("  result"), "the change is reported once"
     assert main(["compare", "HEAD~1", str(repository.paths.tree)]) == 0
     assert f"Curve {CELL}:" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Whatever happens to the files of a repository, a look says so and a pass mends what it can: never a traceback."""
+"""Whatever happens to the files of a repository, `plan` reports it and a pass repairs what it can; no traceback."""
 
 from __future__ import annotations
 

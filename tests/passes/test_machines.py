@@ -68,7 +68,7 @@ def test_other_machine_blocks_what_is_due_and_says_where_to_go(repository: Repos
 
 def test_other_machine_makes_nothing_for_cells_that_it_cannot_run(tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "repository")
-    repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: nobody's}\n")
+    repository.edit(SPEC, "      status: available\n", "      status: available\n      hardware: {cpu: none's}\n")
     report = repository.reconcile()
     assert [step.change.address.label for step in report.after.plan.steps if not step.blocked] == []
     assert repository.records() == {}

@@ -248,7 +248,7 @@ def seen(repository: Repository, event: Event) -> Iterator[str]:
         up = any(alive(server) for server, _, _ in started(repository))
         try:
             with make_machine_lock("service").acquire():
-                assert not up, "another repository's pass could start a server beside it"
+                assert not up, "another repository's pass could start a second server"
         except LockedError:
             assert up
         yield f"{event.step.change.address.cell.benchmark}: {'up' if up else 'down'}"  # type: ignore[union-attr]

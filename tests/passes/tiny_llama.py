@@ -10,7 +10,7 @@ from reconciler.execute.outcome import Outcome, Status
 from tests.passes.repository import Repository, make_repository
 
 BENCHMARK = '''\
-"""Prompts of different lengths, and what a network answers to them (answers.json, written beside this file)."""
+"""Prompts of different lengths, and what a network answers to them (answers.json, written next to this file)."""
 import json
 from pathlib import Path
 

@@ -29,7 +29,7 @@ class Piece(msgspec.Struct, gc=False):
 
 class Choice(msgspec.Struct, gc=False):
     """The next part of an answer. ``token_ids``: returned by vLLM and SGLang for ``return_token_ids``, and by
-    trtllm-serve in place of text for ``detokenize: false``."""
+    trtllm-serve instead of text for ``detokenize: false``."""
 
     index: int = 0
     text: str | None = None

@@ -83,6 +83,8 @@ class PackedProgram:
 class PackedSession(StreamSession):
     """``workers``: threads that pack, and wait for outputs."""
 
+    fits_by_size = True
+
     def __init__(self, plan: LoadPlan, engine: BackendEngine, *, workers: int = 0) -> None:
         if plan.packing is None:
             problem = "the engine takes packed samples, but the benchmark defines no packing"
@@ -106,7 +108,6 @@ class PackedSession(StreamSession):
         self._samples = PackedSamples(self._packing, samples)
 
     def fit(self, rows: Rows) -> int:
-        """Return how many of these samples, counted from the first, fit in a batch."""
         return self._placed.fit(rows, self.tokens)
 
     @property

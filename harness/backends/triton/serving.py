@@ -35,7 +35,7 @@ class ServedEngine:
             failed=_never,
         )
         self._session: Session = load_backend(name).load(plan)
-        self._in_place = bool(getattr(self._session, "reads_in_place", False))
+        self._in_place = self._session.reads_in_place
         self._slots: dict[str, np.ndarray] = {}
 
     def warm_up(self) -> None:

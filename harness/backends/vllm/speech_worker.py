@@ -30,7 +30,7 @@ def serve(pipe: Connection) -> None:
 
     def load() -> None:
         nonlocal render
-        render = _make_ears(*pipe.recv())
+        render = _make_renderer(*pipe.recv())
         render(np.zeros(SOUND_RATE, np.float32))  # covers one-time work of the first sound
 
     _answer(pipe, load)
@@ -39,7 +39,7 @@ def serve(pipe: Connection) -> None:
         _answer(pipe, lambda sound=sound: render(sound))  # type: ignore[misc]
 
 
-def _make_ears(name: str, arguments: dict[str, Any], prompt: tuple[int, ...]) -> Callable[[np.ndarray], Any]:
+def _make_renderer(name: str, arguments: dict[str, Any], prompt: tuple[int, ...]) -> Callable[[np.ndarray], Any]:
     renderer = renderer_from_config(AsyncEngineArgs(**arguments).create_engine_config())
     numbers = itertools.count()
 

@@ -51,7 +51,7 @@ class StreamedRows:
             raise HarnessError(f"{self.shown} is missing, or no array: {error}", "input", _FIX) from error
         rows, *others = header.shape or (0,)
         if others != ([width] if width else []) or not rows or (width and header.columns_first):
-            problem = f"{self.shown} holds {header.dtype.name} {list(header.shape)}"
+            problem = f"{self.shown} contains {header.dtype.name} {list(header.shape)}"
             raise HarnessError(f"{problem}, not [rows{f', {width}' if width else ''}] row by row", "input", _FIX)
         self._rows, self._row, self._header = rows, tuple(others), header
         self._last: tuple[slice, np.ndarray] = (slice(0, 0), np.empty((0, *others), np.int32))

@@ -1,6 +1,6 @@
-"""Generate a small day 23 of clicks as the reference's preparation leaves it, and a network that predicts them.
+"""Generate a small day 23 of clicks in the format of the reference's preparation, and a network that predicts them.
 
-Tables are cut to a few rows each, as those of ``dlrm_v2``'s rehearsal.
+Tables are cut to a few rows each, as in the rehearsal of ``dlrm_v2``.
 """
 
 from __future__ import annotations

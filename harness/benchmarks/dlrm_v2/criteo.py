@@ -304,13 +304,13 @@ def _read(data: bytes, labels: np.ndarray) -> np.ndarray:
     """Read a response as [pairs, 2]. Its labels must be the dataset's, because the official script uses the log's
     labels."""
     if len(data) != 8 * len(labels):
-        problem = f"a response holds {len(data)} bytes, a sample of {len(labels)} pairs makes {8 * len(labels)}"
+        problem = f"a response has {len(data)} bytes, a sample of {len(labels)} pairs needs {8 * len(labels)}"
         raise HarnessError(problem, "input", _AGAIN)
     pairs = np.frombuffer(data, np.float32).reshape(-1, 2)
     if not np.array_equal(pairs[:, 1], labels):
         raise HarnessError("a response does not carry the labels of its sample", "input", _AGAIN)
     if not np.isfinite(pairs[:, 0]).all():
-        raise HarnessError("a response holds a prediction that is not a number", "input", _AGAIN)
+        raise HarnessError("a response contains a prediction that is not a number", "input", _AGAIN)
     return pairs
 
 

@@ -185,7 +185,7 @@ def build_model(
         return
     missing = [name for name in (SPARSE, DENSE) if not (source / name).exists()]
     if missing:
-        raise HarnessError(f"{source} holds no {', no '.join(missing)}", "missing", FIX)
+        raise HarnessError(f"{source} contains no {', no '.join(missing)}", "missing", FIX)
     tables = read_shapes(source)
 
     import torch

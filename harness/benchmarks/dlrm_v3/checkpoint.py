@@ -120,10 +120,12 @@ def _check_covered(folder: Path, name: str, shape: TableShape) -> None:
             column += part.size[1]
         row += parts[0].size[0]
         if column != shape.size[1]:
-            problem = f"{folder / METADATA}: parts of {name} hold {column} of its {shape.size[1]} columns"
+            problem = f"{folder / METADATA}: parts of {name} contain {column} of its {shape.size[1]} columns"
             raise HarnessError(problem, "input", FIX)
     if row != shape.size[0]:
-        raise HarnessError(f"{folder / METADATA}: parts of {name} hold {row} of its {shape.size[0]} rows", "input", FIX)
+        raise HarnessError(
+            f"{folder / METADATA}: parts of {name} contain {row} of its {shape.size[0]} rows", "input", FIX
+        )
 
 
 def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.ndarray:
@@ -138,7 +140,7 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
     if start + member.file_size > part.start + part.length:
         raise HarnessError(f"{path} is damaged where {name} should be: it is truncated", "input", FIX)
     if member.file_size != prod(part.size) * dtype.itemsize:
-        problem = f"{path} holds {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
+        problem = f"{path} contains {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
         raise HarnessError(problem, "input", FIX)
     return np.memmap(path, dtype, "r", start, part.size).view(np.ndarray)
 

@@ -128,7 +128,7 @@ def read_answers(log: AnswerLog) -> list[Sequence[int]]:
     """Return the token ids of each answer."""
     wrong = [index for index, data in zip(log.indices.tolist(), log.data, strict=True) if len(data) % 4]
     if wrong:
-        problem = f"the answer to sample {wrong[0]} does not hold int32 tokens"
+        problem = f"the answer to sample {wrong[0]} does not consist of int32 tokens"
         raise HarnessError(problem, "input", "run accuracy again")
     return [np.frombuffer(data, _DTYPE).tolist() for data in log.data]
 

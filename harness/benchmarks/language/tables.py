@@ -142,7 +142,7 @@ def _index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
     return _call("pandas.core.indexes.base", "_new_Index", _name(module, name), _dump(dict(facts)))
 
 
-# Pickled pandas frames from other people, read without pandas and without running any of their code.
+# Pickled pandas frames from other sources, read without pandas and without running any of their code.
 #
 # This reader knows the few names that a frame consists of, replaces each pandas class by a placeholder, and rejects a
 # file with any other name before it has any effect.
@@ -217,12 +217,12 @@ def read_frame(path: Path, fix: str) -> dict[str, list[Any]]:
         problem = "is truncated" if cut else f"is not opened: {error}"
         raise HarnessError(f"{path} {problem}", "input", fix) from error
     except Exception as error:  # a pickle may contain anything in any order
-        raise HarnessError(f"{path} holds no frame of pandas: {error}", "input", fix) from error
+        raise HarnessError(f"{path} contains no pandas data frame: {error}", "input", fix) from error
 
 
 def _collect_columns(frame: Any, size: int) -> dict[str, list[Any]]:
     if not isinstance(frame, _Frame):
-        raise ValueError(f"it holds {type(frame).__name__.strip('_').lower()}")
+        raise ValueError(f"it contains {type(frame).__name__.strip('_').lower()}")
     state = frame.state
     manager = state.get("_mgr", state.get("_data")) if isinstance(state, dict) else state
     axes, blocks = _open_manager(manager)

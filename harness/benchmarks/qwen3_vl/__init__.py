@@ -32,7 +32,7 @@ from harness.run.tokens import MESSAGES
 # Shopify's product catalogue in Hugging Face's layout on disk, and in the form used by a run.
 #
 # The folder has ``data/SPLIT-00000-of-00000.parquet``: the names of a split's shards include their number. All shards
-# are checked before the first picture is decoded; then memory holds a few rows, regardless of the total.
+# are checked before the first picture is decoded; then a few rows are in memory, regardless of the total.
 
 FOLDER = "data"
 SPLITS = ("train", "test")  # in the reference's order
@@ -130,7 +130,7 @@ def count_rows(path: Path) -> int:
         )
     kind = schema.field("product_image").type
     if "bytes" not in [kind.field(place).name for place in range(kind.num_fields)]:
-        problem = f"{path}: product_image holds {kind}, not image bytes"
+        problem = f"{path}: product_image contains {kind}, not image bytes"
         raise HarnessError(problem, "input", f"use the published files unchanged; {FIX}")
     return rows
 

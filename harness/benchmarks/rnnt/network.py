@@ -36,7 +36,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 def read_weights(path: Path) -> Weights:
     """Read the reference's checkpoint, saved by PyTorch. Raises HarnessError that says whether the file is cut off, not
-    PyTorch's, or holds something else."""
+    PyTorch's, or has other contents."""
     from harness.benchmarks.saved_tensors import load_state
 
     state = load_state(path, "RNN-T", _FIX)

@@ -20,7 +20,7 @@ WIDE = "reconciler.wide"  # likewise: no line is folded
 VERBOSE = "reconciler.verbose"  # likewise: the log already goes to the terminal
 QUIET = "reconciler.quiet"  # likewise, with --quiet: deferred texts, and whether each goes to stderr and is folded
 _NARROWEST = 40  # columns below which lines are not folded
-_MOST_HELD = 10_000  # texts; a watch never ends
+_MOST_DEFERRED = 10_000  # texts; a watch never ends
 
 
 def use_colour(stream: Any = None) -> bool:
@@ -68,7 +68,7 @@ def say_at_once(text: str, *, err: bool = False, is_folded: bool = True) -> None
 
 def hold_back(context: click.Context) -> None:
     """Defer all output until the command ends."""
-    context.meta.setdefault(QUIET, deque(maxlen=_MOST_HELD))
+    context.meta.setdefault(QUIET, deque(maxlen=_MOST_DEFERRED))
 
 
 def say_deferred(code: int) -> None:

@@ -29,7 +29,7 @@ def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
     if root is None:
         raise RepositoryError(
-            f"no repository here: {Path.cwd()} and the folders above it hold no specs/, state/ or .git",
+            f"no repository here: {Path.cwd()} and the folders above it contain no specs/, state/ or .git",
             fix="`reconcile init` makes one here; `-C DIR` works on another",
         )
     paths = find_paths(root)

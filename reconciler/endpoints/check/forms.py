@@ -25,8 +25,8 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _list_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(holds, value))
+def _list_of(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {

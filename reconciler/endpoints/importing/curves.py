@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.importing.point_folder import PointRun, find_runs
 from reconciler.endpoints.results import point_format as points
+from reconciler.endpoints.results.measurements import REQUESTED, read_setting
 from reconciler.endpoints.rules.curve_rules import CURVE_DIVISIONS, ROUND_PREFIX, V1_0, CurveRules, load_endpoints_rules
 from reconciler.endpoints.rules.point import OFFLINE_PATTERN, Warmup
 from reconciler.endpoints.rules.regions import derive_regions, match_bands
@@ -29,7 +30,7 @@ from reconciler.endpoints.tree.reading import (
 )
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.importing.adopted_documents import find_publishable, is_readable
-from reconciler.importing.adopted_spec import render_description, render_head
+from reconciler.importing.adopted_spec import add_unit, render_description, render_head
 from reconciler.importing.run_reader import ProgramTree, TakenCell
 from reconciler.loadgen import keys
 from reconciler.resource.kinds import ACCURACY, Cell, name_point
@@ -196,19 +197,13 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
     except LogError as error:
         return replace(taken, problems=(f"run: {error.message}",))
     if runs[0].mode == ACCURACY:
-        return replace(taken, problems=("performance run: it left no results",))
+        return replace(taken, problems=("performance run: it wrote no results",))
     return replace(taken, runs=runs)
 
 
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
     """Read the settings with which a spec requests the run, by flat name; times in ms."""
-    runtime = {
-        keys.MIN_DURATION: ("settings", "runtime", "min_duration_ms"),
-        keys.MAX_DURATION: ("settings", "runtime", "max_duration_ms"),
-        keys.MIN_QUERY_COUNT: ("settings", "runtime", "n_samples_to_issue"),
-        keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS),
-    }
-    found: dict[str, Any] = {n: value for n, at in runtime.items() if (value := parse_number(config.get_nested(*at)))}
+    found: dict[str, Any] = {name: value for name in REQUESTED if (value := read_setting(config, name))}
     if played := count_trajectories(config):
         found[keys.MIN_QUERY_COUNT] = played
     found.setdefault(keys.MIN_DURATION, 0)
@@ -243,7 +238,6 @@ FOLLOWING = (
 )
 ENSEMBLE = "system_node_ensemble_id"
 _SHORTFALL = {"dp_actual": "replicas", "dp_formula": "fitting", "reason": "reason"}
-_TIMES = (keys.MIN_DURATION, keys.MAX_DURATION)
 _MICROSECONDS = 10**6
 
 
@@ -256,14 +250,7 @@ def describe_point(
 
 def _spell(item: TakenCell) -> dict[str, Any]:
     """Return the settings of a point as written in a spec, by flat name."""
-    found: dict[str, Any] = {}
-    for name, value in item.settings.items():
-        if name in _TIMES:
-            found[name] = f"{value} ms" if value else 0
-        elif name == keys.TARGET_QPS:
-            found[name] = f"{value} /s"
-        else:
-            found[name] = value
+    found = {name: add_unit(name, value) for name, value in item.settings.items()}
     if model := item.harness.get("model_name"):
         found["client.model_name"] = model
     return make_exact(found)
@@ -309,7 +296,7 @@ def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency:
             continue
         if seconds is not None and seconds >= 0:
             found["warmup.duration"] = f"{round(seconds * _MICROSECONDS)} us"
-        elif name in _TOLD and _TOLD[name](value):
+        elif name in _DECLARABLE and _DECLARABLE[name](value):
             found[f"warmup.{name}"] = value
     return found
 
@@ -323,7 +310,7 @@ def _is_text(value: object) -> bool:
 
 
 # Fields of a point.yaml's warm-up that a spec can declare, apart from its duration.
-_TOLD: Mapping[str, Callable[[object], bool]] = {
+_DECLARABLE: Mapping[str, Callable[[object], bool]] = {
     "requests_issued": _is_count,
     "requests_completed": _is_count,
     "concurrency": _is_count,

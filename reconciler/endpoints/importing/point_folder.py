@@ -1,4 +1,4 @@
-"""Read results of the official Endpoints client that were made elsewhere: a folder as left by the client, or r<N> of a
+"""Read results of the official Endpoints client that were made elsewhere: a folder as the client wrote it, or r<N> of a
 submission."""
 
 from __future__ import annotations

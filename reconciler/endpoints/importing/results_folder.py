@@ -20,8 +20,8 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext, Made, make_record
 from reconciler.importing.run_reader import TakenCell
-from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.canonical import digest
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_number
@@ -103,7 +103,7 @@ class EndpointsRun(FolderRun, frozen=True, kw_only=True):
             wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
         fix = "change the cell's settings to match, or import results with the declared settings"
         self.refuse_other_run(resource, find_other_results(self.left, wanted), fix)
-        least = detail.settings.get_number(keys.MIN_DURATION)
+        least = read_min_duration(detail.settings.values)
         values = measure_results(self.left, detail.ruling, least) if self.mode == PERFORMANCE else {}
         return self.record_run(resource, detail, context, values)
 
@@ -123,7 +123,7 @@ def read_cell(cell: TakenCell, files: CellFiles, _: BenchmarkRules) -> TakenCell
     except LogError as error:
         return replace(cell, problems=(str(error.message),))
     there = {run.mode for run in runs}
-    missing = tuple(f"{mode} run: it left no results" for mode in _PARTS if mode not in there)
+    missing = tuple(f"{mode} run: it wrote no results" for mode in _PARTS if mode not in there)
     config = runs[-1].left.config
     model = str(config.get_nested("model_params", "name") or "")
     harness = {"results": endpoints_results.NAME, "model_name": model} if model else {}
@@ -145,7 +145,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """Skip the file that the harness leaves for the other mode, which has no sample or no score."""
+    """Skip the file that the harness writes for the other mode, which has no sample or no score."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())

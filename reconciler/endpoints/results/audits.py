@@ -69,7 +69,7 @@ def find_missing_audits(audits: Audits, required: Mapping[str, str]) -> Iterator
     for test, name in sorted(required.items()):
         document = audits.stated.get(name)
         if document is None:
-            yield f"{test}: the round asks for audit/audit_{name}.json, and the run left none"
+            yield f"{test}: the round asks for audit/audit_{name}.json, and the run wrote none"
         elif document.get("passed") is not True:
             detail = f": {document.get('reason')}" if document.get("reason") else ""
             yield f"{test}: {name} failed{detail}"

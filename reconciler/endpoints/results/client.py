@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.endpoints.results.audits import CACHING
+from reconciler.endpoints.results.measurements import BOUNDS, REQUESTED, SEEDS
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN
 from reconciler.endpoints.rules.results import find_performance_dataset, list_datasets
@@ -33,11 +34,11 @@ _INLINE = "agentic_inference_inline"  # the client's scorer of a performance run
 _TURN_SECONDS = 86400  # maximum for one turn: the client's own default
 _SHARED = (
     *("point.concurrency", DEDICATED_OFFLINE, AGENTIC, "client.api", "client.workers"),
-    *(keys.SCHEDULE_RNG_SEED, keys.SAMPLE_INDEX_RNG_SEED, "seed_set"),
+    *(*reversed(SEEDS), "seed_set"),
 )
 _AUDIT = ("samples", "audit_samples", "sample_index")
 _TIMED = (
-    *(keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT, keys.TARGET_QPS, "client.warmup"),
+    *(*REQUESTED, "client.warmup"),
     *("point.least_duration", keys.PERFORMANCE_SAMPLE_COUNT, "client.steady_state"),
     *(f"client.audit.{name}" for name in _AUDIT),
     *("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens"),
@@ -178,15 +179,8 @@ def _brief(found: object) -> str:
 def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Collect all of the configuration except places."""
     timed = asked["mode"] == PERFORMANCE
-    seeds = {
-        "scheduler_random_seed": int(asked[keys.SCHEDULE_RNG_SEED]),
-        "dataloader_random_seed": int(asked[keys.SAMPLE_INDEX_RNG_SEED]),
-    }
-    bounds = {
-        "min_duration_ms": asked.get(keys.MIN_DURATION),
-        "max_duration_ms": asked.get(keys.MAX_DURATION),
-        "n_samples_to_issue": asked.get(keys.MIN_QUERY_COUNT),
-    }
+    seeds = {field: int(asked[name]) for name, field in reversed(SEEDS.items())}
+    bounds = {field: asked.get(name) for name, field in BOUNDS.items()}
     if not timed:
         # In its score-only mode, the client sends one request at a time. So it is asked for both modes, with a
         # performance phase of one sample: then it sends as many at a time as the point does.

@@ -1,4 +1,4 @@
-"""Results of MLCommons' endpoints harness, which a command leaves in place of LoadGen's logs."""
+"""Results of MLCommons' endpoints harness, which a command writes instead of LoadGen's logs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from reconciler.endpoints.results.measurements import (
 )
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
@@ -153,7 +154,7 @@ def complete_context(
 
 
 def is_shown(has: Callable[[str], bool]) -> bool:
-    """Recognise the results by a file that no other harness leaves."""
+    """Recognise the results by a file that no other harness writes."""
     signs = (CONFIG, "config.yml", f"performance/{RESULT_SUMMARY}", f"accuracy/{ACCURACY_RESULTS}")
     return any(map(has, signs))
 
@@ -169,19 +170,14 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
         left = read_left(run.output)
     except ValueError as error:
-        return AttemptVerdict({}, f"the run left no readable results: {error}", "backend", "see the command's log")
+        return AttemptVerdict({}, f"the run wrote no readable results: {error}", "backend", "see the command's log")
     differing = find_other_results(left, run.inputs)
     if differing:
         problem = f"the endpoints harness did not run what was asked for: {'; '.join(differing)}"
         fix = "the results are kept; check the command and its configuration, then run again"
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     measured = measure_results(left, run.rules, read_min_duration(run.inputs)) if run.mode == PERFORMANCE else {}
-    return AttemptVerdict({**run.said, **measured})
-
-
-def read_min_duration(inputs: Mapping[str, object]) -> int:
-    """Return the duration in ms, as requested from a run; 0 if there is none."""
-    return int(str(inputs.get(keys.MIN_DURATION) or 0))
+    return AttemptVerdict({**run.reported, **measured})
 
 
 def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:

@@ -1,4 +1,4 @@
-"""Results of MLCommons' endpoints harness (round v6.1): config.yaml and JSON in place of LoadGen's logs.
+"""Results of MLCommons' endpoints harness (round v6.1): config.yaml and JSON instead of LoadGen's logs.
 
 The files, their fields and their units (ns, queries per second) are those that the submission checker reads
 (mlcommons/inference: parsers/endpoints_parser.py) and the harness writes (mlcommons/endpoints: metrics/report.py).
@@ -23,26 +23,28 @@ from reconciler.storage.documents import ResultDocument
 
 _SECOND, _MILLISECOND = 10**9, 10**6
 _NEAR = Decimal("0.0001")  # of a rate, which is stated with all digits or rounded by hand
-# The harness's names of the round's seeds.
+# Spec names → fields below settings.runtime in config.yaml: the round's seeds, and the bounds of a run (in ms).
 SEEDS = {keys.SAMPLE_INDEX_RNG_SEED: "dataloader_random_seed", keys.SCHEDULE_RNG_SEED: "scheduler_random_seed"}
-_READ = (
-    keys.TARGET_QPS,
-    keys.MIN_DURATION,
-    keys.MAX_DURATION,
-    keys.MIN_QUERY_COUNT,
-    keys.ACCURACY_SAMPLE_COUNT,
-)
+BOUNDS = {
+    keys.MIN_DURATION: "min_duration_ms",
+    keys.MAX_DURATION: "max_duration_ms",
+    keys.MIN_QUERY_COUNT: "n_samples_to_issue",
+}
+REQUESTED = (*BOUNDS, keys.TARGET_QPS)
+_PATHS = {
+    keys.TARGET_QPS: ("settings", "load_pattern", "target_qps"),
+    **{name: ("settings", "runtime", field) for name, field in (BOUNDS | SEEDS).items()},
+}
 _UNITS = {
     keys.RESULT_SAMPLES_PER_SECOND: "samples/s",
     keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "queries/s",
     keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tokens/s",
 }
-_DURATIONS = {keys.MIN_DURATION: "min_duration_ms", keys.MAX_DURATION: "max_duration_ms"}
 
 
 def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
     """List the names of the settings that a run of the harness reads from a spec, apart from the seeds."""
-    return tuple(name for name in list_settings(mode, scenario) if name in _READ)
+    return tuple(name for name in list_settings(mode, scenario) if name in {*REQUESTED, keys.ACCURACY_SAMPLE_COUNT})
 
 
 class Results(Struct, frozen=True):
@@ -127,10 +129,7 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
 
 def _settings(config: ResultDocument, asked: Mapping[str, object]) -> Iterator[FieldDifference]:
     """Compare rates, durations and counts in performance runs only; the round's seeds in both."""
-    runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue", **SEEDS}
-    paths = {keys.TARGET_QPS: ("settings", "load_pattern", keys.TARGET_QPS)}
-    paths |= {name: ("settings", "runtime", own) for name, own in runtime.items()}
-    for name, path in paths.items():
+    for name, path in _PATHS.items():
         value, found = asked.get(name), config.get_nested(*path)
         if value is not None and parse_number(found) != Decimal(str(value)):
             yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
@@ -230,17 +229,21 @@ def read_percentile(summary: ResultDocument, series: str, percent: Decimal = Dec
     return None
 
 
+def read_setting(config: ResultDocument, name: str) -> int | Decimal | None:
+    """Read the value of a requested setting, by its name in specs."""
+    return parse_number(config.get_nested(*_PATHS[name]))
+
+
 def collect_result_settings(config: ResultDocument) -> dict[str, Any]:
     """Collect the settings with which a spec requests this configuration, by their names in specs: durations in ms, a
     whole rate as an integer."""
     found: dict[str, Any] = {}
-    rate_asked = parse_number(config.get_nested("settings", "load_pattern", keys.TARGET_QPS))
-    if rate_asked is not None:
-        found[keys.TARGET_QPS] = int(rate_asked) if rate_asked == int(rate_asked) else rate_asked
+    rate = read_setting(config, keys.TARGET_QPS)
+    if rate is not None:
+        found[keys.TARGET_QPS] = int(rate) if rate == int(rate) else rate
     found[keys.MIN_DURATION] = 0
-    runtime = {**_DURATIONS, keys.MIN_QUERY_COUNT: "n_samples_to_issue"}
-    for name, own in runtime.items():
-        value = parse_number(config.get_nested("settings", "runtime", own))
+    for name in BOUNDS:
+        value = read_setting(config, name)
         if value and value == int(value):
             found[name] = int(value)
     return found

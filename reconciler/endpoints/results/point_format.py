@@ -39,6 +39,7 @@ from reconciler.endpoints.rules.regions import Regions, compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
+from reconciler.loadgen.settings import read_min_duration
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.records import LogFinding
@@ -68,7 +69,7 @@ _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
-    """Points have a separate tree in place of a scenario folder."""
+    """Points have a separate tree instead of a scenario folder."""
     return False
 
 
@@ -87,7 +88,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         refuse_storage_error(error, run.output)
         return AttemptVerdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
     except (UnreadablePointError, ValueError, RecursionError) as error:
-        return AttemptVerdict({}, f"the run left no readable results: {error}", "backend", "see the client's log")
+        return AttemptVerdict({}, f"the run wrote no readable results: {error}", "backend", "see the client's log")
 
 
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
@@ -95,11 +96,11 @@ def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
     if differing:
         return _refuse(differing)
     if run.mode != PERFORMANCE:
-        return AttemptVerdict(run.said)
+        return AttemptVerdict(run.reported)
     logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
     found += _find_logged(logged, point, run)
-    return AttemptVerdict({**run.said, **_describe_run(point, found)})
+    return AttemptVerdict({**run.reported, **_describe_run(point, found)})
 
 
 def _refuse(differing: Sequence[str]) -> AttemptVerdict:
@@ -115,12 +116,12 @@ def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
 
 
 def _read_events(path: Path) -> LoggedRun:
-    """Raises ValueError if the client left no events."""
+    """Raises ValueError if the client wrote no events."""
     try:
         with open_regular(path) as lines:
             return parse_events(lines)
     except FileNotFoundError:
-        raise ValueError(f"there is no {path.name}, which holds every request of the run") from None
+        raise ValueError(f"there is no {path.name}, which lists every request of the run") from None
 
 
 def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> MeasuredPoint:
@@ -151,7 +152,7 @@ def find_other_point(
             int(str(inputs["point.concurrency"])),
             _name_pattern(inputs),
             str(inputs.get("harness.model_name") or ""),
-            int(str(inputs.get(keys.MIN_DURATION) or 0)),
+            read_min_duration(inputs),
         )
         return
     if ACCURACY_RESULTS not in files:
@@ -213,7 +214,7 @@ def _find_all_shortcomings(
     yield from _find_shortcomings(point, inputs, rehearsal=rehearsal)
     stated = parse_audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
-        text = f"the spec asks for the client's {CACHING}, and the run left no audit_{CACHING}.json"
+        text = f"the spec asks for the client's {CACHING}, and the run wrote no audit_{CACHING}.json"
         yield PointFinding("audit", PointSeverity.INVALID, text)
     elif stated is not None and stated.get("passed") is not True:
         yield PointFinding(

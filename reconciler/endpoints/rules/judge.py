@@ -174,7 +174,7 @@ def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFind
     score = next((score for score in point.accuracy if score.inline), None)
     share = score.scores.get("score") if score is not None else None
     if share is None:
-        yield _invalid("agentic-accuracy-inline", "the client left no score of the performance run")
+        yield _invalid("agentic-accuracy-inline", "the client wrote no score of the performance run")
     elif bars.inline is not None and share * 100 < bars.inline:
         yield _invalid("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {bars.inline}")
     if bars.tokens is not None and point.turn_tokens is None:

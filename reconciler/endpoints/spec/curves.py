@@ -90,7 +90,7 @@ def place_curve(
     """Place the points of a curve. Raises ReconcilerError if the rules cannot place them.
 
     ``written``: numbers, the word auto for points that the rules place, and the word offline for a dedicated Offline
-    run over a dataset of ``size`` samples. ``scored``: points declared to have an accuracy run, in place of those
+    run over a dataset of ``size`` samples. ``scored``: points declared to have an accuracy run, instead of those
     chosen by the rules. ``count``: how many points ``auto`` places, 0 for the minimum; ``c_min``: a declared lower
     bound of the regions.
     """

@@ -131,7 +131,7 @@ class EndpointsClient(Group):
 
 
 class Shortfall(Group):
-    """Why a point ran fewer replicas than its system holds."""
+    """Why a point ran fewer replicas than its system can run."""
 
     replicas: fields.Count = Field(None, description="Replicas that ran (dp_actual).")
     fitting: fields.Count = Field(None, description="Replicas that fit on the provisioned accelerators (dp_formula).")
@@ -156,7 +156,7 @@ class PointWarmup(Group):
 
 
 class Endpoint(Group):
-    """An endpoint that somebody else runs. One that this project starts is `harness.service`."""
+    """An endpoint that runs elsewhere. One that this project starts is `harness.service`."""
 
     url: fields.OptionalText = Field(None, description="Its address, such as https://host/, without secrets.")
     api_key_env: fields.OptionalName = Field(

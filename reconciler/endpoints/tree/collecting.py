@@ -302,19 +302,19 @@ def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
 
 def _size(nodes: Sequence[Mapping[str, object]]) -> str:
     """Return the accelerators of each type of node, in the rules' notation; nodes if there are none."""
-    held = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
-    if any(held):
-        return " + ".join(f"{count} accelerators" for count in held)
+    accelerators = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
+    if any(accelerators):
+        return " + ".join(f"{count} accelerators" for count in accelerators)
     total = sum(_count(node, "number_of_nodes") for node in nodes)
     return f"{total} node{'s' if total != 1 else ''}"
 
 
 def _nest(node: Mapping[str, object]) -> dict[str, object]:
     """Nest the fields of an accelerator in a separate list; the checkers read them flat only in old files."""
-    held = {name: node[name] for name in _OF_ACCELERATOR if name in node}
+    accelerator = {name: node[name] for name in _OF_ACCELERATOR if name in node}
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
     counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}
-    return {**counted, "accelerator_info": [held]} if held else counted
+    return {**counted, "accelerator_info": [accelerator]} if accelerator else counted
 
 
 def _name_model(content: CellContent) -> str:

@@ -46,7 +46,7 @@ _ENDING = 60.0  # seconds beyond the grace that a cancelled job may take to end
 _MACHINES = 64  # jobs of one system at a time, if the spec sets no limit
 _ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two queries; the longer if the answer is long
 
-Told = TypeVar("Told")
+Answer = TypeVar("Answer")
 
 
 class QueueSilentError(Exception):
@@ -64,18 +64,18 @@ class Job(Protocol):
         """Return True if the queue dropped the job before finding a place, although one may become free."""
 
 
-class LastAnswer(Struct, Generic[Told]):
+class LastAnswer(Struct, Generic[Answer]):
     """The queue's last answer about all its jobs, shared by all callers. ``ask``: returns name → status, or raises
     QueueSilentError; ``jobs``: None before the first answer; ``asked``: monotonic time of the query."""
 
-    ask: Callable[[], Mapping[str, Told]]
-    jobs: Mapping[str, Told] | None = None
+    ask: Callable[[], Mapping[str, Answer]]
+    jobs: Mapping[str, Answer] | None = None
     asked: float = float("-inf")
     tried: float = float("-inf")
     problem: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def find(self, name: str, since: float) -> Told | None:
+    def find(self, name: str, since: float) -> Answer | None:
         """Return the status as of ``since`` or later; None if the queue does not list the name. Raises
         QueueSilentError."""
         with self.lock:
@@ -118,12 +118,12 @@ class QueueExecutor(Struct):
     """Runs requests as jobs of a queue. ``since``: folder of a submission → monotonic time when this process first saw
     it; older answers of the queue do not cover it. ``submitted``: folder → this process's submission; ``unheard``:
     submissions that the queue did not confirm, submitted again if it does not know them, since two jobs of one attempt
-    do no harm. ``relays``: folder → the relay of its progress. ``carrier``: for attempts sent to the nodes."""
+    do no harm. ``relays``: folder → the relay of its progress. ``transport``: for attempts sent to the nodes."""
 
     name: str
     paths: RepositoryPaths
     queue: JobQueue
-    carrier: AttemptTransport | None = None
+    transport: AttemptTransport | None = None
     since: dict[Path, float] = field(default_factory=dict)
     submitted: dict[Path, Submission] = field(default_factory=dict)
     unheard: set[Path] = field(default_factory=set)
@@ -134,7 +134,7 @@ class QueueExecutor(Struct):
         return Capacity("", PATIENCE, f"{self.name} {settings.system}", machines, lasts=True)
 
     def submit(self, submission: Submission) -> Handle:
-        """Submit a request. A job that the queue refuses leaves a result that says so, and other steps continue."""
+        """Submit a request. If the queue refuses a job, its result states that, and other steps continue."""
         attempt, request = submission.attempt, submission.request
         if attempt.intent.settings.launcher.words:  # inside the job: a launcher for several nodes or a container
             request = put_behind_launcher(attempt, request, self.paths)
@@ -145,7 +145,7 @@ class QueueExecutor(Struct):
         ticket = None
         if attempt.intent.settings.get_text(f"{EXECUTOR}.{self.name}.store"):
             try:
-                ticket = self._carry().send(attempt, request, submission.request, submission.result)
+                ticket = self._find_transport().send(attempt, request, submission.request, submission.result)
             except ReconcilerError as error:
                 _refuse(submission, error, "resources" if isinstance(error, StoreError) else "input")
         write_handle(handle)
@@ -155,12 +155,12 @@ class QueueExecutor(Struct):
             self._try(handle)
         return handle
 
-    def _carry(self) -> AttemptTransport:
-        assert self.carrier is not None, "an executor of remote attempts has a carrier"
-        return self.carrier
+    def _find_transport(self) -> AttemptTransport:
+        assert self.transport is not None, "an executor of remote attempts has a transport"
+        return self.transport
 
     def _travels(self, handle: Handle) -> bool:
-        return self.carrier is not None and (handle.folder / TICKET).exists()
+        return self.transport is not None and (handle.folder / TICKET).exists()
 
     def _try(self, handle: Handle) -> None:
         submission = self.submitted[handle.folder]
@@ -189,7 +189,7 @@ class QueueExecutor(Struct):
         if (handle.folder / "result.json").exists():
             return Progressing(State.ENDED, 0)
         if self._travels(handle):
-            self._carry().look(handle.folder)
+            self._find_transport().look(handle.folder)
         self._relay(handle.folder)
         title = QUEUES[self.name].title
         try:
@@ -209,16 +209,16 @@ class QueueExecutor(Struct):
     def _await_result(self, handle: Handle, found: Progressing, title: str) -> Progressing:
         result = handle.folder / "result.json"
         if self._travels(handle):
-            carrier = self._carry()
+            transport = self._find_transport()
             try:
-                brought = carrier.bring(handle.folder)
+                brought = transport.bring(handle.folder)
             except TransportSilentError as error:
                 return Progressing(
                     State.RUNNING, note=f"its job has ended, but its result cannot be fetched yet: {error}"
                 )
             if brought:
                 return Progressing(State.ENDED, 0) if result.exists() else found
-            carrier.withdraw(handle.folder)
+            transport.withdraw(handle.folder)
         give_up = time.monotonic() + (_LATE if found.why is None else _LOOK)
         while not result.exists() and time.monotonic() < give_up:
             time.sleep(_LOOK)
@@ -240,7 +240,7 @@ class QueueExecutor(Struct):
         self.since[handle.folder] = time.monotonic()
         began = not _take_place(handle.folder)
         if self._travels(handle):
-            self._carry().withdraw(handle.folder)
+            self._find_transport().withdraw(handle.folder)
             began = True  # no report reaches this machine
         give_up = time.monotonic() + grace + _ENDING
         with contextlib.suppress(QueueSilentError):
@@ -251,12 +251,12 @@ class QueueExecutor(Struct):
                     break
                 time.sleep(_LOOK)
         if self._travels(handle):
-            self._carry().forget(handle.folder)
+            self._find_transport().forget(handle.folder)
 
     def harvest(self, handle: Handle) -> None:
         """Do nothing: every file was written here, or was fetched already."""
         if self._travels(handle) and (handle.folder / "result.json").exists():
-            self._carry().forget(handle.folder)
+            self._find_transport().forget(handle.folder)
         self.queue.forget(handle)
         self.since.pop(handle.folder, None)
         self.submitted.pop(handle.folder, None)

@@ -87,10 +87,10 @@ class Executors(Struct, frozen=True):
     by_name: Mapping[str, Executor]
 
     @classmethod
-    def for_paths(cls, paths: RepositoryPaths, carrier: AttemptTransport | None = None) -> Self:
-        """Make the executors of a repository. ``carrier``: for attempts whose nodes do not see their folder."""
+    def for_paths(cls, paths: RepositoryPaths, transport: AttemptTransport | None = None) -> Self:
+        """Make the executors of a repository. ``transport``: for attempts whose nodes do not see their folder."""
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths=paths)]
-        executors += (QueueExecutor(name, paths, _make_queue(each.queue), carrier) for name, each in QUEUES.items())
+        executors += (QueueExecutor(name, paths, _make_queue(each.queue), transport) for name, each in QUEUES.items())
         return cls({executor.name: LoggingExecutor(executor) for executor in executors})
 
     def choose_for_system(self, settings: CellSettings) -> Executor:

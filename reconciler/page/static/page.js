@@ -35,8 +35,8 @@ function filterRows(form) {
     group.hidden = here === 0;
     shown += here;
   }
-  const told = form.querySelector("[data-count]");
-  if (told) told.textContent = shown + " " + told.dataset.count + (shown === 1 ? "" : "s") + " shown";
+  const count = form.querySelector("[data-count]");
+  if (count) count.textContent = shown + " " + count.dataset.count + (shown === 1 ? "" : "s") + " shown";
   const closed = [...document.querySelectorAll("details[data-group]:not([data-unlisted], [open])")].map((group) => group.dataset.group);
   if (closed.length) address.set("closed", closed.join(","));
   const query = address.toString();
@@ -102,12 +102,12 @@ function startKeys() {
 function followStream(status) {
   const target = document.getElementById("live");
   const stream = new EventSource(status.dataset.stream);
-  const tell = (state, words) => {
+  const show = (state, words) => {
     status.dataset.state = state;
     status.textContent = words;
   };
-  stream.addEventListener("open", () => tell("open", "Connected: what changes appears by itself."));
-  stream.addEventListener("error", () => tell("lost", "The connection is lost; trying again."));
+  stream.addEventListener("open", () => show("open", "Connected: what changes appears by itself."));
+  stream.addEventListener("error", () => show("lost", "The connection is lost; trying again."));
   stream.addEventListener("message", (event) => {
     // Our own server's HTML, escaped there; the policy of this page lets nothing in it run.
     const pre = [...target.querySelectorAll("pre")].map((log) => log.scrollTop);

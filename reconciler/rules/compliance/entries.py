@@ -84,7 +84,8 @@ def _count(data: bytes, dtype: str) -> int:
 
 def read_cached_entries(data: bytes) -> Iterable[Entry]:
     """Read like ``read_entries``, from a complete log in memory: at once if it has LoadGen's lines."""
-    if data.startswith(_FIRST) and data.endswith(_END) and data.count(_NEXT) + 3 == data.count(b"\n"):
+    is_plain = data.startswith(_FIRST) and data.endswith(_END) and b"\r" not in data  # a lone \r ends a line, too
+    if is_plain and data.count(_NEXT) + 3 == data.count(b"\n"):
         with suppress(msgspec.MsgspecError, ValueError, RecursionError):
             return [_make_entry(found) for found in _ALL_LOGGED.decode(data)]
     return read_entries(data.splitlines())

@@ -106,7 +106,7 @@ def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
     expected = [item for item in rules.expected if item.file == file] if rules else []
     if not expected:
         return PASS in (line.strip() for line in lines)
-    return all(item.stands_in(lines) for item in expected)
+    return all(item.is_in(lines) for item in expected)
 
 
 def _verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:

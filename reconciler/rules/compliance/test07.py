@@ -10,15 +10,16 @@ from reconciler.resource.kinds import AUDIT
 from reconciler.resource.quantities import parse_decimal
 from reconciler.rules.compliance.definition import FAIL, PASS, AuditVerdict, ComplianceTest, VerdictInputs
 
-SCORE = r"'exact_match':\s*([\d.]+)"
+_SCORE = r"'exact_match':\s*([\d.]+)"
 
 
-def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> AuditVerdict:
+def judge_test07(report: str, threshold: Decimal) -> AuditVerdict:
     """Judge the test. ``report``: the scorer's output for the audit run's answers; its first score counts."""
-    score = _score(report, pattern)
+    match = re.search(_SCORE, report)
+    score = parse_decimal(match[1]) if match else None
     reasons: tuple[str, ...] = ()
     if score is None:
-        reasons = (f"the scorer's report holds no score of the form {pattern}",)
+        reasons = (f"the scorer's report holds no score of the form {_SCORE}",)
     elif score < threshold:
         reasons = (f"the accuracy {score} is below the threshold {threshold}",)
     found = "none" if score is None else str(score)
@@ -29,14 +30,6 @@ def judge_test07(report: str, threshold: Decimal, pattern: str = SCORE) -> Audit
     summary = "".join(f"{line}\n" for line in lines)
     figures = {"accuracy": found, "threshold": str(threshold)}
     return AuditVerdict(reasons, figures, files={VERIFY_ACCURACY: f"{text}\n\n{summary}" if text else summary})
-
-
-def _score(report: str, pattern: str) -> Decimal | None:
-    match = re.search(pattern, report)
-    try:
-        return parse_decimal(match[1]) if match else None
-    except IndexError:
-        return None
 
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:

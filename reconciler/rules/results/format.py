@@ -36,14 +36,14 @@ class AttemptVerdict(Struct, frozen=True):
 class RunFiles(Struct, frozen=True):
     """Files of a run in ``output``, with its request: identity ``inputs`` and the round's ``rules``.
 
-    ``said``: the child's report. ``by_command``: made by a harness command. ``rehearsal``: part of a rehearsal.
+    ``reported``: the child's report. ``by_command``: made by a harness command. ``rehearsal``: part of a rehearsal.
     ``scratch``: a folder for derived files.
     """
 
     output: Path
     inputs: Mapping[str, object]
     rules: RuleContext
-    said: RecordValues
+    reported: RecordValues
     user_conf: Path
     scratch: Path
     by_command: bool = False
@@ -138,7 +138,7 @@ class ResultFormat(Protocol):
     def judge_run(self, run: RunFiles) -> AttemptVerdict:
         """Judge a run. The exit status is never trusted: the files show what ran and whether it matches the request."""
 
-    def judge_score(self, output: Path, run: Path, rules: RuleContext, said: RecordValues) -> AttemptVerdict:
+    def judge_score(self, output: Path, run: Path, rules: RuleContext, reported: RecordValues) -> AttemptVerdict:
         """Judge a score. ``output``: files from the scorer; ``run``: the files of the accuracy run."""
 
     def find_missing(self, kept: Kept) -> str:

@@ -93,13 +93,13 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
     for name in (SUMMARY, ACCURACY_LOG):
         if what := describe_special(run.output / name):
             return AttemptVerdict(
-                {}, f"the run left no readable {name}: it is {what}", "backend", "see what the command does"
+                {}, f"the run wrote no readable {name}: it is {what}", "backend", "see what the command does"
             )
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
-        problem = f"the run left no readable {DETAIL}: {error}{_ending(run.said)}"
+        problem = f"the run wrote no readable {DETAIL}: {error}{_ending(run.reported)}"
         return AttemptVerdict({}, problem, "backend", "see the child's log")
     asked = collect_asked(run.inputs, run.mode)
     differing = [
@@ -108,16 +108,16 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
     if differing:
-        ended = _ending(run.said) if run.by_command else ""
+        ended = _ending(run.reported) if run.by_command else ""
         problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
         passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
         checked = passes if run.by_command else "LoadGen's version and the round"
         fix = f"the logs are kept; {_explain_seeds(log.seeds, asked.seeds) or f'check {checked}'}, then run again"
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
-        return AttemptVerdict(run.said)
+        return AttemptVerdict(run.reported)
     measured = measure_run(log, run.rules)
-    return AttemptVerdict({**run.said, **measured, **_add_efficiency(run.said, log, measured)})
+    return AttemptVerdict({**run.reported, **measured, **_add_efficiency(run.reported, log, measured)})
 
 
 def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
@@ -134,9 +134,9 @@ def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
     return f"its seeds are those of round {other}: install the LoadGen of round {own}{release} where the command runs"
 
 
-def _add_efficiency(said: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
+def _add_efficiency(reported: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
     """Add the efficiency to the power reported by the child."""
-    power = said.get("power")
+    power = reported.get("power")
     if not power:
         return {}
     found = compute_efficiency(log, measured["metric"], power["watts"])
@@ -229,9 +229,9 @@ def logs_answers(inputs: Container[str], mode: str) -> bool:
     return mode == ACCURACY or _SAMPLED in inputs
 
 
-def _ending(said: RecordValues) -> str:
+def _ending(reported: RecordValues) -> str:
     """Describe how a command ended. This proves nothing, but a failure is the first thing to look at."""
-    status = said.get("exit_status")
+    status = reported.get("exit_status")
     if not isinstance(status, int) or not status:
         return ""
     return f" (the command ended with {f'signal {-status}' if status < 0 else f'status {status}'})"
@@ -295,17 +295,17 @@ def _derive_inferred(log: DetailLog, metrics: Iterable[InferredMetric]) -> Recor
     }
 
 
-def judge_score(output: Path, _: Path, rules: RuleContext, said: RecordValues) -> AttemptVerdict:
+def judge_score(output: Path, _: Path, rules: RuleContext, reported: RecordValues) -> AttemptVerdict:
     try:
         text = read_regular(output / ACCURACY_TEXT).decode()
     except (OSError, ValueError) as error:
         refuse_storage_error(error, output / ACCURACY_TEXT)
         return _refuse_score(error)
-    return judge_text(text, rules, said)
+    return judge_text(text, rules, reported)
 
 
 def _refuse_score(error: Exception) -> AttemptVerdict:
-    problem = f"the scorer left no readable accuracy.txt: {error}"
+    problem = f"the scorer wrote no readable accuracy.txt: {error}"
     return AttemptVerdict({}, problem, "backend", "see the child's log")
 
 

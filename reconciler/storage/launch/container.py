@@ -51,7 +51,7 @@ class Container(Adapter):
         return Started((*before, verb, *ours, *after, *launch.command), (*before, "rm", "--force", launch.name))
 
     def start_bare(self, launch: BareLaunch) -> Started | None:
-        """Start a bare command. Its remains in a container that keeps running are found by a variable of its own."""
+        """Start a bare command. Its remains in a container that keeps running are found by a variable."""
         words, at = launch.launcher.words, _find_verb(launch.launcher)
         if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
             return None

@@ -402,7 +402,7 @@ MUTATIONS = (
     expect("extra file in run_1", added("performance/run_1/notes.txt"), "files.extra"),
     expect("extra file in accuracy", added("accuracy/notes.txt"), "files.extra"),
     expect("trace in run_1", added("performance/run_1/mlperf_log_trace.json")),
-    expect("a folder beside run_1", added("performance/notes/x.txt")),
+    expect("a folder next to run_1", added("performance/notes/x.txt")),
     expect("a power folder alone", added("performance/power/x.txt"), "files.power", "system.nameplate"),
     expect("run_2", added("performance/run_2/mlperf_log_detail.txt"), "files.runs"),
     expect("system without a field", described(cooling=None), "system.fields"),

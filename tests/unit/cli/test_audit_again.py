@@ -41,6 +41,9 @@ from .conftest import CELL, Reconcile, commit, edit, git
 Claims = dict[tuple[str, str], tuple[str, str]]
 
 
+NOT_AGAIN, HERE = "cannot be scored again:", ", here it is"
+
+
 def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:
     code, out, error = reconcile("audit", "--json", *arguments)
     assert out, error
@@ -144,8 +147,8 @@ def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch
             f"{reported} 1 acc; the installed scorer differs from the recorded one",
         ),
         (with_values(record, metric={"value": "1", "unit": "%"}), "contradicted", f"{reported} {measured} acc"),
-        (replace(record, problem="no memory"), "missing", "cannot be scored again: no memory"),
-        (replace(record, problem="no memory", fix="buy"), "missing", "cannot be scored again: no memory (buy)"),
+        (replace(record, problem="no memory"), "missing", f"{NOT_AGAIN} no memory"),
+        (replace(record, problem="no memory", fix="buy"), "missing", f"{NOT_AGAIN} no memory (buy)"),
     ]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     monkeypatch.setattr(rerun, "run_child", lambda *_: None)
@@ -187,7 +190,7 @@ def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(reco
         without = replace(at, committed=replace(at.committed, records=cast(Any, records)))
         (claim,) = rescore_runs(RepositoryPaths(recorded), without, AuditReport(at.commit, ())).claims
         why = "its record has no mlperf_log_accuracy.json"
-        assert (claim.proof, claim.detail) == (Proof.MISSING, f"cannot be scored again: {why}")
+        assert (claim.proof, claim.detail) == (Proof.MISSING, f"{NOT_AGAIN} {why}")
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped"])
@@ -256,7 +259,7 @@ def test_rescore_of_an_older_commit_uses_its_own_spec(recorded: Path, tmp_path: 
     ):
         mishap.write_text(text)  # what fails has a fix, or none
         found = claims(reconcile, "--rescore", "--at", "HEAD~1")[1]
-        assert found[CELL, "accuracy"] == ("missing", f"cannot be scored again: {why}")
+        assert found[CELL, "accuracy"] == ("missing", f"{NOT_AGAIN} {why}")
 
 
 # -- measured again -------------------------------------------------------------------------------------------------
@@ -449,9 +452,9 @@ NAMES = [f"GPU {letter}" for letter in "ABCDEFGH"]
     [
         (NAMES[::-1], "1", ""),
         ([*NAMES, *NAMES], "1", ""),
-        (NAMES, "2", "gpu.driver was 1, here it is 2"),
-        (NAMES[:2], "1", f"gpu.name was {', '.join(NAMES)}, here it is GPU A, GPU B"),
-        ([], "", f"gpu.name was {', '.join(NAMES)}, here it is none; gpu.driver was 1, here it is none"),
+        (NAMES, "2", f"gpu.driver was 1{HERE} 2"),
+        (NAMES[:2], "1", f"gpu.name was {', '.join(NAMES)}{HERE} GPU A, GPU B"),
+        ([], "", f"gpu.name was {', '.join(NAMES)}{HERE} none; gpu.driver was 1{HERE} none"),
     ],
     ids=["other order", "more of each", "other driver", "fewer", "none"],
 )
@@ -509,7 +512,7 @@ def test_rerun_on_another_machine_is_refused_with_what_differs(served: Path, rec
     proof, detail = found[REPEATED]
     assert (code, proof) == (2, "missing")
     for name, other in others.items():
-        assert f"{name} was {other}, here it is {here[name]}" in detail
+        assert f"{name} was {other}{HERE} {here[name]}" in detail
     assert not (served / "state/audits").exists()
 
 
@@ -559,7 +562,7 @@ def test_rerun_with_other_code_names_the_program_that_made_the_record(
     proof, detail = found[REPEATED]
     assert (status, proof) == (2, "missing")
     code = str(record.facts["harness.code"].value)
-    assert f"harness.code was {code[:12]}, here it is {'0' * 12}; the record was made by {record.tool}" in detail
+    assert f"harness.code was {code[:12]}{HERE} {'0' * 12}; the record was made by {record.tool}" in detail
 
 
 def test_rerun_with_an_engine_that_was_built_again_says_so(

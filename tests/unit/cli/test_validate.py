@@ -114,7 +114,7 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     assert (code, err, out.startswith("Valid: specs/one.yaml")) == (2, "", True)
     assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box has no" in out
     assert "specs/one.yaml:16:13: spec.benchmarks.digits: digits (handwritten digits" in out
-    assert "spec.documents" not in out, "records will tell how the model was made"
+    assert "spec.documents" not in out, "records will state how the model was made"
     code, out, _ = reconcile("validate", "--json")
     found = json.loads(out)
     assert (code, found["valid"], found["complete"], len(found["gaps"])) == (2, True, False, 2)

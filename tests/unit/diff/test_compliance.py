@@ -166,7 +166,7 @@ STORIES: dict[str, Story] = {
         lambda s: replace(s, evidence=(("dataset.files", "abc"), *s.evidence)) if s.address.kind is Kind.RUN else s,
         replace(NET, test_data=1),
     ),
-    "a test of another driver beside a run that is forced": forced_with_another_driver,
+    "a test of another driver with a run that is forced": forced_with_another_driver,
     "a test of another driver, begun at the same time": edited(
         with_evidence("driver 2", TEST, started="2026-01-01T000005")
     ),

@@ -337,7 +337,7 @@ STORIES: dict[str, Story] = {
     "frozen: a cell, until a day": freeze((SERVER.cell, date(2026, 4, 1))),
     "frozen: all, and a cell until a day": freeze((NET.cell, date(2026, 4, 1)), (None, None)),
     "frozen: the cell that another is inferred from": freeze((NET.cell, date(2026, 4, 1)), made=infer),
-    "frozen: the cell whose accuracy stands for another": freeze((SERVER.cell, date(2026, 4, 1)), made=lean),
+    "frozen: the cell whose accuracy applies to another": freeze((SERVER.cell, date(2026, 4, 1)), made=lean),
     "frozen: two cells of one accuracy run, until two days": freeze(
         (SERVER.cell, date(2026, 4, 1)), (NET.cell, date(2026, 5, 1)), made=lean
     ),
@@ -355,7 +355,7 @@ STORIES: dict[str, Story] = {
         {("logs", "a"): MISSING, ("objects", "a"): CORRUPT, ("objects", "c"): CORRUPT}
     ),
     "a log is missing of a run that is forced": logs({("logs", "a"): MISSING}, forced=[SCORED]),
-    "logs are missing beside a test that passes": logs_next_to_a_test,
+    "logs are missing next to a test that passes": logs_next_to_a_test,
     "what was never measured is forced": lambda _: Situation(desire([NET]), forced=[TIMED, SCORED, SCORE, ENGINE]),
     "a score is too low": measured(by=[of(SCORE, problem="75 % of 76 %")]),
     "an INVALID run says why": measured(by=[of(TIMED, validity="INVALID", problem="50 queries of 100")]),
@@ -388,7 +388,7 @@ STORIES: dict[str, Story] = {
         made=follow, by=[of(SCORED, started="2026-01-01T000005")]
     ),
     "a performance run was repeated": repeated_since(TIMED, lambda desired: desired),
-    "much is lacking": incomplete,
+    "much is missing": incomplete,
     "an imported engine without files is needed": imported_inputs(),
     "an imported engine with files is needed": imported_inputs(Artifact("engine", "one", 1), gone=["log"]),
     "an imported engine whose files are gone is needed": imported_inputs(

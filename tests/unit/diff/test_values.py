@@ -99,7 +99,7 @@ def test_a_cell_is_the_same_at_two_commits_where_nothing_of_it_differs(
         (Side(CELL, "4", "ms", count=2), Side(CELL, "8", "samples/s", count=2), None, None),
         (Side(CELL, "", "samples/s", count=2), Side(CELL, "8", "samples/s", count=2), None, None),
     ],
-    ids=["more of them", "one each", "nobody counts ours", "nobody counts theirs", "a latency", "units", "no result"],
+    ids=["more of them", "one each", "ours is not counted", "theirs is not counted", "a latency", "units", "no result"],
 )
 def test_sides_are_compared_by_accelerator(one: Side, other: Side, ratio: float | None, each: float | None) -> None:
     pair = Pair(one, other)

@@ -392,4 +392,3 @@ def test_last_lines_are_few_and_short_whatever_a_child_prints(written: str, show
     assert read_last_lines(log) == ""
     log.write_text(written, encoding="utf-8")
     assert read_last_lines(log) == shown
-    assert read_last_lines(log, 1) == shown.rpartition("\n")[2]

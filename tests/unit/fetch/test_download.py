@@ -179,7 +179,7 @@ def test_a_server_that_hardly_sends_anything_is_asked_anew(tmp_path: Path) -> No
     ("behaviour", "said"),
     [
         pytest.param(Behaviour({"/f": DATA}, shift=1), "sent the wrong byte range", id="other part"),
-        pytest.param(Behaviour({"/f": DATA}, total=5000), "after 1,048,576 of 5,000 bytes", id="more than it told"),
+        pytest.param(Behaviour({"/f": DATA}, total=5000), "after 1,048,576 of 5,000 bytes", id="more than announced"),
     ],
 )
 def test_a_part_that_does_not_fit_is_refused(tmp_path: Path, behaviour: Behaviour, said: str) -> None:

@@ -174,7 +174,7 @@ def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
     result(tmp_path / "run/a")
     result(tmp_path / "run/b")
     found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
-    assert found.problem == "result sets: expected one, the command left 2: a, b"
+    assert found.problem == "result sets: expected one, the command wrote 2: a, b"
     assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}
 
 
@@ -209,7 +209,7 @@ def test_a_conf_of_a_system_of_another_name_is_named(written: str, tmp_path: Pat
     there.write_text("*.Offline.target_qps = 1\n")
     conf = str(tmp_path / "user.conf")
     request = ask_run(tmp_path, since=SINCE.isoformat(), user_conf=conf, user_conf_at=str(expected))
-    problem = f"user.conf: the command left none at {expected}"
+    problem = f"user.conf: the command wrote none at {expected}"
     named = f"{problem}, but one at {there}: correct the system's name, or harness.user_conf_at"
     found = collecting.collect_run(request, 0, {}).problem
     assert found == ("" if there == expected else named if written else problem)

@@ -1,4 +1,4 @@
-"""The backend of diffusion pipelines: its threads, with a painter that costs nothing; and where the library is
+"""The backend of diffusion pipelines: its threads, with a worker that costs nothing; and where the library is
 installed, its images against those that the library makes of itself."""
 
 from __future__ import annotations
@@ -48,28 +48,28 @@ class Doubler:
 class Watched:
     """A session over doublers, and what it reported."""
 
-    def __init__(self, scenario: Any = "Offline", *, painters: int = 1, batch: int = 4, padded: bool = False) -> None:
+    def __init__(self, scenario: Any = "Offline", *, workers: int = 1, batch: int = 4, padded: bool = False) -> None:
         self.completed: dict[int, list[int]] = {}
         self.failed: dict[int, BaseException] = {}
-        self.painters: list[Doubler] = []
+        self.workers: list[Doubler] = []
         plan = make_plan(
             scenario=scenario,
             batch_size=batch,
             completed=lambda token, outputs: self.completed.update({token[0]: outputs[0].tolist()}),
             failed=lambda token, error: self.failed.update({token[0]: error}),
         )
-        self.session = ImageSession(plan, [self._open] * painters, {}, padded=padded)
+        self.session = ImageSession(plan, [self._open] * workers, {}, padded=padded)
 
     def _open(self) -> Doubler:
-        self.painters.append(Doubler())
-        return self.painters[-1]
+        self.workers.append(Doubler())
+        return self.workers[-1]
 
 
 make_plan = partial(make_load_plan, threads=1, options={"device": "cpu"})
 
 
-def test_every_batch_is_answered_once_by_some_painter() -> None:
-    watched = Watched(painters=2)
+def test_every_batch_is_answered_once_by_some_worker() -> None:
+    watched = Watched(workers=2)
     watched.session.place({"rows": np.arange(20)})
     assert watched.session.compute(slice(0, 1))[0].tolist() == [0]
     for number in range(5):
@@ -78,7 +78,7 @@ def test_every_batch_is_answered_once_by_some_painter() -> None:
     watched.session.close()
     assert watched.completed == {n: [2 * row for row in range(4 * n, 4 * n + 4)] for n in range(5)}
     assert not watched.failed
-    assert {painter.thread for painter in watched.painters} == {"painter-0", "painter-1"}
+    assert {worker.thread for worker in watched.workers} == {"image-worker-0", "image-worker-1"}
 
 
 def test_a_batch_that_fails_takes_no_other_with_it() -> None:
@@ -94,14 +94,14 @@ def test_a_batch_that_fails_takes_no_other_with_it() -> None:
     watched.session.close()
 
 
-def test_a_compiled_painter_gets_whole_batches() -> None:
+def test_a_compiled_worker_gets_whole_batches() -> None:
     watched = Watched(padded=True)
     assert watched.session.sizes == (4,)
     watched.session.place({"rows": np.arange(6)})
     assert watched.session.compute(np.array([5, 3, 4]))[0].tolist() == [10, 6, 8]
     assert watched.session.compute(slice(0, 4))[0].tolist() == [0, 2, 4, 6]
     watched.session.close()
-    assert watched.painters[0].batches == [4, 4]
+    assert watched.workers[0].batches == [4, 4]
 
 
 def test_only_a_warm_up_takes_fewer_steps() -> None:
@@ -112,7 +112,7 @@ def test_only_a_warm_up_takes_fewer_steps() -> None:
     watched.session.submit(slice(0, 2), [7])
     watched.session.drain()
     watched.session.close()
-    fewer, *whole = watched.painters[0].steps
+    fewer, *whole = watched.workers[0].steps
     assert fewer is not None
     assert whole == [None, None]
 
@@ -121,14 +121,14 @@ def test_only_a_warm_up_takes_fewer_steps() -> None:
 def test_batches_wait_where_no_one_waits_for_an_answer(scenario: str, ahead: int) -> None:
     watched = Watched(scenario)
     watched.session.place({"rows": np.arange(4)})
-    (painter,) = watched.painters
-    painter.released.clear()
+    (worker,) = watched.workers
+    worker.released.clear()
     for number in range(ahead):
         watched.session.submit(slice(number, number + 1), [number])
     further = threading.Thread(target=watched.session.submit, args=(slice(3, 4), [3]))
     further.start()
     assert not watched.completed
-    painter.released.set()
+    worker.released.set()
     further.join()
     watched.session.drain()
     watched.session.close()

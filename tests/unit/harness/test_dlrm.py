@@ -91,7 +91,7 @@ def put(name: str, place: tuple[int, ...], value: float) -> Callable[[Arrays], o
         pytest.param(lambda day: day.pop("X_int"), "X_int.npy is missing", id="no array"),
         pytest.param(lambda day: day.update(y=day["y"][1:]), "X_int.npy has 2,401 rows, y.npy has 2,400", id="rows"),
         pytest.param(lambda day: day.update(X_cat=day["X_cat"][:, 1:]), r"float64 \[2401, 25\]", id="columns"),
-        pytest.param(lambda day: day.update(X_int=np.array(["a"] * ROWS)), "X_int.npy holds", id="texts"),
+        pytest.param(lambda day: day.update(X_int=np.array(["a"] * ROWS)), "X_int.npy contains", id="texts"),
     ],
 )
 def test_a_day_that_cannot_be_is_refused(tmp_path: Path, change: Callable[[Arrays], object], said: str) -> None:

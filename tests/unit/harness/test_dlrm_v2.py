@@ -202,7 +202,7 @@ def answer(predictions: list[float], labels: list[float]) -> bytes:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        pytest.param(answer([0.1], [0.0]), "a response holds 8 bytes, a sample of 2 pairs makes 16", id="size"),
+        pytest.param(answer([0.1], [0.0]), "a response has 8 bytes, a sample of 2 pairs needs 16", id="size"),
         pytest.param(answer([0.1, 0.2], [0, 0]), "the labels of its sample", id="labels"),
         pytest.param(answer([0.1, np.nan], [0, 1]), "not a number", id="nan"),
     ],

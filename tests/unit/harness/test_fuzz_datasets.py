@@ -381,7 +381,7 @@ CLAIMS: Mapping[str, tuple[str, bytes]] = {
             {"manifest": {"0/over_arch.weight": {**MANIFESTS["0/model/model.over_arch.weight"], "location": "b" * 256}}}
         ),
     ),
-    "a part beside its table": ("metadata of tables", make_shards((0, 2))[0]),
+    "a part next to its table": ("metadata of tables", make_shards((0, 2))[0]),
     "parts over each other, and a hole": ("metadata of tables", make_shards((0, 0), (2, 0))[0]),
     "terabytes in a header": ("latents", claim_array((1, 4, 1 << 20, 1 << 20))),
     "more than any machine counts": ("array", claim_array((1 << 62, 13))),

@@ -23,7 +23,7 @@ from tests.unit.harness.plans import make_load_plan
 BATCH = 4
 
 
-class Doubling:
+class Doubling(Session):
     """Doubles its rows on a thread of its own; rows that hold 13 fail."""
 
     batch_size = BATCH

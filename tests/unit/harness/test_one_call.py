@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.backends import LoadPlan, Outputs, Token
+from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.benchmarks.dlrm_v2.criteo import CriteoBenchmark, loop
 from harness.contract import Counter
 from harness.run.loops import LoopSession
@@ -23,7 +23,7 @@ BATCH = 24
 SIZES = (3, 1, 7, 7, 2, 5, 4, 6, 1, 7)
 
 
-class Summing:
+class Summing(Session):
     """Sums its rows at once, on the thread that submits; rows that hold 13 fail."""
 
     batch_size = BATCH

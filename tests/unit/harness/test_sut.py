@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.backends import BackendEngine, LoadPlan, Outputs, Tensor, Token
+from harness.backends import BackendEngine, LoadPlan, Outputs, Session, Tensor, Token
 from harness.backends.streams import StreamSession
 from harness.contract import Counter
 from harness.run.qsl import Arrays, Rows, SampleLibrary, count_rows
@@ -22,7 +22,7 @@ from tests.unit.harness.plans import make_load_plan
 VALUES = np.arange(40, dtype=np.int32)
 
 
-class FakeSession:
+class FakeSession(Session):
     """Answers with the resident values. Completes when drained, in an order of its own; ``hold`` keeps streams busy."""
 
     def __init__(self, batch_size: int, order: Callable[[list[int]], None] = lambda _: None) -> None:

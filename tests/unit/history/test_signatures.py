@@ -121,7 +121,7 @@ def test_every_record_that_a_cell_depends_on_is_to_be_signed_where_the_spec_asks
         ([Checked(UNKNOWN, "key", "w"), Checked(UNKNOWN, "k2", "x")], True, Proof.MISSING, "unknown signer key: w"),
         ([Checked(UNKNOWN, "key", "w")], False, Proof.ATTESTED, "unknown signer key: w"),
     ],
-    ids=["good", "two", "one unknown", "one bad", "unknown and bad", "unknown", "nobody named"],
+    ids=["good", "two", "one unknown", "one bad", "unknown and bad", "unknown", "none named"],
 )
 def test_signatures_of_a_record_are_worth_together(
     repository: Repository, worth: list[Checked], known: bool, proof: Proof, detail: str

@@ -330,7 +330,7 @@ STORIES: dict[str, Callable[[], Asked]] = {
     "logs that are missing": restore,
     "logs that are missing of a frozen cell": lambda: restore(frozen=(NET.cell,)),
     "logs that are missing of a blocked run": lambda: restore(because="no meter"),
-    "logs that are missing beside a score that is due": lambda: restore(select("kind=Score"), forced=[SCORE]),
+    "logs that are missing next to a score that is due": lambda: restore(select("kind=Score"), forced=[SCORE]),
     "a tree of another rendering": rendered,
     "a tree of another rendering, and a run that is blocked": lambda: rendered(blocked={TIMED: "no meter"}),
     "the tree alone": lambda: rendered(policy=select(only=["Submission"])),
@@ -352,7 +352,7 @@ def plan(asked: Asked) -> Plan:
     difference = replace(difference, findings=(*difference.findings, *asked.findings))
     context = PlanContext(
         asked.desired.by_address,
-        lambda address: (asked.blocked[address], f"mend {address}") if address in asked.blocked else None,
+        lambda address: (asked.blocked[address], f"repair {address}") if address in asked.blocked else None,
         predict,
         explain,
         lambda address: ("frozen", "thaw it") if address.cell in asked.frozen else None,

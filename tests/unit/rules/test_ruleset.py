@@ -241,5 +241,5 @@ def test_a_text_is_expected_anywhere_or_as_a_whole_line_and_a_list_in_a_list_hol
 )
 def test_a_line_says_what_is_expected(lines: list[str], whole: bool, anywhere: bool) -> None:
     texts = ("TEST PASS", "OK")
-    assert Expected("f", texts, True).stands_in(lines) is whole
-    assert Expected("f", texts, False).stands_in(lines) is anywhere
+    assert Expected("f", texts, True).is_in(lines) is whole
+    assert Expected("f", texts, False).is_in(lines) is anywhere

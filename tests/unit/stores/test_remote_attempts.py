@@ -71,12 +71,12 @@ class Lab:
     def paths(self) -> RepositoryPaths:
         return RepositoryPaths(self.root)
 
-    def carrier(self, options: Mapping[str, object] | None = None) -> StoreTransport:
+    def transport(self, options: Mapping[str, object] | None = None) -> StoreTransport:
         depot = AttemptStore(StoreSettings(f"file://{self.store}", options or {}))
         return StoreTransport(self.paths, {"lab": depot})
 
-    def executor(self, carrier: StoreTransport | None = None) -> QueueExecutor:
-        return QueueExecutor("slurm", self.paths, self.queue, carrier or self.carrier())
+    def executor(self, transport: StoreTransport | None = None) -> QueueExecutor:
+        return QueueExecutor("slurm", self.paths, self.queue, transport or self.transport())
 
     def begin(self, name: str = "2026-1") -> Attempt:
         settings = CellSettings({"executor.slurm": True, "executor.slurm.store": "lab"})
@@ -86,8 +86,8 @@ class Lab:
         (attempt.inputs / "engine" / "net.bin").write_bytes(LARGE)
         return attempt
 
-    def submit(self, attempt: Attempt, carrier: StoreTransport | None = None) -> tuple[QueueExecutor, Handle]:
-        executor = self.executor(carrier)
+    def submit(self, attempt: Attempt, transport: StoreTransport | None = None) -> tuple[QueueExecutor, Handle]:
+        executor = self.executor(transport)
         return executor, executor.submit(Submission(attempt, ProbeRequest(), attempt.result))
 
     @contextlib.contextmanager
@@ -215,7 +215,7 @@ def test_store_that_does_not_answer_loses_nothing(lab: Lab) -> None:
     assert found.goes_on
     assert "cannot be fetched yet" in found.note
     with pytest.raises(TransportSilentError):
-        lab.carrier().bring(attempt.folder)
+        lab.transport().bring(attempt.folder)
     away.rename(lab.store)
     assert executor.poll(handle).state is State.ENDED
     assert Result.read(attempt.result).done
@@ -230,10 +230,10 @@ def test_node_asks_a_store_that_is_away_again_and_not_for_ever(monkeypatch: pyte
             raise error
         return "sent"
 
-    assert node.insist(send, 60.0) == "sent"
+    assert node.retry(send, 60.0) == "sent"
     answers = iter([StoreError("away")])
     with pytest.raises(StoreError):
-        node.insist(send, 0.0)
+        node.retry(send, 0.0)
 
 
 def test_what_a_request_names_in_the_repository_travels_and_the_rest_does_not(lab: Lab, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_a_request_names_in_the_repository_travels_and_the_rest_does_not(la
         model_key="*", user_conf="", log_dir="", counter="", sources={"model": str(outside)},
     )  # fmt: skip
     request.write(attempt.request)
-    ticket = lab.carrier().send(attempt, request, request, attempt.result)
+    ticket = lab.transport().send(attempt, request, request, attempt.result)
     sent = (lab.store / (digest := json.loads(ticket.text)["parcel"])[:2] / digest).read_text()
     assert str(inside) in sent
     assert str(attempt.request) in sent
@@ -258,7 +258,7 @@ def test_what_a_request_names_in_the_repository_travels_and_the_rest_does_not(la
 def test_secrets_of_the_store_are_named_and_never_sent(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_MKDIR", "hunter2")
     attempt = lab.begin()
-    ticket = lab.carrier({"auto_mkdir": ("from_env", "LAB_MKDIR")}).send(
+    ticket = lab.transport({"auto_mkdir": ("from_env", "LAB_MKDIR")}).send(
         attempt, ProbeRequest(), ProbeRequest(), attempt.result
     )
     assert ticket.variables == ("LAB_MKDIR",)
@@ -269,13 +269,13 @@ def test_secrets_of_the_store_are_named_and_never_sent(lab: Lab, monkeypatch: py
 def test_nothing_is_sent_where_the_embargo_allows_it_not(lab: Lab) -> None:
     stores = {"lab": {"url": "s3://acme/objects", "options": {}}}
     values = {"embargo.until": "2026-04-01", "stores": stores}
-    carrier = StoreTransport(lab.paths)
-    carrier.declare(SubmissionSettings(values), date(2026, 4, 2))
-    assert carrier.depots["lab"].refused == ""
-    carrier.declare(SubmissionSettings(values), date(2026, 1, 1))
-    assert "embargo" in carrier.depots["lab"].refused
+    transport = StoreTransport(lab.paths)
+    transport.declare(SubmissionSettings(values), date(2026, 4, 2))
+    assert transport.depots["lab"].refused == ""
+    transport.declare(SubmissionSettings(values), date(2026, 1, 1))
+    assert "embargo" in transport.depots["lab"].refused
     attempt = lab.begin()
-    _, _ = lab.submit(attempt, carrier)
+    _, _ = lab.submit(attempt, transport)
     assert "embargo" in Result.read(attempt.result).problem
     assert lab.queue.submitted == []
     assert not lab.store.exists()

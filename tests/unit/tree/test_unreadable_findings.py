@@ -84,7 +84,7 @@ def test_closed_folder_is_one_finding(tree: Path, name: str, look: Callable[...,
         shown = str(folder.relative_to(tree))
         assert (str(found.complaint.place), found.cell) == (shown, FOLDERS[name])
         assert "chmod" in found.complaint.fix
-        assert found.submitter == "", "the machine of the reader is nobody's fault"
+        assert found.submitter == "", "the reader's machine is not the submitter's fault"
     assert not [f for f in after.findings if f.rule.id == "internal.rule"]
     new = find(after.findings) - find(before.findings) - find(tuple(reported))
     assert not {text for _, whom, _, text in new if whom == "Acme"}, "nothing is known of what is missing there"

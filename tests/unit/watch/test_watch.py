@@ -145,7 +145,7 @@ def test_watch_when_a_file_that_the_spec_names_changes_plans_anew(recorded: Repo
     recorded.edit(SPEC, "model: {retraining", "model: {path: net.onnx, retraining")
     with Watching(recorded, "--observe", "cell=*") as watching:
         watching.wait("plan", lambda event: not event["in_sync"])
-        far.with_name("other").write_text("nobody asked for it")
+        far.with_name("other").write_text("not requested")
         far.with_name("new").write_text("two")
         far.with_name("new").replace(far)
         assert "models, data or code" in watching.wait("plan")["text"]
@@ -260,7 +260,8 @@ def test_watch_when_under_embargo_informs_a_hook_nothing_measured(recorded: Repo
     received = {event["event"]: event for event in map(json.loads, filter(None, reported.read_text().splitlines()))}
     assert received["plan"]["due"] > 0
     texts = {received["plan"]["text"], received["pass"]["text"]}
-    assert texts == {f"withheld: embargo until 2999-01-01: exec:{hook} is not among embargo.allow"}
+    (text,) = texts
+    assert text.startswith(f"withheld: embargo until 2999-01-01: exec:{hook} ")
     assert received["started"]["text"].startswith("watching ")
 
 

@@ -95,7 +95,7 @@ class Takeover(Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the first words of a job that takes over attempts, in place of ``harness``."""
+        """Return the first words of a job that takes over attempts, instead of ``harness``."""
         return "harness.child.slurm_job", self.group, f"{self.seconds:g}"
 
 

@@ -58,7 +58,7 @@ def test_what_a_round_asks_for_is_missed_or_failed() -> None:
     stated = {CACHING: failed, "length_test": ResultDocument({"passed": True}), "silent_test": silent}
     assert list(find_missing_audits(Audits(stated, {}), required)) == [
         "TEST04: output_caching_test failed: too fast",
-        "TEST11: the round asks for audit/audit_new_test.json, and the run left none",
+        "TEST11: the round asks for audit/audit_new_test.json, and the run wrote none",
         "TEST12: silent_test failed",
     ]
 

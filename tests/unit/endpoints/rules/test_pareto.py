@@ -46,7 +46,7 @@ def test_a_point_without_rate_per_user_is_not_drawn() -> None:
         ({"tps_per_user": None, "ttft_p90_ms": "120.5"}, None),
         ({}, None),
     ],
-    ids=["whole", "no first token", "none told", "no rate per user", "nothing"],
+    ids=["whole", "no first token", "none stated", "no rate per user", "nothing"],
 )
 def test_a_recorded_point_is_drawn_where_it_has_a_rate_per_user(
     figures: dict[str, object], drawn: CurvePoint | None

@@ -271,7 +271,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         lambda root: (edit_yaml(root, "r64", offline=None), edit_yaml(root, "r5", offline="elected")),
     ),
     Mutation("too few points", "point-count", _remove(f"{_CURVE}/r2")),
-    Mutation("too few points beside Offline", "point-count", _remove(f"{_CURVE}/r2"), of=DEDICATED_RUN),
+    Mutation("too few points with Offline", "point-count", _remove(f"{_CURVE}/r2"), of=DEDICATED_RUN),
     Mutation("too many points", "point-cap", _crowd),
     Mutation(
         "no point of low concurrency", "low-concurrency-coverage", _remove(*(f"{_CURVE}/r{n}" for n in (2, 3, 5)))
@@ -343,7 +343,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         _write(_CURVE / "r1/accuracy_results.json", b'{"accuracy_scores": [{"score": 1}]}'),
     ),
     Mutation(
-        "a drafter that nobody approved",
+        "a drafter that is not approved",
         "approved-drafter",
         _points(speculative_decoding={"weight_checksum": "sha256:0"}),
     ),
@@ -369,7 +369,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         _point(nodes_used=[{"system_node_ensemble_id": 0, "nodes": 2}]),
     ),
     Mutation(
-        "a point with nodes that nobody knows",
+        "a point with unknown nodes",
         "nodes-used",
         _point(nodes_used=[{"system_node_ensemble_id": 7, "nodes": 1}]),
     ),

@@ -40,6 +40,7 @@ def test_entries_are_those_of_their_lines() -> None:
         b"",
         LOG.rstrip(b"\n"),
         LOG.replace(b"\n", b"\r\n"),
+        LOG.replace(b'"seq_id" : 3', b'"seq_id" :\r3'),
         LOG.replace(b",\n", b",\n\n"),
         LOG.replace(b",\n", b","),
         LOG.replace(b',\n{ "seq_id" : 3', b',{ "seq_id" :\n3'),

@@ -130,7 +130,7 @@ def test_fallback_allows_a_share_of_the_accuracy(baseline: str, compliance: str,
 @pytest.mark.parametrize(
     ("declared", "response", "read_as"),
     [("", "int32", "int32"), ("", "int64", "int64"), ("int64", "int32", "int64"), ("", "float16", ""), ("", "", "")],
-    ids=["as the run answered", "in its longer type", "as declared", "not offered by the script", "nobody says"],
+    ids=["as the run answered", "in its longer type", "as declared", "not offered by the script", "not stated"],
 )
 def test_answers_are_read_as_what_the_run_answered_with(declared: str, response: str, read_as: str) -> None:
     assert choose_dtype("TEST01", declared, response) == read_as
@@ -198,7 +198,7 @@ def test_answers_that_the_type_may_fit_pass_as_in_the_official_script(
     assert compare_answers(accuracy, audit, dtype).passed
 
 
-def test_numbers_of_8_bytes_whose_first_4_tell_nothing_are_compared_whole() -> None:
+def test_numbers_of_8_bytes_whose_first_4_are_equal_are_compared_whole() -> None:
     accuracy, audit = pack("d", (1,), (2,), (3,)), pack("d", (2,), (3,), (4,))
     found = compare_answers(accuracy, audit, "int32")
     assert [reason.partition(", but ")[2] for reason in found.reasons] == [

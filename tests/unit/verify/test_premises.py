@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.resource.rules import Premise, Severity, question, rule
-from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.findings import Complaint, Place, TreeFinding
+from reconciler.resource.rules import Severity
+from reconciler.tree.findings import TreeFinding
 from reconciler.verify.engine import list_rules, verify_tree
 from reconciler.verify.premises import are_one_name
-from tests.unit.check.made import change_system, detail, set_log, write
+from tests.unit.check.made import change_system, set_log, write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 LOG = f"{CELL}/performance/run_1"
-
-
-def doubt_odd(complaint: Complaint, view: int) -> str:
-    return f"{view} is odd" if view % 2 and complaint.found == "odd" else ""
-
-
-EVEN = Premise("The view is even.", doubt_odd)
-
-
-@rule("test.even", "what is even", sources=("ours",), premises=(EVEN,))
-def find_all(view: int) -> Iterator[Complaint]:
-    """Every number is
-    complained of."""
-    yield Complaint(Place(str(view)), "odd", "even")
-    yield Complaint(Place(str(view)), "other", "even")
-    yield Complaint(Place(str(view)), "odd", "even", doubt="said by the rule")
-    yield Complaint(Place(str(view)), "odd", "even", severity=Severity.NOTE)
-
-
-def test_a_rule_is_declared_where_it_is_applied() -> None:
-    rule = find_all.rule
-    assert (rule.id, rule.argument, rule.premises) == ("test.even", "Every number is complained of.", (EVEN,))
-    with pytest.raises(TypeError, match="docstring"):
-        question("test.silent", "what?", sources=("ours",))(lambda _: iter(()))
 
 
 def test_every_error_has_a_premise_and_every_rule_an_argument() -> None:
@@ -92,15 +65,6 @@ def test_a_pointer_that_git_keeps_is_no_broken_file(tree: Path) -> None:
     assert severities(tree, "files.readable") == [(Severity.NOTE, True)]
 
 
-def test_a_pass_behind_a_failure_may_be_that_of_the_fallback(tree: Path) -> None:
-    path = tree / CELL / "TEST01/verify_accuracy.txt"
-    counts = "num_acc_log_entries = 50000\nnum_perf_log_data_mismatch = 1\n"
-    write(path, f"{counts}TEST PASS\n")
-    assert severities(tree, "compliance.counts") == [(Severity.ERROR, False)]
-    write(path, f"{counts}TEST FAIL\n\nbaseline accuracy: 28.5\nTEST PASS\n")
-    assert severities(tree, "compliance.counts") == [(Severity.NOTE, True)]
-
-
 def test_a_name_that_is_spelt_otherwise_is_asked_about(tree: Path) -> None:
     change_system(tree, submitter="Bcme")
     assert severities(tree, "system.names") == [(Severity.ERROR, False)]
@@ -130,13 +94,6 @@ def test_two_spellings_of_one_name(one: str, other: str, same: bool) -> None:
     assert are_one_name(other, one) is same
 
 
-def test_a_round_without_rules_accuses_of_nothing_ruled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    change_system(tree, system_type="datacenter")
-    assert {item[0] for item in severities(tree, "system.category")} == {Severity.ERROR}
-    monkeypatch.setattr(Ruleset, "is_known", False)
-    assert severities(tree, "system.category") == []
-
-
 CELLS = "closed/Acme/results/sys1/resnet"
 ROUND_OF_SEEDS = {
     "qsl_rng_seed": 3066443479025735752,
@@ -154,48 +111,6 @@ def windows_log(entries: int = 200) -> tuple[bytes, bytes]:
     lines = [f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{n:08x}" }},' for n in range(entries)]
     whole = ("[\r\n" + "\r\n".join(lines).rstrip(",") + "\r\n]\r\n").encode()
     return whole, whole[:4096] + b"\r\n\r\n...\r\n\r\n" + whole[-4096:]
-
-
-def test_a_multistream_summary_speaks_of_queries(tree: Path) -> None:
-    folder = tree / CELLS / "MultiStream/performance/run_1"
-    assert '"key": "result_min_query_latency_ns"' in detail(folder)
-    set_log(folder, "result_min_latency_ns", 17)
-    set_log(folder, "result_99.00_percentile_latency_ns", 18)
-    assert not found(tree, "summary.contradicts")
-    set_log(folder, "result_min_query_latency_ns", 19)
-    (finding,) = found(tree, "summary.contradicts")
-    assert finding.complaint.found.startswith("Min latency (ns): ")
-    assert finding.complaint.wanted == "result_min_query_latency_ns 19 in the detail log"
-
-
-def test_a_log_truncated_on_windows_is_truncated(tree: Path) -> None:
-    whole, short = windows_log()
-    folder = tree / CELLS / "Offline/accuracy"
-    write(folder / "mlperf_log_accuracy.json", short)
-    write(folder / "accuracy.txt", f"accuracy=76.4%\r\n\r\nhash={hashlib.sha256(whole).hexdigest()}\r\n")
-    assert not found(tree, "accuracy.hash")
-    assert not found(tree, "compliance.passes")
-
-
-def test_a_whole_log_may_have_changed_its_line_ends(tree: Path) -> None:
-    whole, _ = windows_log(20)
-    folder = tree / CELLS / "Offline/accuracy"
-    write(folder / "accuracy.txt", f"accuracy=76.4%\n\nhash={hashlib.sha256(whole).hexdigest()}\n")
-    write(folder / "mlperf_log_accuracy.json", whole.replace(b"\r\n", b"\n"))
-    assert not found(tree, "accuracy.hash")
-    write(folder / "mlperf_log_accuracy.json", whole.replace(b"\r\n", b"\n").replace(b"00000001", b"00000002"))
-    assert len(found(tree, "accuracy.hash")) == 1
-
-
-def test_the_last_query_of_multistream_is_filled_up(tree: Path) -> None:
-    cell = tree / CELLS / "MultiStream"
-    for key in ("qsl_reported_total_count", "effective_accuracy_sample_count"):
-        if f'"key": "{key}"' in detail(cell / "accuracy"):
-            set_log(cell / "accuracy", key, 49_997)
-    verdict = cell / "TEST01/verify_accuracy.txt"
-    for entries, wrong in ((50_000, 0), (49_997, 0), (49_996, 1), (60_000, 1)):
-        write(verdict, f"num_acc_log_entries = {entries}\nTEST PASS\n")
-        assert len(found(tree, "compliance.counts")) == wrong, entries
 
 
 def test_what_truncation_leaves_of_two_logs_of_long_answers_may_be_alike(tree: Path) -> None:
@@ -224,14 +139,6 @@ def test_seeds_are_called_what_they_are(seeds: dict[str, int], cause: str, tree:
     (finding,) = found(tree, "runs.seeds")
     assert finding.complaint.cause.startswith(cause)
     assert finding.severity is Severity.WARNING
-
-
-def test_an_equal_number_elsewhere_is_no_cause(tree: Path) -> None:
-    """A target that a cell of another system and scenario has by chance."""
-    conf = tree / CELLS / "Offline/user.conf"
-    write(conf, re.sub(r"target_qps = \S+", "target_qps = 200000", conf.read_text()))
-    (finding,) = found(tree, "user-conf.contradicts")
-    assert "MultiStream" not in finding.complaint.cause
 
 
 def test_a_variant_may_share_what_its_twin_infers(tree: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from reconciler.diff.run_selection import choose_by_policy, find_differing_evidence, select_runs
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import IMPORTED, Ended, Summary
+from reconciler.resource.records import Ended, Summary
 
 few = settings(max_examples=80)
 policies = st.sampled_from(["latest", "median", "best"])
@@ -68,11 +66,6 @@ def test_policy_chooses_one_of_them_whatever_their_order(found: list[Summary], p
         assert choose_by_policy(found[::-1], policy, lower_is_better=lower) == chosen
 
 
-def test_latest_is_the_last_and_nothing_chooses_nothing() -> None:
-    assert choose_by_policy([run(1, "9"), run(2, "1")], "latest") == run(2, "1")
-    assert choose_by_policy([], "median") is None
-
-
 @few
 @given(evidences, evidences, evidences)
 def test_differing_is_symmetric_and_sees_what_only_one_knows(
@@ -101,32 +94,3 @@ def test_a_pair_is_publishable(performance: list[Summary], accuracy: list[Summar
         assert published is not None
         assert accompanying is not None
         assert find_differing_evidence(published, accompanying, nothing) == ()
-
-
-A, B, BOTH = ("a", "1"), ("b", "1"), (("a", "1"), ("b", "1"))
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "imported", "allowed", "differs"),
-    [
-        (BOTH, BOTH, "", (), ()),
-        (BOTH, (A, ("b", "2")), "", (), (("b", "1", "2"),)),
-        ((("b", "1"), ("a", "1")), (("b", "2"), ("a", "2")), "", (), (("a", "1", "2"), ("b", "1", "2"))),
-        (BOTH, (A,), "", (), (("b", "1", ""),)),
-        ((A,), BOTH, "", (), (("b", "", "1"),)),
-        (BOTH, (A,), "one", (), ()),
-        (BOTH, (A,), "other", (), ()),
-        (BOTH, (("a", "2"),), "other", (), (("a", "1", "2"),)),
-        (BOTH, (("a", "2"),), "", ("a", "b"), ()),
-    ],
-)
-def test_evidence_differs_by_name_and_what_an_imported_run_does_not_know_is_no_difference(
-    one: tuple[tuple[str, str], ...],
-    other: tuple[tuple[str, str], ...],
-    imported: str,
-    allowed: tuple[str, ...],
-    differs: tuple[tuple[str, str, str], ...],
-) -> None:
-    marks = [(IMPORTED,) if name == imported else () for name in ("one", "other")]
-    left, right = (replace(run(1, "1", e), marks=m) for e, m in zip((one, other), marks, strict=True))
-    assert find_differing_evidence(left, right, frozenset(allowed)) == differs

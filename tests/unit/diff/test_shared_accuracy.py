@@ -7,12 +7,10 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference, Reason
-from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
 from reconciler.plan.builder import Policy
 from reconciler.plan.select import parse
-from reconciler.resource.kinds import Cell
 from tests.unit.desired.test_curves import CELL, EXPLICIT, POINTS, SPEC, compile_curve
 from tests.unit.diff.simulated import World
 
@@ -56,18 +54,6 @@ def update_and_measure(point: str, *, publish: str = "latest") -> tuple[World, D
     return world, after
 
 
-def test_a_point_measured_later_on_another_system_makes_both_runs_stale_whose_accuracy_counts_for_it() -> None:
-    world, desired = update_and_measure(LATER)
-    found = world.compare(desired)
-    why = (Reason.EVIDENCE_DIFFERS, f"driver differs from the performance run of {LATER}")
-    assert list_due_runs(found) == {f"{SOURCE}/accuracy": why, f"{SOURCE}/performance": why}
-    chosen = {cell.scenario: records for cell, records in found.chosen.items()}
-    assert not any((chosen[p].accuracy, chosen[p].score) != ("", "") for p in (SOURCE, LATER, OTHER))
-    standing = summarise_cells(desired, world.recorded, Observed(), found)
-    reported = {s.cell.scenario: [str(c.reason) for c in s.conditions if c.type == "Accurate"] for s in standing}
-    assert {p for p, reasons in reported.items() if reasons == ["EvidenceDiffers"]} == {SOURCE, LATER, OTHER}
-
-
 @pytest.mark.parametrize("publish", ["latest", "best", "median"])
 def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(publish: str) -> None:
     """Whichever of several runs is published: one of before may be the best, and never comes back."""
@@ -76,28 +62,6 @@ def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(p
     systems = list_systems(world, world.compare(desired))
     assert {p for p, met in systems.items() if met == {"driver 2"}} == {SOURCE, LATER, OTHER}
     assert {p for p, met in systems.items() if met == {"driver 1"}} == {"c1", "c3", "c7", "c17", "c39"}
-
-
-def test_a_point_that_was_only_repeated_keeps_what_it_published() -> None:
-    """A run on another system that nothing asked for does not count: there is one with which accuracy was met."""
-    world, desired = World(), desire()
-    world.settle(desired)
-    run = next(s for s in world.summaries if str(s.address) == f"Run:{CELL}/{LATER}/performance")
-    again = replace(run, id="again", started="2026-02-01", evidence=(("driver", "driver 2"),))
-    world.summaries.append(again)
-    found = world.compare(desired)
-    assert list_due_runs(found) == {}
-    assert found.chosen[Cell.parse(f"{CELL}/{LATER}")].performance == run.id
-
-
-def test_an_older_point_is_measured_again_and_the_newer_accuracy_run_stays() -> None:
-    world, before = World(), desire()
-    world.settle(before)
-    world.evidence = "driver 2"
-    after = desire(SOURCE)
-    measure(world, after, SOURCE)
-    why = (Reason.EVIDENCE_DIFFERS, "driver differs from the accuracy run")
-    assert list_due_runs(world.compare(after)) == {f"{p}/performance": why for p in (LATER, OTHER)}
 
 
 def test_a_point_that_is_asked_for_again_makes_nothing_else_stale() -> None:

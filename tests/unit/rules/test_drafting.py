@@ -15,7 +15,7 @@ from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.checker_tables import read_checkers
 from reconciler.rules.comparison import RulePlace, diff_rounds, find_conflicts, find_stated, read_value_at
 from reconciler.rules.drafting import Draft, choose_base, choose_round, draft_round, load_draft, render_draft
-from reconciler.rules.rounds import list_rounds, load_ruleset, parse_ruleset
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import Ruleset
 
 BASE = load_ruleset("v6.1")
@@ -147,16 +147,6 @@ def test_a_draft_says_what_it_would_make_stale(checkout: Path) -> None:
     assert "verdicts and checks" in named["resnet"]
     assert "runs" not in named["resnet"]
     assert "picnic-99" not in named, "there is none of the round before"
-
-
-def test_what_no_source_was_read_of_stays_as_it_was(drafted: Ruleset) -> None:
-    """The policy's bar is the stricter one, until its text is read."""
-    rules, before = (each.benchmarks["qwen3-vl-235b-a22b"] for each in (drafted, BASE))
-    assert rules.get_value("accuracy.F1_HIERARCHICAL.least") == "0.8", "of two scenarios"
-    assert rules.get_value("accuracy.F1_HIERARCHICAL.least", "Interactive") == before.get_value(
-        "accuracy.F1_HIERARCHICAL.least", "Interactive"
-    )
-    assert drafted.divisions == BASE.divisions
 
 
 def test_a_checker_of_one_file_is_drafted_over_the_round_before_it(tmp_path: Path) -> None:
@@ -300,30 +290,6 @@ def test_diff_between_rounds_names_what_changed() -> None:
     assert changes["qsl_rng_seed"] == (1780908523862526354, 2085463073848966840)
     assert changes["deepseek-r1 / Interactive / most_tpot_latency"] == (None, 15_000_000)
     assert not any(name.startswith(("bert-99 ", "resnet ")) for name in changes), "nothing of theirs changed"
-
-
-def _small(**benchmark: Any) -> Ruleset:
-    return parse_ruleset(
-        {
-            "round": "v0.1",
-            "layout": "v6",
-            "general": {"min_duration": {"checker": 1}},
-            "scenarios": {"Offline": {}},
-            "benchmarks": {"b": {"categories": {"checker": {"edge": {"required": ["Offline"]}}}, **benchmark}},
-            "divisions": {"checker": {}},
-            "system_fields": {"checker": [{"name": "status"}]},
-            "measurements_fields": {"checker": ["retraining"]},
-            "accuracy_log": {"checker": {"limit": 3, "whole_below": 1, "keep": 1}},
-        }
-    )
-
-
-def test_stating_the_same_value_at_another_level_changes_nothing() -> None:
-    same = _small(general={"min_duration": {"policy": 1}})
-    assert diff_rounds(_small(), same).changes == ()
-    other = _small(scenarios={"Offline": {"min_duration": {"policy": 2}}})
-    (change,) = diff_rounds(_small(), other).changes
-    assert (change.place, change.before, change.after) == (RulePlace("b", "Offline", "min_duration"), 1, 2)
 
 
 @pytest.mark.parametrize("name", list_rounds())

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     Results,
     collect_result_settings,
@@ -22,7 +21,7 @@ from reconciler.endpoints.results.measurements import (
     measure_performance,
     read_measured,
 )
-from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
+from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 
@@ -67,13 +66,6 @@ def test_rates_count_in_loadgens_window_as_loadgen_does() -> None:
     assert (compute_rate(windowed, "qps"), compute_rate(windowed, "tps")) == (10, 100)
 
 
-def test_a_key_that_only_loadgen_has_says_nothing() -> None:
-    counted = document(n_samples_issued=10, duration_ns=10**9, latency={"early_stopping_percentiles": {"99": 5}})
-    assert read_measured(counted, "result_99.00_percentile_latency_ns") == 5
-    assert read_measured(counted, "result_query_count") is None
-    assert read_measured(counted, "early_stopping_latency_ss") is None
-
-
 @pytest.mark.parametrize(("written", "asked"), [("10.0", "10"), ("10.5", "10.5"), ("25", "25")])
 def test_a_whole_rate_of_a_configuration_is_asked_for_as_one(written: str, asked: str) -> None:
     config = parse_yaml_mapping(f"settings: {{load_pattern: {{target_qps: {written}}}}}\n".encode())
@@ -96,11 +88,6 @@ def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list
     found = find_differences(Results(config, None, None), wanted)
     named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
     assert named == said
-
-
-def test_tokens_of_a_mean() -> None:
-    summary = document(n_samples_completed=10, duration_ns=10**9, output_sequence_lengths={"avg": 2.5})
-    assert compute_rate(summary, "tps") == 25
 
 
 CONFIGURED = b"""\
@@ -188,13 +175,6 @@ def test_a_run_takes_no_longer_than_its_command() -> None:
     assert said == "duration: expected a run within the 9.5 s of the command, result_summary.json says 10 s (line 8)"
 
 
-def test_what_is_not_asked_may_be_anything() -> None:
-    bare = {"scenario": "Server"}
-    assert compare(asked=bare, old="poisson", new="burst") == []
-    assert compare("accuracy", asked=bare, old='"total_samples": 3', new='"total_samples": 9') == []
-    assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
-
-
 @pytest.mark.parametrize(
     ("values", "reasons", "value"),
     [
@@ -272,21 +252,6 @@ def test_a_short_run_and_lost_samples_are_said() -> None:
         "2 samples failed",
         "duration: 1 s, at least 600 s are required",
     ]
-
-
-BARS = (Bar("ROUGE1", Decimal("38.39")), Bar("F1_HIERARCHICAL", Decimal("0.78")), Bar("GEN_LEN", None, Decimal(9)))
-
-
-def test_datasets_count_together() -> None:
-    entries = [{"score": 1, "total_samples": 30}, {"score": 0, "response_counts": {"issued": 12}}]
-    results = document(accuracy_scores=entries)
-    assert read_sample_count(results) == 42
-    assert judge_accuracy_scores(results, BARS[1:2], single=True, binds=True)["metric"]["value"] == "0.5"
-
-
-def test_a_dataset_without_a_score_is_none() -> None:
-    with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
-        judge_accuracy_scores(document(accuracy_scores=[{"score": None}]), BARS, single=False, binds=False)
 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:

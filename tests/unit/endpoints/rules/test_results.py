@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
+from reconciler.endpoints.rules.point import AccuracyScore, MeasuredPoint
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point
 from tests.unit.endpoints.rules.good_point import RAN, SAMPLES
 
@@ -72,31 +72,3 @@ def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() ->
     older = {"rouge1": "38.7", "complete": True, "dataset_type": "accuracy", **dict.fromkeys(about, 5)}
     (found,) = scores({"cnn": {**older, "score": None}})
     assert found.scores == {"rouge1": Decimal("38.7")}
-
-
-@pytest.mark.parametrize(("said", "found"), [(True, True), (False, False), ("yes", False), (None, False)])
-def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -> None:
-    window = parse(lambda s: s.update(steady_state={"found": said})).window
-    assert window is not None
-    assert window.found is found
-
-
-POINT = MeasuredPoint(
-    concurrency=8,
-    load_pattern="concurrency",
-    model="tiny",
-    dataset="prompts",
-    issued=10,
-    completed=10,
-    failed=0,
-    duration_ns=2_500_000_000,
-    output_tokens=1000,
-    ttft=Distribution(percentiles={Decimal(90): Decimal(120_500_000)}),
-    tpot=Distribution(percentiles={Decimal(90): Decimal(20_000_000)}),
-    latency=Distribution(total=Decimal(50 * 10**9)),
-    finished=True,
-    streaming=True,
-    stream_all_chunks=True,
-    min_duration_ms=0,
-)
-NONE = Distribution()

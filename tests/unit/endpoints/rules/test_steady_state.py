@@ -57,40 +57,10 @@ def test_a_trend_is_significant_and_large(course: Sequence[float], state: str) -
     assert find_trend(course, 0.05) == state
 
 
-@pytest.mark.parametrize(
-    ("paces", "half", "most"),
-    [([3], 3, 3), ([2, 1], 2, 2), ([4, 1, 3, 2], 3, 4), ([*range(1, 11)], 6, 10), ([*range(20, 0, -1)], 11, 19)],
-)
-def test_the_pace_of_a_super_pass_is_that_of_its_requests_by_rank(paces: list[int], half: int, most: int) -> None:
-    """Requests of one chunk, or that failed before the first, have none."""
-    requests = [LoggedRequest(n, first=10, done=10 + 2 * pace, chunks=2) for n, pace in enumerate(paces)]
-    single, failed = LoggedRequest(50, first=60, done=60), LoggedRequest(51, failed=True)
-    (found,) = roll_up(LoggedRun(0, (*requests, single, failed), 1), len(paces) + 2)
-    assert found == SuperPass(0, 51, len(paces) + 1, {"tpot_p50": half, "tpot_p90": most})
-    (still,) = roll_up(LoggedRun(0, (failed, single), 1), 2)
-    assert still == SuperPass(51, 50, 1, {})
-
-
-def test_the_ramp_is_no_part_of_the_window() -> None:
-    passes = make_passes([20, 15, 12, *[10] * 7])
-    window = find_window(passes, 0, _RULES)
-    assert (window.found, window.first, window.last, window.samples) == (True, 3, 9, 7 * _SIZE)
-    assert window.states == {"tpot_p50": PLATEAU, "tpot_p90": PLATEAU}
-    assert window.skipped == 3
-    issued = [item.first_issue for item in passes[3:]], [item.last_issue for item in passes[3:]]
-    assert window.seconds == round(Decimal(max(issued[1]) - min(issued[0])) / 10**9, 3)
-
-
 def test_a_run_that_drifts_has_none() -> None:
     window = find_window(make_passes([10 * 1.1**n for n in range(12)]), 0, _RULES)
     assert not window.found
     assert window.states == {"tpot_p50": UP, "tpot_p90": UP}
-
-
-def test_of_two_levels_the_first_one_that_lasts_is_taken() -> None:
-    passes = make_passes([*[10] * 18, *[60] * 6])
-    assert find_window(passes, 0, _RULES).last == 17
-    assert find_window(passes, 9, _RULES).first == 18
 
 
 def test_a_dataset_of_unknown_size_has_no_super_pass() -> None:
@@ -102,33 +72,12 @@ def test_fewer_than_four_super_passes_show_nothing() -> None:
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_of_too_few_super_passes_only_the_first_is_ramp(count: int) -> None:
-    assert find_window(make_passes([10] * count), 0, _RULES).skipped == 1
-
-
-def test_super_passes_in_which_nothing_is_streamed_are_ramp() -> None:
-    level = dict.fromkeys(("tpot_p50", "tpot_p90"), 1.0)
-    passes = [SuperPass(n, n + 1, _SIZE, level if n >= 2 else {}) for n in range(10)]
-    window = find_window(passes, 0, _RULES)
-    assert (window.found, window.skipped, window.first, window.last) == (True, 2, 2, 9)
-    assert find_window([replace(item, metrics={}) for item in passes], 0, _RULES).found is False
-
-
 @pytest.mark.parametrize("kept", ["sample.recv_first", "sample.recv_non_first", ""])
 def test_a_super_pass_of_answers_in_one_piece_has_no_pace(kept: str) -> None:
     events = [e for e in make_events([10] * _SIZE) if "recv" not in e["event_type"] or e["event_type"] == kept]
     (only,) = roll_up(parse_events(write_lines(events)), _SIZE)
     assert only.metrics == {}
     assert only.streamed == (_SIZE if kept == "sample.recv_first" else 0)
-
-
-def test_hundreds_of_super_passes_are_judged_too() -> None:
-    window = find_window(make_passes([10] * 200), 0, _RULES)
-    assert window.found
-    assert window.last > 190
-    assert window.first == window.skipped > 1  # those that are taken together, of the ramp
-    assert window.samples == (window.last + 1 - window.first) * _SIZE
 
 
 def claim(**changes: Any) -> SteadyWindow:
@@ -275,8 +224,3 @@ def test_a_certain_trend_is_distinguished_from_a_twentieth_of_the_median_on(chan
     up, down = find_trend(course, 0.05), find_trend(course[::-1], 0.05)
     assert (up, down) == ((UP, DOWN) if change > 4.95 else (PLATEAU, PLATEAU))
     assert OPPOSITE[up] == down
-
-
-@pytest.mark.parametrize(("step", "state"), [(0.007, UP), (-0.007, DOWN), (0.0049, PLATEAU)])
-def test_a_trend_around_zero_is_checked_against_one(step: float, state: str) -> None:
-    assert find_trend([step * (n - 5) for n in range(11)], 0.05) == state

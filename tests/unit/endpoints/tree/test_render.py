@@ -13,7 +13,7 @@ from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
 from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.errors import ReconcilerError
-from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.endpoints.tree.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
 
 _POINT = "ACME/pending-submission-id/results/box/gpt-oss-120b/{}"
@@ -38,16 +38,6 @@ def change_point(concurrency: int, **changes: Any) -> EndpointsContent:
 
     curve = make_curve()
     return make_submission(replace(curve, points=tuple(map(changed, curve.points))))
-
-
-def test_a_point_states_what_ran() -> None:
-    stated = point_of(make_submission(), "r5")
-    assert (stated["concurrency"], stated["region"], stated["seed_set"]) == (5, "low_concurrency", "A")
-    assert stated["runtime_settings"]["runtime"]["model_seed"] == 9315206023656308754
-    assert stated["warmup"]["requests_issued"] == 0
-    assert "offline" not in stated
-    assert "steady_state" not in stated
-    assert point_of(make_submission(), "r64")["offline"] == "elected"
 
 
 def test_the_models_seed_is_the_sets_where_the_client_was_not_reported_one() -> None:
@@ -96,15 +86,6 @@ def test_declared_nodes_shortfall_warmup_and_drafter_are_disclosed() -> None:
     assert stated["speculative_decoding"] == {"model_id": "m"}
 
 
-def test_utilisation_is_the_share_of_the_curves_peak() -> None:
-    files = render()
-    shares = {}
-    for concurrency in (1, 25, 64):
-        values = parse_json_object(files[_POINT.format(f"r{concurrency}/system_desc.json")]).values
-        shares[concurrency] = values["tps_utilization"]
-    assert shares == {1: pytest.approx(2 / 26, abs=1e-6), 25: 1.0, 64: 1.0}
-
-
 @pytest.mark.parametrize(
     ("division", "terms", "rows"),
     [
@@ -140,13 +121,6 @@ def test_own_documents_stand_in_place_of_the_rendered_ones() -> None:
     assert files[f"{root}/src/vllm/README.md"] == b"own"
     assert files[f"{root}/src/vllm/serve.sh"] == b"#"
     assert {path for path in files if "/docs/" in path} == {f"{root}/docs/a.md", f"{root}/docs/software_disclosure.md"}
-
-
-def test_two_curves_of_one_system_share_its_power() -> None:
-    other = make_curve(model="deepseek-r1")
-    assert sum(path.endswith("system_power.json") for path in render(make_submission(make_curve(), other))) == 1
-    with pytest.raises(ReconcilerError, match="two power descriptors"):
-        render(make_submission(make_curve(), replace(other, power={"cooling": "liquid"})))
 
 
 def test_two_points_of_one_concurrency_are_refused() -> None:

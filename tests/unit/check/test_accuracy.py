@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from reconciler.check.accuracy import (
     check_extra_samples,
     check_test_hashes,
     hash_of_log,
+    read_metric_values,
 )
 from reconciler.check.engine import check_tree
 from reconciler.resource.ruled_values import ExtraFiles
@@ -28,6 +30,8 @@ DIGEST = "ab" * 32
 
 
 COUNT = "effective_accuracy_sample_count"
+
+
 ANSWERS = b'[ { "seq_id" : 0, "qsl_idx" : 0, "data" : "00" } ]'
 
 
@@ -149,6 +153,12 @@ def test_the_hash_of_a_log_before_windows_line_ends_is_known(tmp_path: Path, end
     files = accuracy(f"hash={hashlib.sha256(log).hexdigest()}", answers=CUT)
     files |= {f"{TEST}{LOG}": log.replace(b"\n", ends)}
     assert len(list(check_test_hashes(small_cell(tmp_path, files)))) == found
+
+
+def test_the_last_value_of_each_known_metric_is_read() -> None:
+    text = "accuracy=70%\n{'rouge1': 5}\naccuracy=71%\n"
+    found = read_metric_values(text, ("acc", "ROUGE1", "ROUGE2", "unheard"))
+    assert found == {"acc": Decimal(71), "ROUGE1": Decimal(5)}
 
 
 FOLDER = f"closed/{SUBMITTER}/results/{SYSTEM}/{BENCHMARK}/Offline/accuracy"

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.check.compliance import check_verdicts
+from reconciler.check.compliance import check_audit_present, check_verdicts, list_compliance_runs
+from reconciler.loadgen.log import AUDIT_TEXT
 from reconciler.resource.ruled_values import Bar, Expected, TestRules
-from tests.unit.tree.small_cells import DETAIL, RUN, rules, say, small_cell
+from tests.unit.tree.small_cells import DETAIL, RUN, log, rules, say, small_cell
 
 ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 CHANGE = {"most_accuracy_change": SimpleNamespace(value="1"), "most_accuracy_change_ROUGE1": SimpleNamespace(value="5")}
@@ -88,3 +89,14 @@ def test_a_test_that_failed_may_have_the_score_of_the_accuracy_run(
     for number, path in enumerate(REPORTS):
         fewer = {name: text for name, text in files.items() if name != path}
         assert not list(check_verdicts(cell(tmp_path / f"fewer{number}", fewer)))
+
+
+def test_the_settings_of_an_audit_took_part_in_its_run(tmp_path: Path) -> None:
+    audited = log(("effective_scenario", "Offline"), ("warning_generic", AUDIT_TEXT))
+    files = GOOD | {f"TEST04/{RUN}/{DETAIL}": log(("a", 1)), f"TEST01/{RUN}/{DETAIL}": log(("a", 1))}
+    plain = cell(tmp_path / "a", files)
+    assert say(check_audit_present(plain)) == [f"./TEST04/{RUN}/{DETAIL}"]
+    assert [run.name for run in list_compliance_runs(plain)] == ["TEST04"]
+    assert not list(check_audit_present(cell(tmp_path / "b", files | {f"TEST04/{RUN}/{DETAIL}": audited})))
+    unread = cell(tmp_path / "c", files | {f"TEST04/{RUN}/{DETAIL}": "no log"})
+    assert not list(list_compliance_runs(unread))

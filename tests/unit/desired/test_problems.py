@@ -9,7 +9,7 @@ from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.desired.compile import find_gaps
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.errors import Problem, SpecError
-from reconciler.resource.inputs import Origin, Pin, PinKind, Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, DeclaredSystem, Reading
@@ -305,20 +305,6 @@ def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
     assert len(needed(model__path="/lab/net.onnx", dataset__path="/lab/images")) == 2
     digests = {"model__sha256": "0" * 64, "dataset__sha256": "1" * 64}
     assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
-
-
-@pytest.mark.parametrize("part", ["harness.service", "harness.build"])
-def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
-    command = {"engine__backend": None, "harness__command": ["run"]}
-    own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
-    assert needed(**command, **own) == ()  # no one runs them
-    cell = "open/box/digits/Server"
-    named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
-    pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
-    assert set(needed(**command, **own, **{f"{part}.command": ["serve"]})) == pins
-    whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
-    pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
-    assert set(needed(**command, **whole)) == pins
 
 
 def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them() -> None:

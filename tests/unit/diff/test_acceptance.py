@@ -182,6 +182,26 @@ def test_whatever_changes_one_cell_is_accepted_and_all_others_are_made(
             assert own <= made
 
 
+def test_one_that_was_measured_in_part_is_in_force_and_ends_once_all_is_measured_or_one_is_gone() -> None:
+    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
+    item = accepted(world, desired, AFTER[0].cell)
+    runs = [key for key in item.accepted if key.address.kind not in BUILT]
+    assert len(runs) == 3
+    like = world.summaries[-1]
+
+    def status(*keys: str, without: str = "") -> AcceptanceStatus:
+        other = World([*(s for s in world.summaries if s.key != without), *(replace(like, key=key) for key in keys)])
+        return judge_acceptance(item, desired, other.recorded, TODAY)
+
+    after = [key.key.after for key in runs]
+    assert status(*after) is AcceptanceStatus.MEASURED
+    assert status(*after[:2]) is status(*after[1:]) is status() is AcceptanceStatus.IN_FORCE
+    assert status(without=runs[0].key.before) is AcceptanceStatus.CHANGED
+    assert status(after[0], without=runs[0].key.before) is AcceptanceStatus.IN_FORCE
+    engine = next(key for key in item.accepted if key.address.kind is Kind.ENGINE)
+    assert status(without=engine.key.before) is AcceptanceStatus.IN_FORCE  # no one measured with it what counts
+
+
 FROZEN = Freeze(Wish().cell, "why", "Ada", "2026-03-01", None, "")
 
 

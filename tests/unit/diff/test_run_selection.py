@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reconciler.diff.run_selection import choose_by_policy, find_differing_evidence, select_runs
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import Ended, Summary
+from reconciler.resource.records import IMPORTED, Ended, Summary
 
 few = settings(max_examples=80)
 policies = st.sampled_from(["latest", "median", "best"])
@@ -94,3 +96,32 @@ def test_a_pair_is_publishable(performance: list[Summary], accuracy: list[Summar
         assert published is not None
         assert accompanying is not None
         assert find_differing_evidence(published, accompanying, nothing) == ()
+
+
+A, B, BOTH = ("a", "1"), ("b", "1"), (("a", "1"), ("b", "1"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "imported", "allowed", "differs"),
+    [
+        (BOTH, BOTH, "", (), ()),
+        (BOTH, (A, ("b", "2")), "", (), (("b", "1", "2"),)),
+        ((("b", "1"), ("a", "1")), (("b", "2"), ("a", "2")), "", (), (("a", "1", "2"), ("b", "1", "2"))),
+        (BOTH, (A,), "", (), (("b", "1", ""),)),
+        ((A,), BOTH, "", (), (("b", "", "1"),)),
+        (BOTH, (A,), "one", (), ()),
+        (BOTH, (A,), "other", (), ()),
+        (BOTH, (("a", "2"),), "other", (), (("a", "1", "2"),)),
+        (BOTH, (("a", "2"),), "", ("a", "b"), ()),
+    ],
+)
+def test_evidence_differs_by_name_and_what_an_imported_run_does_not_know_is_no_difference(
+    one: tuple[tuple[str, str], ...],
+    other: tuple[tuple[str, str], ...],
+    imported: str,
+    allowed: tuple[str, ...],
+    differs: tuple[tuple[str, str, str], ...],
+) -> None:
+    marks = [(IMPORTED,) if name == imported else () for name in ("one", "other")]
+    left, right = (replace(run(1, "1", e), marks=m) for e, m in zip((one, other), marks, strict=True))
+    assert find_differing_evidence(left, right, frozenset(allowed)) == differs

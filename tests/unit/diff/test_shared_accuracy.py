@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from reconciler.desired.state import Desired
 from reconciler.diff.change import Difference, Reason
+from reconciler.diff.conditions import summarise_cells
 from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
 from reconciler.plan.builder import Policy
@@ -54,6 +55,18 @@ def update_and_measure(point: str, *, publish: str = "latest") -> tuple[World, D
     return world, after
 
 
+def test_a_point_measured_later_on_another_system_makes_both_runs_stale_whose_accuracy_counts_for_it() -> None:
+    world, desired = update_and_measure(LATER)
+    found = world.compare(desired)
+    why = (Reason.EVIDENCE_DIFFERS, f"driver differs from the performance run of {LATER}")
+    assert list_due_runs(found) == {f"{SOURCE}/accuracy": why, f"{SOURCE}/performance": why}
+    chosen = {cell.scenario: records for cell, records in found.chosen.items()}
+    assert not any((chosen[p].accuracy, chosen[p].score) != ("", "") for p in (SOURCE, LATER, OTHER))
+    standing = summarise_cells(desired, world.recorded, Observed(), found)
+    reported = {s.cell.scenario: [str(c.reason) for c in s.conditions if c.type == "Accurate"] for s in standing}
+    assert {p for p, reasons in reported.items() if reasons == ["EvidenceDiffers"]} == {SOURCE, LATER, OTHER}
+
+
 @pytest.mark.parametrize("publish", ["latest", "best", "median"])
 def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(publish: str) -> None:
     """Whichever of several runs is published: one of before may be the best, and never comes back."""
@@ -62,6 +75,16 @@ def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(p
     systems = list_systems(world, world.compare(desired))
     assert {p for p, met in systems.items() if met == {"driver 2"}} == {SOURCE, LATER, OTHER}
     assert {p for p, met in systems.items() if met == {"driver 1"}} == {"c1", "c3", "c7", "c17", "c39"}
+
+
+def test_an_older_point_is_measured_again_and_the_newer_accuracy_run_stays() -> None:
+    world, before = World(), desire()
+    world.settle(before)
+    world.evidence = "driver 2"
+    after = desire(SOURCE)
+    measure(world, after, SOURCE)
+    why = (Reason.EVIDENCE_DIFFERS, "driver differs from the accuracy run")
+    assert list_due_runs(world.compare(after)) == {f"{p}/performance": why for p in (LATER, OTHER)}
 
 
 def test_a_point_that_is_asked_for_again_makes_nothing_else_stale() -> None:

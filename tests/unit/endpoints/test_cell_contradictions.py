@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from reconciler.endpoints.cells import (
+    find_result_gaps,
     verify_duration,
     verify_rates,
     verify_samples,
     verify_scored,
+    verify_stated_once,
     verify_target,
 )
 from reconciler.resource.rules import AppliedRule
 from reconciler.storage.documents import parse_json_object
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
+from tests.unit.verify.test_gaps import find_wrong as find_gaps
 
 SECOND = 10**9
 RAN = {"n_samples_issued": 100, "n_samples_completed": 90, "n_samples_failed": 10, "duration_ns": 10 * SECOND}
@@ -119,3 +123,22 @@ def test_accuracy_is_scored_over_the_dataset_of_the_round(counted: int | None, r
     assert find(verify_scored, at) == (found if reported else [])
     at.find_rule = {}.get
     assert find(verify_scored, at) == find(verify_scored, view()) == []
+
+
+def test_names_that_stand_twice_are_asked_about_in_both_files() -> None:
+    at = view({}, {}, {})
+    twice = parse_json_object(b'{"qps": 1,\n"qps": 2}')
+    at.files.result_summary, at.files.accuracy_results = Read("summary.json", twice), Read("accuracy.json", twice)
+    found = list(verify_stated_once(at))
+    assert [reported.place for reported in found] == [Place("summary.json", 1), Place("accuracy.json", 1)]
+
+
+def test_results_of_the_endpoints_harness_that_are_not_there_blind(tmp_path: Path) -> None:
+    names = "config.yaml", "performance/result_summary.json"
+    assert find_gaps(tmp_path / "a", {}, find_result_gaps) == [
+        "blind ./config.yaml",
+        "blind ./performance/result_summary.json",
+    ]
+    broken = find_gaps(tmp_path / "b", dict.fromkeys(names, "["), find_result_gaps)
+    assert len(broken) == 2
+    assert not find_gaps(tmp_path / "c", dict.fromkeys(names, "{}"), find_result_gaps)

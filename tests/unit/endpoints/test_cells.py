@@ -128,7 +128,7 @@ def needing(*names: str, **limits: str) -> Any:
     return rules(tests=dict.fromkeys(names, found))
 
 
-CACHING = "audit/audit_output_caching_test.json"
+CACHING, CONSISTENT = "audit/audit_output_caching_test.json", "audit/audit_consistency_output_test.json"
 
 
 @pytest.mark.parametrize(
@@ -147,6 +147,12 @@ def test_a_test_that_the_round_asks_for_is_passed(tmp_path: Path, stated: object
     found = find(check_audits, tmp_path, files, benchmark=needing("TEST04"))
     assert found == ([] if said is None else [f"./{CACHING}{said}"])
     assert not find(check_audits, tmp_path, {}, benchmark=needing("TEST04"), exempt=("compliance_tests",))
+
+
+def test_a_test_that_may_be_left_out_is_passed_where_it_is_there(tmp_path: Path) -> None:
+    assert not find(check_audits, tmp_path / "a", {}, benchmark=needing("TEST06"))
+    (broken,) = find(check_audits, tmp_path / "b", {CONSISTENT: '{\n"test": '}, benchmark=needing("TEST06"))
+    assert broken == f"./{CONSISTENT}:2"
 
 
 @pytest.mark.parametrize(("mean", "within"), [(9.9, False), (10, True), (20.5, True), (20.6, False), (None, False)])

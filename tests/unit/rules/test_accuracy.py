@@ -21,6 +21,7 @@ from reconciler.resource.records import Judgement
 from reconciler.resource.ruled_values import Bar
 from reconciler.rules.accuracy import (
     METRIC_LINES,
+    WHOLE_SET,
     add_hash,
     check_bars,
     find_impossible,
@@ -181,6 +182,53 @@ def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str],
     assert len(log) > RULE.limit
     assert log_hash(log) == hashlib.sha256(log).hexdigest() != log_hash(truncate_log(log, RULE))
     assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')
+
+
+STATED = {
+    "acc": "accuracy={}",
+    "F1": "{{'exact_match': 1, 'f1': {}}}",
+    "mAP": "mAP={}",
+    "AUC": "AUC={}",
+    "WER": "Word Error Rate: none, accuracy={}%",
+    "ACCURACY": "Word Error Rate: none, accuracy={}%",
+    "E2E_ACCURACY": "Accuracy: {}",
+    "F1_HIERARCHICAL": '{{"f1": {}}}',
+    "DLRM_ACC": "metric/lifetime_accuracy/rating: {}",
+    "DLRM_AUC": "metric/lifetime_gauc/rating: {}",
+    "ROUGE1": "'rouge1': {}",
+    "ROUGE2": "'rouge2': {}",
+    "ROUGEL": "'rougeL': {}",
+    "ROUGELSUM": "'rougeLsum': {}",
+    "CLIP_SCORE": "'CLIP_SCORE': {}",
+    "gsm8k_accuracy": "'gsm8k': {}",
+    "mbxp_accuracy": "'mbxp': {}",
+    "exact_match": "'exact_match': {}",
+    "vbench_score": "'vbench_score': {}",
+}
+BOUNDLESS = {
+    "DLRM_NE": "metric/lifetime_ne/rating: {}",
+    "FID_SCORE": "'FID_SCORE': {}",
+    "GEN_LEN": "'gen_len': {}",
+    "TOKENS_PER_SAMPLE": "'tokens_per_sample': {}",
+}
+
+
+def test_no_share_is_more_than_the_whole_and_other_figures_have_no_bound() -> None:
+    assert {*STATED, *BOUNDLESS, "DICE"} == set(METRIC_LINES)
+    assert set(BOUNDLESS) >= WHOLE_SET
+
+    def find(metric: str, line: str, value: str) -> list[str]:
+        report = parse_accuracy(line.format(value), [metric])
+        assert report.metrics[metric][0].value == Decimal(value)
+        return [str(item) for item in find_impossible(line.format(value), report)]
+
+    for metric, line in STATED.items():
+        assert find(metric, line, "100") == [], metric
+        assert find(metric, line, "100.1") == [f"accuracy.txt:1: {metric} 100.1 is more than 100"]
+    for metric, line in BOUNDLESS.items():
+        assert find(metric, line, "1000.1") == [], metric
+    assert find("DICE", "Accuracy: mean = {}", "1.000") == []
+    assert find("DICE", "Accuracy: mean = {}", "1.001") == ["accuracy.txt:1: DICE 1.001 is more than 1"]
 
 
 METRICS = ["acc", "vbench_score", "CLIP_SCORE", "mAP", "TOKENS_PER_SAMPLE"]

@@ -149,6 +149,16 @@ def test_a_draft_says_what_it_would_make_stale(checkout: Path) -> None:
     assert "picnic-99" not in named, "there is none of the round before"
 
 
+def test_what_no_source_was_read_of_stays_as_it_was(drafted: Ruleset) -> None:
+    """The policy's bar is the stricter one, until its text is read."""
+    rules, before = (each.benchmarks["qwen3-vl-235b-a22b"] for each in (drafted, BASE))
+    assert rules.get_value("accuracy.F1_HIERARCHICAL.least") == "0.8", "of two scenarios"
+    assert rules.get_value("accuracy.F1_HIERARCHICAL.least", "Interactive") == before.get_value(
+        "accuracy.F1_HIERARCHICAL.least", "Interactive"
+    )
+    assert drafted.divisions == BASE.divisions
+
+
 def test_a_checker_of_one_file_is_drafted_over_the_round_before_it(tmp_path: Path) -> None:
     """v2.1 itself extends v3.0: the chain leads back to the round that is drafted anew."""
     base = load_ruleset("v2.1")

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from reconciler.history.rerun import compute_bound
+from reconciler.history.rerun import Bound, compute_bound
 from reconciler.rules.compliance.scores import Scored, Slack
 from reconciler.rules.compliance.test01 import find_slack
 from reconciler.rules.rounds import load_ruleset
@@ -81,3 +81,9 @@ def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str)
     ruleset = load_ruleset(round_name)
     assert find_slack(ruleset.find_benchmark("resnet"), "Offline") == Slack()
     assert find_slack(None, "Offline") == Slack()
+
+
+@pytest.mark.parametrize(("repeat", "higher", "lower"), [(4.9, False, True), (5.0, True, True), (5.1, True, False)])
+def test_a_bound_is_kept_by_the_bound_itself(repeat: float, higher: bool, lower: bool) -> None:
+    bound = Bound(5.0, "by hand")
+    assert (bound.keeps(repeat, lower=False), bound.keeps(repeat, lower=True)) == (higher, lower)

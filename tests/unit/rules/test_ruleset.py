@@ -125,6 +125,28 @@ def test_what_may_be_inferred_is_reported_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "entry", "counting", "others"),
+    [
+        ("min_duration", {"checker+policy": 5, "loadgen": 5}, ("checker", "policy", "loadgen"), {}),
+        ("least_runs", {"policy": 4, "checker+loadgen": 5, "old checker": 3}, ("checker", "loadgen"), {"policy": 4}),
+        ("most_ttft_latency", {"policy": "4.5", "checker": 4, "loadgen": "10"}, ("checker",), {"loadgen": "10"}),
+        ("tests.TEST01.limits.most_score_change", {"policy": "9", "verification": "10"}, ("policy",), {}),
+        ("accuracy.acc.least", {"policy": "9.5", "checker": "10"}, ("checker",), {"policy": "9.5"}),
+        ("least_runs", {"checker": 1, "policy": 2, "ignored": {"loadgen": 3}, "because": "old"}, ("policy",), {}),
+    ],
+    ids=["three agree", "least", "most", "a limit", "a bar", "another is ignored"],
+)
+def test_the_strictest_source_counts(
+    name: str, entry: dict[str, Any], counting: tuple[str, ...], others: dict[str, object]
+) -> None:
+    found = parse_ruled_value(name, entry)
+    assert found.sources == counting
+    assert found.value == next(value for names, value in entry.items() if names.split("+")[0] == counting[0])
+    assert others.items() <= dict(found.overruled).items()
+    assert [item.source for item in found.ignored] == list(entry.get("ignored", ()))
+
+
+@pytest.mark.parametrize(
     "entry",
     [
         {},

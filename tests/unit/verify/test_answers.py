@@ -28,9 +28,23 @@ def asked(mode: str = "AccuracyOnly", ended: bool = True, scenario: str = "Offli
     return log(*lines, *([("power_end", "x"), ("result_validity", "VALID")] if ended else []))
 
 
-GOOD = answers((0, "00"), (1, "01"))
+GOOD, FEWER = answers((0, "00"), (1, "01")), answers((0, "00"), (0, "01"))
 STRANGE = answers((0, "00"), (7, "01"))
 BEYOND = "see {}:3"
+
+
+def test_answers_are_to_the_samples_that_loadgen_asked_for(tmp_path: Path) -> None:
+    place = f"./accuracy/{LOG}"
+
+    def find(name: str, text: str, ended: bool = True) -> list[str]:
+        files = {f"accuracy/{LOG}": text, f"accuracy/{DETAIL}": asked(ended=ended)}
+        return say(verify_answers(small_cell(tmp_path / name, files)))
+
+    assert find("good", GOOD) == []
+    assert find("strange", STRANGE)[0] == f"{place}; {BEYOND.format(f'./accuracy/{DETAIL}')}"
+    assert find("ended", STRANGE, ended=False) == []
+    assert find("fewer", FEWER)
+    assert not list(verify_answers(small_cell(tmp_path / "none", {f"accuracy/{LOG}": STRANGE})))
 
 
 def test_answers_of_a_test_are_of_samples_that_the_library_has(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from reconciler.check.causes import CAUSES, find_cause, group_by_cause
+from reconciler.check.causes import CAUSES, find_cause, fold_cells, group_by_cause
 from reconciler.resource.rules import Premise, Rule, Severity
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
 from reconciler.verify.engine import fold_systemic, list_rules, verify_tree
@@ -17,6 +17,34 @@ def finding(rule: str, cell: str, submitter: str = "Acme", **more: object) -> Tr
     complaint = Complaint(Place(cell), "this", "that", **more)  # type: ignore[arg-type]
     declared = next((item for item in list_rules() if item.id == rule), Rule(rule, f"what {rule} says", ("ours",)))
     return TreeFinding(declared, submitter, cell, complaint)
+
+
+def test_twins_are_reported_once() -> None:
+    cells = ["closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline", "closed/s/bert-99/Server", "closed/s"]
+    folded = fold_cells("Acme", cells, {})
+    assert [item.shown for item in folded] == ["closed/s", "closed/s/bert-99/Server", "closed/s/bert-{99,99.9}/Offline"]
+    assert set(folded[2].cells) == {"closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline"}
+
+
+def test_errors_come_first_by_cause_and_questions_last() -> None:
+    found = [
+        finding("user-conf.contradicts", "closed/a/b/Offline", mechanism="conf-estimate"),
+        finding("runs.loadgen", "closed/a/b/Server", severity=Severity.NOTE),
+        finding("placement.copied", "closed/a/b/Server"),
+        finding("user-conf.contradicts", "closed/a/b/Server", severity=Severity.NOTE),
+        finding("placement.accuracy", "closed/a/b/Server", submitter="Bcme"),
+        finding("placement.accuracy", "closed/a/b/Server", submitter="Ccme", severity=Severity.WARNING),
+    ]
+    groups = group_by_cause(found, [Facts("Acme", item.cell, "b", "v6.1") for item in found])
+    assert [(group.cause.id, group.submitter) for group in groups] == [
+        ("accuracy-of-another-run", "Bcme"),
+        ("copied-logs", "Acme"),
+        ("conf-estimate", "Acme"),
+        ("accuracy-of-another-run", "Ccme"),
+        ("conf-of-another-run", "Acme"),
+        ("runs.loadgen", "Acme"),
+    ]
+    assert [group.severity for group in groups[-2:]] == [Severity.NOTE, Severity.NOTE]
 
 
 def test_errors_and_warnings_have_a_cause_that_says_what_would_settle_them() -> None:

@@ -21,7 +21,7 @@ from reconciler.verify.conf import (
     verify_rejected,
     verify_unexplained,
 )
-from reconciler.verify.settings import list_model_keys
+from reconciler.verify.settings import list_model_keys, read_settings
 from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
 
 Check = AppliedRule[CellView, Complaint]
@@ -163,6 +163,25 @@ def test_the_mlperf_conf_that_states_the_logged_value_may_have_been_read_last(
     files |= {"user.conf": _SERVER_CONFS["user.conf"] + user, "mlperf.conf": _SERVER_CONFS["mlperf.conf"] + built_in}
     found = list(verify_contradicting(small_cell(tmp_path, files, scenario="Server", benchmark=KEYED)))
     assert {(item.doubt, bool(item.common)) for item in found} == {("", explained)}
+
+
+def test_values_are_read_in_the_units_of_specs() -> None:
+    conf = parse_user_conf(
+        b"*.*.target_qps = 2.50\n*.*.target_latency = 1.5\n*.*.min_duration = 7\n*.*.coalesce_queries = 2\n"
+        b"*.*.min_query_count = 9\n*.*.target_latency_percentile = 99.0\nm.*.min_duration = 8\n"
+        b"*.Server.max_async_queries = 1e999999999\n"
+    )
+    reading = read_settings(conf, "m", "Server")
+    assert reading.model == "m"
+    assert reading.values()["min_duration"] == 8
+    assert reading.values() | {"min_duration": 8} == reading.values()
+    found = read_settings(conf, "x", "Server").values()
+    known = {"target_qps": "2.5", "target_latency": 1_000_000, "min_duration": 7, "min_query_count": 9}
+    assert read_settings(conf, "x", "SingleStream").values()["target_latency"] == "1500000"
+    assert {name: value for name, value in found.items() if name in known} == known
+    assert found.get("coalesce_queries") is True
+    assert read_settings(conf, "m", "Server") is read_settings(conf, "m", "Server")
+    assert read_settings(conf, "m", "Offline") is not reading
 
 
 DEFAULTS = rules(values={"model_key": "resnet50", "target_qps": 1, "min_duration": "600000", "min_query_count": True})

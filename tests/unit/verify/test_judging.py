@@ -50,6 +50,12 @@ PASSED = "reference score = 100\ntest score = 100\nTEST PASS\n"
 GOOD = {**logs(RUN), **logs(f"TEST04/{RUN}", same=True), f"TEST04/{SPEED}": PASSED}
 
 
+def test_a_failure_that_its_logs_deny_is_a_warning_at_its_line(tmp_path: Path) -> None:
+    for number, (text, line) in enumerate((("x\n  TEST FAIL\n", ":2"), ("nothing\n", ""))):
+        (said,) = find_wrong(tmp_path / str(number), {**GOOD, f"TEST04/{SPEED}": text})
+        assert said == f"warning ./TEST04/{SPEED}{line}; mechanism: missing-verdict"
+
+
 @pytest.mark.parametrize("missing", [f"{RUN}/{SUMMARY}", f"TEST04/{RUN}/{SUMMARY}", f"TEST04/{SPEED}"])
 def test_no_one_judges_without_the_logs(tmp_path: Path, missing: str) -> None:
     wrong = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)}

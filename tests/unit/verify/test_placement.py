@@ -51,7 +51,7 @@ def test_results_of_a_benchmark_that_the_round_does_not_have_are_verified_withou
         assert not [str(f.complaint) for f in found if f.rule.id == "internal.rule"]
 
 
-OFFLINE = ("effective_scenario", "Offline")
+OFFLINE, SINGLE = ("effective_scenario", "Offline"), ("effective_scenario", "SingleStream")
 PERFORMED, ANSWERED = ("effective_test_mode", "PerformanceOnly"), ("effective_test_mode", "AccuracyOnly")
 AUDITED = ("warning_generic", AUDIT_TEXT)
 
@@ -75,7 +75,25 @@ def test_a_performance_log_is_of_its_folder(tmp_path: Path) -> None:
     assert found == ["performed:1", "performed:2", "performed:3; mechanism: audited-run"]
 
 
+SAME = ("effective_performance_issue_same", True)
 WANTED = "accuracy_log_sampling_target"
+
+
+def test_a_compliance_log_is_of_its_test(tmp_path: Path) -> None:
+    performed = (("a", 1), OFFLINE)
+    assert find(verify_tests, tmp_path / "a", performed=performed, TEST04=(OFFLINE, AUDITED, SAME)) == []
+    assert find(verify_tests, tmp_path / "b", TEST04=(OFFLINE, AUDITED, SAME)) == []
+    assert find(verify_tests, tmp_path / "c", performed=performed, TEST04=(SINGLE, AUDITED, SAME)) == [
+        "TEST04:1; see performed:2"
+    ]
+    assert find(verify_tests, tmp_path / "d", TEST04=(SINGLE, AUDITED, SAME)) == ["TEST04:1"]
+    for name, lines in (("e", (OFFLINE,)), ("i", (OFFLINE, (SAME[0], False)))):
+        assert find(verify_tests, tmp_path / name, TEST04=lines) == ["TEST04"]
+    assert find(verify_tests, tmp_path / "by code", TEST04=(OFFLINE, SAME)) == []  # as the tests' own README suggests
+    for name, mark, line in (("f", ("a", 1), ""), ("g", (SAME[0], False), ":3")):
+        assert find(verify_tests, tmp_path / name, TEST04=(OFFLINE, AUDITED, mark)) == [f"TEST04{line}"]
+    assert find(verify_tests, tmp_path / "unmarked", TEST06=(OFFLINE, AUDITED)) == []
+    assert find(verify_tests, tmp_path / "h", performed=(SINGLE,), TEST04=(SINGLE, AUDITED, SAME)) == []
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reconciler.resource.rules import Severity
-from reconciler.tree.findings import TreeFinding
+from reconciler.resource.rules import Premise, Severity, question, rule
+from reconciler.rules.ruleset import Ruleset
+from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.verify.engine import list_rules, verify_tree
 from reconciler.verify.premises import are_one_name
 from tests.unit.check.made import change_system, set_log, write
 
 CELL = "closed/Acme/results/sys1/resnet/Offline"
 LOG = f"{CELL}/performance/run_1"
+
+
+def doubt_odd(complaint: Complaint, view: int) -> str:
+    return f"{view} is odd" if view % 2 and complaint.found == "odd" else ""
+
+
+EVEN = Premise("The view is even.", doubt_odd)
+
+
+@rule("test.even", "what is even", sources=("ours",), premises=(EVEN,))
+def find_all(view: int) -> Iterator[Complaint]:
+    """Every number is
+    complained of."""
+    yield Complaint(Place(str(view)), "odd", "even")
+    yield Complaint(Place(str(view)), "other", "even")
+    yield Complaint(Place(str(view)), "odd", "even", doubt="said by the rule")
+    yield Complaint(Place(str(view)), "odd", "even", severity=Severity.NOTE)
+
+
+def test_a_rule_is_declared_where_it_is_applied() -> None:
+    rule = find_all.rule
+    assert (rule.id, rule.argument, rule.premises) == ("test.even", "Every number is complained of.", (EVEN,))
+    with pytest.raises(TypeError, match="docstring"):
+        question("test.silent", "what?", sources=("ours",))(lambda _: iter(()))
 
 
 def test_every_error_has_a_premise_and_every_rule_an_argument() -> None:
@@ -92,6 +118,13 @@ def test_a_tree_without_descriptions_may_be_a_part(tree: Path) -> None:
 def test_two_spellings_of_one_name(one: str, other: str, same: bool) -> None:
     assert are_one_name(one, other) is same
     assert are_one_name(other, one) is same
+
+
+def test_a_round_without_rules_accuses_of_nothing_ruled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_system(tree, system_type="datacenter")
+    assert {item[0] for item in severities(tree, "system.category")} == {Severity.ERROR}
+    monkeypatch.setattr(Ruleset, "is_known", False)
+    assert severities(tree, "system.category") == []
 
 
 CELLS = "closed/Acme/results/sys1/resnet"

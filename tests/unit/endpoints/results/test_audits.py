@@ -44,6 +44,13 @@ def test_what_its_phases_deny_is_named(
     assert said in problem
 
 
+@pytest.mark.parametrize("left", ["reference", "output_caching"])
+def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
+    whole = audits({}, {}, {})
+    (problem,) = find_wrong_audits(Audits(whole.stated, {left: whole.phases[left]}))
+    assert "without the results of its phases reference and output_caching" in problem
+
+
 def test_what_a_round_asks_for_is_missed_or_failed() -> None:
     failed = ResultDocument({"passed": False, "reason": "too fast"})
     required = {"TEST12": "silent_test", "TEST11": "new_test", "TEST09": "length_test", "TEST04": CACHING}

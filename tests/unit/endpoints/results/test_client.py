@@ -22,6 +22,7 @@ from reconciler.endpoints.results.client import (
     find_config_differences,
     list_client_settings,
 )
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import AttemptVerdict, Kept, RunFiles
@@ -142,6 +143,12 @@ def test_a_dedicated_offline_run_has_everything_at_once_and_need_not_stream() ->
 AUDITED = {**ASKED, "client.audit.samples": 64}
 
 
+def test_the_test_of_caching_is_asked_behind_a_performance_run_alone() -> None:
+    audit = build_client_config(AUDITED, PLACES)["audit"]
+    assert audit == {"test": "output_caching_test", "only": False, "samples": 64}
+    assert "audit" not in build_client_config({**AUDITED, "mode": "accuracy"}, PLACES)
+
+
 @pytest.mark.parametrize(
     ("repeated", "stated", "rules", "reason"),
     [
@@ -214,6 +221,13 @@ def test_whatever_the_client_ran_otherwise_is_named_with_its_line(path: str, val
     assert "(line " in found
 
 
+def test_a_difference_fails_the_run(tmp_path: Path) -> None:
+    config = change(build_client_config(ASKED, PLACES), "settings.load_pattern.target_concurrency", 16)
+    verdict = judge(leave(tmp_path, config, result_summary=SUMMARY))
+    assert verdict.problem_class == "contradiction"
+    assert "settings.load_pattern.target_concurrency: expected 8, config.yaml says 16" in verdict.problem
+
+
 def test_a_point_that_lasted_and_whose_passes_are_whole_is_valid(tmp_path: Path) -> None:
     verdict = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY))
     assert verdict.problem == ""
@@ -274,6 +288,18 @@ def test_a_load_that_was_not_sustained_makes_a_point_invalid(tmp_path: Path) -> 
     assert reason == "concurrency-sustained: at most 8 requests were under way at a time; the point is of 16"
 
 
+def test_the_window_of_the_client_is_checked_against_the_events(tmp_path: Path) -> None:
+    claim = {"found": True, "superpass_size": 10, "window": {"sp_lo": 0, "sp_hi": 20, "n_samples": 200}}
+    summary = {**SUMMARY, "steady_state": {**claim, "n_super_passes": 30, "n_post_warmup": 29}}
+    assert judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=summary)).values["reasons"] == []
+    (tmp_path / "more").mkdir()
+    summary["steady_state"] = {**summary["steady_state"], "window": {**claim["window"], "n_samples": 199}}
+    found = judge(leave(tmp_path / "more", build_client_config(ASKED, PLACES), result_summary=summary))
+    assert found.values["reasons"] == [
+        "steady-state-consistency: the client reports a window of 199 samples, its super-passes have 200"
+    ]
+
+
 def test_a_client_that_did_not_look_for_a_steady_state_is_reported_where_it_is(tmp_path: Path) -> None:
     warnings = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)).values["warnings"]
     assert any("from super-pass 1 to 29" in warning for warning in warnings)
@@ -284,6 +310,12 @@ def test_results_of_another_run_fail_the_run(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text(json.dumps(build_client_config(ASKED, replace(PLACES, report="mine"))))
     problem = judge(folder).problem
     assert "report_dir: expected mine, config.yaml says report" in problem
+
+
+def test_a_run_without_its_events_is_none(tmp_path: Path) -> None:
+    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    (folder / "outputs/events.jsonl").unlink()
+    assert "there is no events.jsonl" in judge(folder).problem
 
 
 def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:
@@ -439,6 +471,14 @@ def test_conversations_that_were_not_played_as_the_rules_ask_are_another_run(nam
     for foreign in (False, True):
         (differing,) = find_config_differences(document, AGENTIC, foreign=foreign)
         assert differing.startswith(f"datasets.agentic_inference.{name}: {said}")
+
+
+def test_a_missing_client_is_to_be_cloned_at_the_commit_that_this_release_was_tried_with(tmp_path: Path) -> None:
+    """It is in no package index."""
+    (missing,) = examine_client({"client.code": "client", "client.python": "client/.venv/bin/python"}, tmp_path)
+    assert missing[1] is True
+    for part in ("https://github.com/mlcommons/endpoints", load_endpoints_rules().client):
+        assert part in missing[2]
 
 
 def test_a_client_has_an_interpreter_and_a_commit(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reconciler.endpoints.results.accuracy import judge_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     Results,
     collect_result_settings,
@@ -21,7 +22,7 @@ from reconciler.endpoints.results.measurements import (
     measure_performance,
     read_measured,
 )
-from reconciler.resource.ruled_values import LatencyLimits, Metric
+from reconciler.resource.ruled_values import Bar, LatencyLimits, Metric
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
 
@@ -88,6 +89,11 @@ def test_another_model_is_named_with_the_line_of_its_name(asked: str, said: list
     found = find_differences(Results(config, None, None), wanted)
     named = [(item.field, item.asked, item.found, item.file, item.line) for item in found if item.field == "model"]
     assert named == said
+
+
+def test_tokens_of_a_mean() -> None:
+    summary = document(n_samples_completed=10, duration_ns=10**9, output_sequence_lengths={"avg": 2.5})
+    assert compute_rate(summary, "tps") == 25
 
 
 CONFIGURED = b"""\
@@ -175,6 +181,13 @@ def test_a_run_takes_no_longer_than_its_command() -> None:
     assert said == "duration: expected a run within the 9.5 s of the command, result_summary.json says 10 s (line 8)"
 
 
+def test_what_is_not_asked_may_be_anything() -> None:
+    bare = {"scenario": "Server"}
+    assert compare(asked=bare, old="poisson", new="burst") == []
+    assert compare("accuracy", asked=bare, old='"total_samples": 3', new='"total_samples": 9') == []
+    assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
+
+
 @pytest.mark.parametrize(
     ("values", "reasons", "value"),
     [
@@ -252,6 +265,16 @@ def test_a_short_run_and_lost_samples_are_said() -> None:
         "2 samples failed",
         "duration: 1 s, at least 600 s are required",
     ]
+
+
+BARS = (Bar("ROUGE1", Decimal("38.39")), Bar("F1_HIERARCHICAL", Decimal("0.78")), Bar("GEN_LEN", None, Decimal(9)))
+
+
+def test_datasets_count_together() -> None:
+    entries = [{"score": 1, "total_samples": 30}, {"score": 0, "response_counts": {"issued": 12}}]
+    results = document(accuracy_scores=entries)
+    assert read_sample_count(results) == 42
+    assert judge_accuracy_scores(results, BARS[1:2], single=True, binds=True)["metric"]["value"] == "0.5"
 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.power import (
+    NodeSetPower,
     ProvisionedPower,
     compute_power,
     find_default,
@@ -103,6 +104,15 @@ def test_a_declared_power_governs_and_is_shared_out_by_the_largest_part() -> Non
     assert power.kilowatts == Decimal("12.00")
     assert power.find_point_kilowatts({0: 2}) == Decimal("12.00")
     assert power.find_point_kilowatts({0: 2, 1: 1}) == Decimal("6.00")
+
+
+def test_what_is_left_out_is_filled_with_the_rules_own_figures_and_marked() -> None:
+    left_out = node_set()
+    left_out["components"]["cpu"] = {"model": "AMD EPYC 96-Core", "count_per_node": 2}
+    left_out["components"]["accelerator"] = {"model": "NVIDIA GB300", "count_per_node": 4}
+    power = compute(describe(left_out))
+    assert power.kilowatts == Decimal("9.90")  # 1.5 x (2 x 500 + 4 x 1400)
+    assert len(power.estimated) == 2
 
 
 def test_defaults_are_those_of_the_named_part() -> None:
@@ -275,6 +285,26 @@ def test_each_way_to_state_a_part_gives_its_watts(
     power = compute(document)
     assert power.problems == []
     assert (str(power.kilowatts), power.estimated, len(power.warnings)) == (kilowatts, estimated, warnings)
+
+
+def mixed() -> dict[str, Any]:
+    """Four nodes of their parts and two of a published power, of which the first alone have network cards."""
+    published_set = node_set(5, 2, power_method="published_system", published_power=sourced(9000), components=None)
+    parts = {**copy.deepcopy(FABRIC), "required_bandwidth_tbps": 4.8}
+    parts["switches"][0]["bandwidth_tbps"] = 4.8
+    return describe(node_set(3, 4), published_set, scale_out=parts)
+
+
+def test_each_set_of_nodes_has_the_watts_of_all_its_nodes() -> None:
+    power = compute_power(mixed(), _RULES, {}, {5: 0})
+    assert power.problems == []
+    # 1.5 x 4 x (6300 + 4 x 50), and 2 x 9000 as published
+    assert power.sets == (
+        NodeSetPower(3, 3, 4, Decimal(39_000), 8),
+        NodeSetPower(5, 5, 2, Decimal(18_000), 0),
+    )
+    assert (power.switches, power.kilowatts, power.declared) == (Decimal(900), Decimal("57.90"), False)
+    assert power.accelerators == 4 * 8
 
 
 def test_a_point_of_a_system_without_sets_has_the_power_of_the_system() -> None:

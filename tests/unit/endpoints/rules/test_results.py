@@ -72,3 +72,10 @@ def test_only_a_metric_is_a_score_of_an_entry_that_states_none_by_that_name() ->
     older = {"rouge1": "38.7", "complete": True, "dataset_type": "accuracy", **dict.fromkeys(about, 5)}
     (found,) = scores({"cnn": {**older, "score": None}})
     assert found.scores == {"rouge1": Decimal("38.7")}
+
+
+@pytest.mark.parametrize(("said", "found"), [(True, True), (False, False), ("yes", False), (None, False)])
+def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -> None:
+    window = parse(lambda s: s.update(steady_state={"found": said})).window
+    assert window is not None
+    assert window.found is found

@@ -57,10 +57,30 @@ def test_a_trend_is_significant_and_large(course: Sequence[float], state: str) -
     assert find_trend(course, 0.05) == state
 
 
+@pytest.mark.parametrize(
+    ("paces", "half", "most"),
+    [([3], 3, 3), ([2, 1], 2, 2), ([4, 1, 3, 2], 3, 4), ([*range(1, 11)], 6, 10), ([*range(20, 0, -1)], 11, 19)],
+)
+def test_the_pace_of_a_super_pass_is_that_of_its_requests_by_rank(paces: list[int], half: int, most: int) -> None:
+    """Requests of one chunk, or that failed before the first, have none."""
+    requests = [LoggedRequest(n, first=10, done=10 + 2 * pace, chunks=2) for n, pace in enumerate(paces)]
+    single, failed = LoggedRequest(50, first=60, done=60), LoggedRequest(51, failed=True)
+    (found,) = roll_up(LoggedRun(0, (*requests, single, failed), 1), len(paces) + 2)
+    assert found == SuperPass(0, 51, len(paces) + 1, {"tpot_p50": half, "tpot_p90": most})
+    (still,) = roll_up(LoggedRun(0, (failed, single), 1), 2)
+    assert still == SuperPass(51, 50, 1, {})
+
+
 def test_a_run_that_drifts_has_none() -> None:
     window = find_window(make_passes([10 * 1.1**n for n in range(12)]), 0, _RULES)
     assert not window.found
     assert window.states == {"tpot_p50": UP, "tpot_p90": UP}
+
+
+def test_of_two_levels_the_first_one_that_lasts_is_taken() -> None:
+    passes = make_passes([*[10] * 18, *[60] * 6])
+    assert find_window(passes, 0, _RULES).last == 17
+    assert find_window(passes, 9, _RULES).first == 18
 
 
 def test_a_dataset_of_unknown_size_has_no_super_pass() -> None:
@@ -70,6 +90,14 @@ def test_a_dataset_of_unknown_size_has_no_super_pass() -> None:
 def test_fewer_than_four_super_passes_show_nothing() -> None:
     assert not find_window(make_passes([10, 10, 10, 10]), 0, _RULES).found  # the first one is always ramp
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
+
+
+def test_super_passes_in_which_nothing_is_streamed_are_ramp() -> None:
+    level = dict.fromkeys(("tpot_p50", "tpot_p90"), 1.0)
+    passes = [SuperPass(n, n + 1, _SIZE, level if n >= 2 else {}) for n in range(10)]
+    window = find_window(passes, 0, _RULES)
+    assert (window.found, window.skipped, window.first, window.last) == (True, 2, 2, 9)
+    assert find_window([replace(item, metrics={}) for item in passes], 0, _RULES).found is False
 
 
 @pytest.mark.parametrize("kept", ["sample.recv_first", "sample.recv_non_first", ""])

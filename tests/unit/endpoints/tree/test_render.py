@@ -13,7 +13,7 @@ from reconciler.endpoints.tree.point_file import write_yaml
 from reconciler.endpoints.tree.reading import find_submissions, is_endpoints_submission
 from reconciler.endpoints.tree.render import render_endpoints
 from reconciler.errors import ReconcilerError
-from reconciler.storage.documents import parse_yaml_mapping
+from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 from tests.unit.endpoints.tree.curves import DATASET, DISCLOSED, RULES, make_curve, make_submission, write_submission
 
 _POINT = "ACME/pending-submission-id/results/box/gpt-oss-120b/{}"
@@ -84,6 +84,15 @@ def test_declared_nodes_shortfall_warmup_and_drafter_are_disclosed() -> None:
         "link_logs": "logs",
     }
     assert stated["speculative_decoding"] == {"model_id": "m"}
+
+
+def test_utilisation_is_the_share_of_the_curves_peak() -> None:
+    files = render()
+    shares = {}
+    for concurrency in (1, 25, 64):
+        values = parse_json_object(files[_POINT.format(f"r{concurrency}/system_desc.json")]).values
+        shares[concurrency] = values["tps_utilization"]
+    assert shares == {1: pytest.approx(2 / 26, abs=1e-6), 25: 1.0, 64: 1.0}
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,12 @@ def test_a_dedicated_offline_run_is_the_ceiling_of_its_curve() -> None:
     assert sum_up_curve(document["curves"][0], [])["metric"] == "at most 200 tokens/s"
 
 
+def test_the_axis_of_an_agentic_curve_counts_completed_turns() -> None:
+    curve = make_document()["curves"][0]
+    axes = [draw_curve({**curve, "agentic": agentic})[0].across for agentic in (False, True)]
+    assert axes == ["tokens/s per user", "tokens/s across completed turns"]
+
+
 def test_a_curve_without_a_measured_point_has_no_plots() -> None:
     curve = make_document()["curves"][0]
     assert [chart.name for chart in draw_curve(curve)] == ["pareto", "ttft", "scaling"]

@@ -26,6 +26,12 @@ def read_singly(data: bytes) -> Iterable[Entry]:
     return read_entries(data.splitlines())
 
 
+def test_entries_are_those_of_their_lines() -> None:
+    assert [(entry.index, entry.data, entry.token_count) for entry in read_cached_entries(LOG)] == [
+        (at * 3, bytes([at, 255]), 1) for at in range(6)
+    ]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -7,9 +7,11 @@ import struct
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
+from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.loadgen.summary import SummaryLog, parse_summary
-from reconciler.rules.compliance.definition import Part, RunLogs, VerdictInputs
+from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.judging import judge
 from reconciler.rules.compliance.test06 import judge_test06
@@ -95,6 +97,22 @@ def log_answers(*answers: str) -> RunLogs:
     return RunLogs(detail(**FAST).detail, answers=lambda: [line.encode() for line in lines])
 
 
+def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:
+    run = log_answers("01")
+    for inputs, absent in (
+        (VerdictInputs(run, RunLogs(), run), "performance"),
+        (VerdictInputs(RunLogs(answers=run.answers), run, run), "audit"),
+        (VerdictInputs(detail(**FAST), run, run), "audit"),
+        (VerdictInputs(run, run, detail(**FAST)), "accuracy"),
+    ):
+        with pytest.raises(MissingLogError, match=f"^{absent}$"):
+            judge("TEST01", inputs)
+    half = VerdictInputs(run, run, log_answers("02"), metrics=("acc",), reports={BASELINE: "accuracy=1"})
+    for reports in (half.reports, {COMPLIANCE: "accuracy=1"}, {}):
+        assert not judge("TEST01", replace(half, reports=reports)).passed
+    assert judge("TEST01", replace(half, reports={BASELINE: "accuracy=1", COMPLIANCE: "accuracy=1"})).passed
+
+
 def test_numbers_that_are_no_integers_are_compared_as_numbers() -> None:
     zeros = Entry(3, struct.pack("<3f", 7, 0.0, -0.0), 3, struct.pack("<f", 7))
     (reason,) = judge_test06([zeros], "Server", eos_token_id=0, dtype="float32").reasons
@@ -105,6 +123,25 @@ def test_numbers_that_are_no_integers_are_compared_as_numbers() -> None:
     )
     cut = numbers(3, 7, 8, 2, counted=3, began=BEGAN[:3])
     assert judge_test06([cut], "Server").reasons == ("sample 3: first token: 3 bytes are not a whole number of int32",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "figures"),
+    [
+        ({"dtype": "int64"}, {"answers": "1", "eos_token_id": "2", "dtype": "int64"}),
+        ({"eos_token_id": 5}, {"answers": "1", "eos_token_id": "5", "dtype": "int32"}),
+    ],
+)
+def test_tokens_are_read_as_they_are_declared(inputs: dict[str, object], figures: dict[str, str]) -> None:
+    run = log_answers(struct.pack("<2i", 7, 0).hex())
+    verdict = judge("TEST06", replace(VerdictInputs(run, scenario="Offline"), **inputs))
+    assert verdict.figures == figures
+    assert verdict.files["verify_accuracy.txt"].startswith("First token check pass: Skipped\n")
+    assert (
+        not judge("TEST06", VerdictInputs(run, scenario="Server"))
+        .files["verify_accuracy.txt"]
+        .startswith("First token check pass: Skipped")
+    )
 
 
 def test_lengths_and_entropies_are_checked_against_the_limits_of_the_round() -> None:

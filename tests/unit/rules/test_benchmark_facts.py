@@ -94,6 +94,14 @@ def test_every_benchmark_of_the_rounds_is_listed() -> None:
     assert {name for ruleset in rulesets for name in ruleset.benchmarks} - known == set()
 
 
+def test_a_benchmark_that_does_not_run_here_says_why_and_what_does(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        declare(tmp_path, "e2e-rag-qna", "{engine: {backend: onnxruntime}}")
+    (problem,) = caught.value.problems
+    assert "e2e-rag-qna does not run here by itself: it is " in problem.message
+    assert "`reconcile benchmarks show e2e-rag-qna`" in problem.fix
+
+
 def test_the_official_script_may_score_what_runs_here(tmp_path: Path) -> None:
     score = "{code: mixtral, score: {command: [python, evaluate-accuracy.py, '{accuracy_log}']}}"
     settings = declare(tmp_path, "mixtral-8x7b", f"{{engine: {{backend: openvino-genai}}, harness: {score}}}")

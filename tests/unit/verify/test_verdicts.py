@@ -166,6 +166,7 @@ def test_reported_tokens_are_checked(tmp_path: Path, scenario: str, ran: str, ve
 
 
 MARKER = "Found Audit Config file (audit.config). Overriding TestSettings from audit.config file."
+SEED = 720381539243781796  # as the audit.config of TEST01 has it
 
 
 def find(root: Path, test: str, division: str = "closed", marked: bool = True, **logged: object) -> list[str]:
@@ -173,6 +174,18 @@ def find(root: Path, test: str, division: str = "closed", marked: bool = True, *
     text = log(*lines, *((f"effective_{name}", value) for name, value in logged.items()))
     view = small_cell(root, {f"TEST01/{RUN}/{DETAIL}".replace("TEST01", test): text}, division=division)
     return say(verify_test_settings(view))
+
+
+def test_a_test_logs_as_many_answers_as_the_round_asks_for(tmp_path: Path) -> None:
+    right = {"accuracy_log_sampling_target": 4096, "accuracy_log_rng_seed": SEED}
+    assert find(tmp_path / "a", "TEST01", **right) == []
+    fewer = {**right, "accuracy_log_sampling_target": 1}
+    reported = [f"./TEST01/{RUN}/{DETAIL}:2"]
+    assert find(tmp_path / "b", "TEST01", **fewer) == reported
+    both = {**fewer, "accuracy_log_rng_seed": 0}
+    assert find(tmp_path / "c", "TEST01", **both) == reported  # once for a test
+    seed = {**right, "accuracy_log_rng_seed": 0}
+    assert find(tmp_path / "d", "TEST01", **seed) == [f"./TEST01/{RUN}/{DETAIL}:3"]
 
 
 def test_flags_are_those_of_the_test(tmp_path: Path) -> None:

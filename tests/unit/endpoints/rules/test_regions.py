@@ -66,6 +66,12 @@ def test_placed_points_cover_every_region_and_end_at_the_maximum(c_max: int) -> 
     assert not find_gaps(points, derive_regions(points, c_max, _RULES), _RULES)
 
 
+@pytest.mark.parametrize("count", [6, 33])
+def test_a_count_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(ReconcilerError, match=f"{count} points"):
+        place_points(256, _RULES, count=count)
+
+
 def test_there_may_be_no_room_for_as_many_points() -> None:
     with pytest.raises(ReconcilerError, match="32 points"):
         place_points(33, _RULES, count=32, min_concurrency=20)

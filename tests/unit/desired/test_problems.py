@@ -248,26 +248,6 @@ def entering(division: str, category: str, official: str, *scenarios: str) -> De
     return replace(first, cells=cells, systems={"box": system})
 
 
-# Of the rules' section "Benchmarks": the scenarios that a submission to the closed division must have.
-@pytest.mark.parametrize(
-    ("category", "official", "entered", "missing"),
-    [
-        ("edge", "resnet", ["Offline"], ["SingleStream", "MultiStream"]),
-        ("edge", "resnet", ["SingleStream", "MultiStream", "Offline"], []),
-        ("datacenter", "resnet", ["Offline"], ["Server"]),
-        ("datacenter", "resnet", ["Server"], ["Offline"]),
-        ("edge", "bert-99", ["SingleStream"], ["Offline"]),
-        ("edge", "3d-unet-99.9", ["Offline"], ["SingleStream"]),
-        ("datacenter", "3d-unet-99.9", ["Offline"], []),
-    ],
-)
-def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
-    category: str, official: str, entered: list[str], missing: list[str]
-) -> None:
-    found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
-    assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
-
-
 def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
     assert find_missing_cells(entering("closed", "edge", "of-my-own", "Offline"), RULES) == ()
 

@@ -40,6 +40,12 @@ def test_libraries_that_are_missing_are_named_with_the_extra_that_brings_them(tm
     assert find_obstacle(address, LOCATIONS, tmp_path, {**HERE, "nibabel": "5"}) is None
 
 
+def test_any_of_several_packages_will_do(tmp_path: Path) -> None:
+    locations, address = {"benchmark.code": "resnet50"}, Address(Kind.DATASET, "resnet")
+    assert find_obstacle(address, locations, tmp_path, {**HERE, "opencv-python": "4"}) is None
+    assert "opencv-python-headless" in str(find_obstacle(address, locations, tmp_path, HERE))
+
+
 def test_a_machine_that_only_reports_its_backends_finds_out_itself(tmp_path: Path) -> None:
     there = {"onnxruntime": "1", "mlcommons-loadgen": "6"}
     assert find_obstacle(Address(Kind.RUN, "3d-unet-99"), LOCATIONS, tmp_path, there) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from reconciler.observed.state import ArtifactPresence, Observed
 from reconciler.plan.builder import PlanContext, Policy, make_plan
 from reconciler.plan.plan import Plan, Step
 from reconciler.plan.select import Selection, parse, parse_repeated
+from reconciler.resource.decisions import Acceptance, AcceptanceStatus
 from reconciler.resource.inputs import Origin
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from tests.unit.diff.simulated import Wish, World, desire
@@ -172,6 +174,42 @@ def test_what_is_rendered_alone_waits_for_no_run() -> None:
         assert [(s.change.address.label, s.blocked) for s in steps] == [
             ("Result", "Run performance is due but not selected")
         ]
+
+
+def test_a_selection_keeps_the_acceptances_of_its_cells() -> None:
+    offline, server = (
+        Acceptance(Wish(scenario=scenario).cell, "why", "Ada", "", date(2026, 4, 1), "", ())
+        for scenario in ("Offline", "Server")
+    )
+    decisions = tuple(
+        (f"state/accepted/{n}", item, AcceptanceStatus.IN_FORCE) for n, item in enumerate((offline, server))
+    )
+    context = PlanContext({}, lambda _: None, lambda _: (None, ""), lambda _: ())
+    for terms, kept in ((["scenario=Server"], decisions[1:]), (["scenario=SingleStream"], ()), ([], decisions)):
+        policy = Policy(select=parse(terms))
+        assert make_plan("all", "", "", Difference((), acceptances=decisions), policy, context).acceptances == kept
+
+
+def test_what_cells_share_is_withheld_only_where_all_of_them_are_frozen() -> None:
+    world, cells = World(), [Wish("a"), Wish("b", note=1)]
+    desired = desire(cells)
+    difference = world.compare(desired)
+
+    def find_withheld(*frozen: str) -> set[str]:
+        def why(address: Address) -> tuple[str, str] | None:
+            is_frozen = address.cell is not None and address.cell.benchmark in frozen
+            return ("it is frozen", "thaw it") if is_frozen else None
+
+        context = PlanContext(desired.by_address, lambda _: None, lambda _: (None, ""), lambda _: (), why)
+        steps = make_plan("all", "", "", difference, Policy(), context).steps
+        assert all(step.fix == "thaw it" for step in steps if step.blocked == "it is frozen")
+        return {step.change.address.label for step in steps if step.blocked == "it is frozen"}
+
+    engines = {r.key for r in desired.resources if r.kind is Kind.ENGINE}
+    assert len(engines) == 1  # one step for both
+    assert find_withheld() == set()
+    assert find_withheld("a") == find_withheld("b") == {"Result"}
+    assert find_withheld("a", "b") == {"Engine", "Run accuracy", "Run performance", "Score", "Result"}
 
 
 EXPECTED = YAML(typ="safe").load(Path(__file__).with_name("plans.yaml"))

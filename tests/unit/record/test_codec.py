@@ -212,6 +212,15 @@ def test_summary_holds_what_comparing_and_choosing_need() -> None:
     assert (bare.metric, bare.efficiency, bare.by_speed, bare.dirty, bare.validity) == (None, None, False, False, "")
 
 
+def test_pins_are_what_a_later_pass_falls_back_on() -> None:
+    names = ("harness.code.sha256", "harness.config.a", "harness.service.code.sha256", "harness.service.config.b")
+    names += ("harness.build.code.sha256", "harness.build.config.c", "client.tokenizer.sha256")
+    first, others = ("source", "version", "engine.backend", "benchmark.code"), ("harness.batch", "codes", "sources")
+    inputs = {name: RecordedInput(f"of {name}", "specs/a.yaml:1") for name in (*others, *names, *reversed(first))}
+    found = summarize(replace(PLAIN, inputs=inputs), "Run/x").pins
+    assert found == tuple((name, f"of {name}") for name in (*first, *sorted(names)))
+
+
 @pytest.mark.parametrize(
     "artifacts",
     [

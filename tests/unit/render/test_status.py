@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.desired.state import Desired
 from reconciler.diff.change import CONTRADICTED, Action, Change, Chosen, Difference, Finding, Reason, Work
-from reconciler.diff.conditions import summarise_cells
+from reconciler.diff.conditions import summarise_cells, trace_lineages
 from reconciler.observed.state import Observed
 from reconciler.render.status import render_status_text
 from reconciler.resource.conditions import NOT_REQUIRED, CellStatus
@@ -16,6 +16,8 @@ from reconciler.resource.kinds import PERFORMANCE as TIMED
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Ended, Recorded, Summary
 from reconciler.resource.resources import Resource
+from tests.unit.diff.simulated import Wish, World, desire
+from tests.unit.diff.test_acceptance import accepted, with_it
 
 OFFLINE = Cell("open", "box", "digits", "Offline")
 SERVER = Cell("open", "box", "digits", "Server")
@@ -173,6 +175,20 @@ def test_an_edited_file_is_red_and_a_missing_tree_is_not() -> None:
     assert words(stand(tree_present=False, rendered={})[OFFLINE]) == "T T T T T T"
 
 
+def test_what_accepted_results_were_made_from_may_be_made_again_for_others() -> None:
+    before = [Wish("a"), Wish("b", scenario="Server")]
+    after = [replace(wish, batch=2) for wish in before]  # by one engine
+    world, desired = World(), desire(after)
+    world.settle(desire(before))
+    item = accepted(world, desired, after[0].cell)
+    found = summarise_cells(desired, world.recorded, Observed(), with_it(world, desired, item))
+    assert {standing.cell.benchmark: words(standing) for standing in found} == {"a": "T T T T T T", "b": "F U F U F F"}
+    assert {standing.cell.benchmark: standing.marks for standing in found} == {
+        "a": ("accepted until 2026-04-01",),
+        "b": (),
+    }
+
+
 def test_blocked_is_said() -> None:
     engine = change(Kind.ENGINE, str(OFFLINE))
     blocked = {engine.address: "no H200 here"}
@@ -232,6 +248,17 @@ def test_what_is_wrong_with_runs_it_takes_is_its_own(kind: str, where: str, infe
         found = summarise_cells(borrow(*own), RECORDED, Observed(), Difference((), findings=findings, chosen=CHOSEN))
         (standing,) = (each for each in found if each.cell == BORROWING)
         assert standing.conditions[-1].message == ("so it is" if reported else "")
+
+
+def test_an_accuracy_run_that_only_follows_a_performance_run_is_not_made_from_it() -> None:
+    """The runs of one are made again without those of the other."""
+    both = desired()
+    accuracy, timed = (Address(Kind.RUN, f"{OFFLINE}/{mode}") for mode in ("accuracy", TIMED))
+    tied = tuple(replace(r, upstream=(*r.upstream, timed)) if r.address == accuracy else r for r in both.resources)
+    sharing = Resource(Address(Kind.RESULT, str(BORROWING)), "key borrowing", (accuracy,), BORROWING)
+    everything = (*tied, sharing)
+    lineage = trace_lineages(replace(both, resources=everything, by_address={r.address: r for r in everything}))
+    assert [r.address.label for r in lineage[BORROWING]] == ["Model", "Engine", "Run accuracy", "Result"]
 
 
 def test_a_long_table_shows_what_is_not_ready_first() -> None:

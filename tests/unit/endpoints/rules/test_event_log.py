@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +42,11 @@ def summarise(run: LoggedRun, **changes: Any) -> MeasuredPoint:
     return replace(point, **changes)
 
 
+def test_a_summary_of_its_own_run_holds() -> None:
+    assert not list(find_unstated(read(), summarise(read())))
+    assert [read(users).peak for users in (1, 4, 40)] == [1, 4, _COUNT]
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -57,8 +63,22 @@ def test_what_the_events_deny_is_named(changes: dict[str, Any], problem: str) ->
     assert problem in found
 
 
+def test_results_of_another_point_are_not_those_of_this_run() -> None:
+    assert list(find_unstated(read(4), summarise(read(2))))
+
+
+def test_requests_before_the_phase_do_not_count() -> None:
+    events = make_events([10] * _COUNT)
+    warm = [{**event, "sample_uuid": f"w{event['sample_uuid']}"} for event in events[1:-1]]
+    assert len(parse_events(write_lines([*warm, *events])).requests) == _COUNT
+
+
 @pytest.mark.parametrize("line", [b"{\n", b"7\n", b'{"event_type": "sample.issued"}\n', b'{"timestamp_ns": true}\n'])
 def test_a_line_that_is_no_event_is_named(line: bytes) -> None:
     lines = [*write_lines(make_events([10])), line]
     with pytest.raises(ValueError, match=f"line {len(lines)}"):
         parse_events(lines)
+
+
+def event(kind: str, at: int, number: object = "", **more: object) -> bytes:
+    return json.dumps({"event_type": kind, "timestamp_ns": at, "sample_uuid": number, **more}).encode()

@@ -71,6 +71,16 @@ def test_the_pace_of_a_super_pass_is_that_of_its_requests_by_rank(paces: list[in
     assert still == SuperPass(51, 50, 1, {})
 
 
+def test_the_ramp_is_no_part_of_the_window() -> None:
+    passes = make_passes([20, 15, 12, *[10] * 7])
+    window = find_window(passes, 0, _RULES)
+    assert (window.found, window.first, window.last, window.samples) == (True, 3, 9, 7 * _SIZE)
+    assert window.states == {"tpot_p50": PLATEAU, "tpot_p90": PLATEAU}
+    assert window.skipped == 3
+    issued = [item.first_issue for item in passes[3:]], [item.last_issue for item in passes[3:]]
+    assert window.seconds == round(Decimal(max(issued[1]) - min(issued[0])) / 10**9, 3)
+
+
 def test_a_run_that_drifts_has_none() -> None:
     window = find_window(make_passes([10 * 1.1**n for n in range(12)]), 0, _RULES)
     assert not window.found
@@ -92,6 +102,11 @@ def test_fewer_than_four_super_passes_show_nothing() -> None:
     assert roll_up(parse_events(write_lines(make_events([10] * 12))), _SIZE)[1:] == ()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_of_too_few_super_passes_only_the_first_is_ramp(count: int) -> None:
+    assert find_window(make_passes([10] * count), 0, _RULES).skipped == 1
+
+
 def test_super_passes_in_which_nothing_is_streamed_are_ramp() -> None:
     level = dict.fromkeys(("tpot_p50", "tpot_p90"), 1.0)
     passes = [SuperPass(n, n + 1, _SIZE, level if n >= 2 else {}) for n in range(10)]
@@ -106,6 +121,14 @@ def test_a_super_pass_of_answers_in_one_piece_has_no_pace(kept: str) -> None:
     (only,) = roll_up(parse_events(write_lines(events)), _SIZE)
     assert only.metrics == {}
     assert only.streamed == (_SIZE if kept == "sample.recv_first" else 0)
+
+
+def test_hundreds_of_super_passes_are_judged_too() -> None:
+    window = find_window(make_passes([10] * 200), 0, _RULES)
+    assert window.found
+    assert window.last > 190
+    assert window.first == window.skipped > 1  # those that are taken together, of the ramp
+    assert window.samples == (window.last + 1 - window.first) * _SIZE
 
 
 def claim(**changes: Any) -> SteadyWindow:
@@ -252,3 +275,8 @@ def test_a_certain_trend_is_distinguished_from_a_twentieth_of_the_median_on(chan
     up, down = find_trend(course, 0.05), find_trend(course[::-1], 0.05)
     assert (up, down) == ((UP, DOWN) if change > 4.95 else (PLATEAU, PLATEAU))
     assert OPPOSITE[up] == down
+
+
+@pytest.mark.parametrize(("step", "state"), [(0.007, UP), (-0.007, DOWN), (0.0049, PLATEAU)])
+def test_a_trend_around_zero_is_checked_against_one(step: float, state: str) -> None:
+    assert find_trend([step * (n - 5) for n in range(11)], 0.05) == state

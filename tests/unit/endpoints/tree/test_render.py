@@ -40,6 +40,16 @@ def change_point(concurrency: int, **changes: Any) -> EndpointsContent:
     return make_submission(replace(curve, points=tuple(map(changed, curve.points))))
 
 
+def test_a_point_states_what_ran() -> None:
+    stated = point_of(make_submission(), "r5")
+    assert (stated["concurrency"], stated["region"], stated["seed_set"]) == (5, "low_concurrency", "A")
+    assert stated["runtime_settings"]["runtime"]["model_seed"] == 9315206023656308754
+    assert stated["warmup"]["requests_issued"] == 0
+    assert "offline" not in stated
+    assert "steady_state" not in stated
+    assert point_of(make_submission(), "r64")["offline"] == "elected"
+
+
 def test_the_models_seed_is_the_sets_where_the_client_was_not_reported_one() -> None:
     seeds = {"scheduler_rng_seed": 1, "sample_index_rng_seed": 2}
     stated = point_of(change_point(5, measured={"seeds": seeds}), "r5")
@@ -130,6 +140,13 @@ def test_own_documents_stand_in_place_of_the_rendered_ones() -> None:
     assert files[f"{root}/src/vllm/README.md"] == b"own"
     assert files[f"{root}/src/vllm/serve.sh"] == b"#"
     assert {path for path in files if "/docs/" in path} == {f"{root}/docs/a.md", f"{root}/docs/software_disclosure.md"}
+
+
+def test_two_curves_of_one_system_share_its_power() -> None:
+    other = make_curve(model="deepseek-r1")
+    assert sum(path.endswith("system_power.json") for path in render(make_submission(make_curve(), other))) == 1
+    with pytest.raises(ReconcilerError, match="two power descriptors"):
+        render(make_submission(make_curve(), replace(other, power={"cooling": "liquid"})))
 
 
 def test_two_points_of_one_concurrency_are_refused() -> None:

@@ -291,6 +291,28 @@ def test_a_rehearsal_is_required_to_meet_no_bar_of_the_whole_validation_set(rehe
 
 
 @pytest.mark.parametrize(
+    ("backend", "accelerator", "reported"),
+    [
+        ("tensorrt", "NVIDIA H200", False),
+        ("tensorrt", "AMD Radeon", True),
+        ("tensorrt", "Instinct 300", True),
+        ("tensorrt", "MI300X", True),
+        ("tensorrt", "Intel Arc B60", True),
+        ("tensorrt", "Gaudi 3", True),
+        ("tensorrt", "TPU v6e", True),
+        ("tensorrt", "Qualcomm AI 100", True),
+        ("tensorrt", None, True),
+        ("onnxruntime", "MI300X", True),
+        ("onnxruntime", None, False),
+        ("openvino", "Intel Arc B60", False),
+    ],
+)
+def test_a_backend_fits_the_maker_of_the_accelerator(backend: str, accelerator: str | None, reported: bool) -> None:
+    desired = compiled(declare("Offline", engine__backend=backend, hardware__accelerator=accelerator))
+    assert len([gap for gap in desired.gaps if gap.message.startswith(f"backend {backend} ")]) == reported
+
+
+@pytest.mark.parametrize(
     ("changes", "backend", "marks"),
     [
         ({}, "onnxruntime", ()),

@@ -99,6 +99,26 @@ def test_accuracy_goes_to_one_point_of_each_band_and_to_the_elected_one() -> Non
     assert chosen[ULTRA_LOW] == 1
 
 
+@pytest.mark.parametrize(
+    ("points", "elected", "chosen"),
+    [
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), None, (1, 4, 18, 104)),
+        ((1, 2, 4, 7, 8, 18, 41, 50, 104, 256), 256, (1, 4, 18, 256)),
+        ((1, 2, 7, 10, 30, 80, 256), None, (1, 7, 30, 80)),  # in log-2 space
+        ((1, 2, 7, 10, 30, 256, 280), 280, (1, 7, 30, 256)),  # beyond the maximum nothing is covered
+        ((1, 4, 5, 256), None, (1, 4, None, 256)),
+        ((1, 4, 18, 104, 283), 283, (1, 4, 18, 104)),
+    ],
+    ids=["nearest to the middle", "the elected one", "by ratios", "the margin", "a band without a point", "beyond"],
+)
+def test_accuracy_is_measured_nearest_to_the_middle_of_each_band(
+    points: tuple[int, ...], elected: int | None, chosen: tuple[int | None, ...]
+) -> None:
+    regions = compute_regions(256, 1, _RULES)  # up to 7, 41 and 256
+    found = choose_accuracy_points(points, regions, _RULES, elected=elected)
+    assert tuple(found.get(band) for band in BANDS) == chosen
+
+
 def test_denser_points_go_next_to_the_bend() -> None:
     # Throughput rises up to 64 and then stays, while each user gets ever less.
     measured = [(1, 100.0, 100.0), (8, 95.0, 700.0), (64, 90.0, 5000.0), (256, 30.0, 5200.0), (1024, 8.0, 5250.0)]

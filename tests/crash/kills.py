@@ -270,8 +270,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of what is killed when (default %(default)s)")
     parser.add_argument("--only", action="append", default=[], metavar="COMMAND", choices=[*COMMANDS])
     parser.add_argument("--into", type=Path, metavar="FILE", help="write each try here, and go on after those it holds")
+    parser.add_argument("--nice", type=int, default=10, help="added to the niceness (default %(default)s)")
     given = parser.parse_args()
-    os.nice(10)
+    os.nice(given.nice)
     into = given.into.resolve() if given.into else None
     tries = read_tries(into)
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):  # and report what was seen

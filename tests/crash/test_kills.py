@@ -17,9 +17,10 @@ TOP = Path(__file__).parents[2]
 
 
 def kill(count: int, seed: int, *only: str) -> str:
-    """In a process of its own, which may fork."""
+    """In a process of its own, which may fork. A process that gives way to all others would take minutes."""
     chosen = [word for name in only for word in ("--only", name)]
-    command = [sys.executable, "-m", "tests.crash.kills", "--count", str(count), "--seed", str(seed), *chosen]
+    words = ["--count", str(count), "--seed", str(seed), "--nice", "0", *chosen]
+    command = [sys.executable, "-m", "tests.crash.kills", *words]
     ended = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     return ended.stdout.splitlines()[-1]

@@ -55,18 +55,6 @@ def test_the_legacy_layout_has_its_own_places(tree: Path) -> None:
     assert found["compliance.files"] == "closed/Acme/compliance/sys1/resnet/Offline/TEST04/verify_performance.txt"
 
 
-def test_measurements_of_a_system_without_results(tree: Path) -> None:
-    root = as_legacy(tree)
-    write(root / "closed/Acme/measurements/sys2/resnet/Offline/sys2.json", "{}")
-    (finding,) = check_tree(root, round_name="v6.1").findings
-    place = "closed/Acme/measurements/sys2"
-    assert (finding.rule.id, finding.severity, finding.complaint.place.file) == (
-        "submitter.systems",
-        Severity.ERROR,
-        place,
-    )
-
-
 def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
     folder = as_legacy(tree) / "closed/Acme/measurements/sys1/resnet/Offline"
     (folder / "sys1.json").rename(folder / "sys1_impl_Server.json")
@@ -334,13 +322,6 @@ def test_a_setting_that_a_release_did_not_log_is_unknown(version: str, known: bo
     parsed = parse_detail(log(version, effective_test_mode="PerformanceOnly", result_validity="VALID"), "log")
     found = find_contradictions(parsed, Asked("Offline", "performance", {KEY: True}))
     assert [item.field for item in found] == ([KEY] if known else [])
-
-
-def test_files_among_the_results_are_a_note(tree: Path) -> None:
-    for folder in ("closed/Acme/results", "closed/Acme/results/sys1", CELLS):
-        write(tree / folder / "summary.html", "<p>results</p>")
-    found = {finding.rule.id: finding.severity for finding in checked(tree).findings}
-    assert found == {"submitter.loose": Severity.NOTE, "benchmark.stray": Severity.NOTE}
 
 
 def test_an_inferred_multistream_is_eight_times_the_estimate(tree_of: Callable[[str], Path]) -> None:

@@ -59,15 +59,6 @@ def test_the_root_holds_divisions_documents_and_what_git_and_its_hosts_put_there
     assert find_wrong(tree, "tree.root") == ([(name, found)] if found else [])
 
 
-def test_a_division_holds_submitters_alone(tree: Path) -> None:
-    write(tree / "closed/a.md", "x")
-    write(tree / "open/b.md", "x")
-    assert find_wrong(tree, "tree.division") == [
-        ("closed/a.md", "file a.md next to the submitters"),
-        ("open/b.md", "file b.md next to the submitters"),
-    ]
-
-
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 

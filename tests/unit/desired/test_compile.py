@@ -53,20 +53,6 @@ def test_an_inferred_cell_is_a_result_of_the_runs_of_another(cells: tuple[str, s
     assert "inferred" not in desired.detail(Address(Kind.RESULT, "open/box/net/SingleStream")).marks
 
 
-@pytest.mark.parametrize(
-    ("stream", "stale"),
-    [
-        (STREAM, False),
-        (STREAM.replace("60 s", "61 s"), True),
-        ("SingleStream: {attempts: 2, min_duration: 60 s}", False),
-    ],
-    ids=["nothing", "its source runs longer", "its source may try twice"],
-)
-def test_an_inferred_result_is_stale_when_its_source_is(stream: str, stale: bool) -> None:
-    before, after = (compile_cells(cell, OFFLINE).by_address[RESULT].key for cell in (STREAM, stream))
-    assert (before != after) is stale
-
-
 BY_ITSELF = Origin("--quick")
 
 

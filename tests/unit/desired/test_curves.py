@@ -93,13 +93,6 @@ POINTS = [1, 3, 7, 17, 39, 100, 256]
 EXPLICIT = ("points: auto", f"points: {POINTS}")
 
 
-def test_auto_places_the_fewest_points_that_the_rules_allow_and_the_maximum_is_among_them() -> None:
-    points = list_points(list_keys())
-    assert len(points) == 7
-    assert points == sorted(points)
-    assert (points[0], points[-1]) == (1, 256)
-
-
 def test_the_regions_and_the_offline_point_have_an_accuracy_run_and_the_others_stand_on_theirs() -> None:
     desired = compile_curve()
     own = {a.cell for a in desired.by_address if a.mode == "accuracy"}

@@ -9,7 +9,7 @@ from reconciler.desired.checks import check, check_reading, find_problems
 from reconciler.desired.compile import find_gaps
 from reconciler.desired.requirements import find_missing_cells, list_needed_pins, list_notes
 from reconciler.errors import Problem, SpecError
-from reconciler.resource.inputs import Origin, Pin, PinKind, Value
+from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, DeclaredSystem, Reading
@@ -248,26 +248,6 @@ def entering(division: str, category: str, official: str, *scenarios: str) -> De
     return replace(first, cells=cells, systems={"box": system})
 
 
-# Of the rules' section "Benchmarks": the scenarios that a submission to the closed division must have.
-@pytest.mark.parametrize(
-    ("category", "official", "entered", "missing"),
-    [
-        ("edge", "resnet", ["Offline"], ["SingleStream", "MultiStream"]),
-        ("edge", "resnet", ["SingleStream", "MultiStream", "Offline"], []),
-        ("datacenter", "resnet", ["Offline"], ["Server"]),
-        ("datacenter", "resnet", ["Server"], ["Offline"]),
-        ("edge", "bert-99", ["SingleStream"], ["Offline"]),
-        ("edge", "3d-unet-99.9", ["Offline"], ["SingleStream"]),
-        ("datacenter", "3d-unet-99.9", ["Offline"], []),
-    ],
-)
-def test_scenarios_that_the_closed_division_demands_are_missing_until_entered(
-    category: str, official: str, entered: list[str], missing: list[str]
-) -> None:
-    found = find_missing_cells(entering("closed", category, official, *entered), load_ruleset("v5.0"))
-    assert sorted(found) == sorted(f"closed/box/mine/{scenario}" for scenario in missing)
-
-
 def test_a_benchmark_that_the_round_does_not_have_demands_no_scenario() -> None:
     assert find_missing_cells(entering("closed", "edge", "of-my-own", "Offline"), RULES) == ()
 
@@ -305,20 +285,6 @@ def test_what_the_spec_pins_is_not_asked_of_the_world() -> None:
     assert len(needed(model__path="/lab/net.onnx", dataset__path="/lab/images")) == 2
     digests = {"model__sha256": "0" * 64, "dataset__sha256": "1" * 64}
     assert needed(model__path="/lab/net.onnx", dataset__path="/lab/images", **digests) == ()
-
-
-@pytest.mark.parametrize("part", ["harness.service", "harness.build"])
-def test_code_and_configuration_of_a_service_or_a_build_are_asked_of_the_world(part: str) -> None:
-    command = {"engine__backend": None, "harness__command": ["run"]}
-    own = {f"{part}.code": "/lab/serve", f"{part}.configs": ("a.yaml", "b.yaml")}
-    assert needed(**command, **own) == ()  # no one runs them
-    cell = "open/box/digits/Server"
-    named = {f"{part}.code.sha256": "/lab/serve", f"{part}.config.0": "a.yaml", f"{part}.config.1": "b.yaml"}
-    pins = {Pin(PinKind.SOURCE, name, cell, at) for name, at in named.items()}
-    assert set(needed(**command, **own, **{f"{part}.command": ["serve"]})) == pins
-    whole = {"harness.code": "/lab/all", f"{part}.command": ["serve"]}  # what a part does not say, the harness does
-    pins = {Pin(PinKind.SOURCE, f"{name}.code.sha256", cell, "/lab/all") for name in ("harness", part)}
-    assert set(needed(**command, **whole)) == pins
 
 
 def test_variables_that_are_not_set_are_reported_with_the_place_that_names_them() -> None:

@@ -84,12 +84,6 @@ def test_what_cells_share_is_made_for_the_one_that_is_not_accepted() -> None:
     assert not due(with_it(world, desired, first, second))
 
 
-def test_an_engine_that_only_accepted_runs_would_use_is_not_built() -> None:
-    world, desired = settled(BEFORE[:1]), desire(AFTER[:1])
-    assert any(address.kind in BUILT for address in due(world.compare(desired)))
-    assert not due(with_it(world, desired, accepted(world, desired, AFTER[0].cell)))
-
-
 @pytest.mark.parametrize("further", [{"batch": 3}, {"batch": 2, "target": 2}, {"batch": 2, "weights": 1}])
 def test_any_further_change_ends_it_whole(further: dict[str, int]) -> None:
     world, desired = settled(BEFORE[:1]), desire(AFTER[:1])

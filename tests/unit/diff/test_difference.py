@@ -192,32 +192,6 @@ def test_artifacts_that_another_cell_needs_do_not_concern_a_cell() -> None:
     assert makes("offline") == makes() == {"Dataset", "Model", "Engine", "Run performance"}
 
 
-CHANGES = [
-    ("note", {"note": 5}, ["Result"]),
-    ("target", {"target": 5}, ["Run performance", "Result"]),
-    ("batch", {"batch": 5}, ["Engine", "Run accuracy", "Run performance", "Score", "Result"]),
-    ("attempts", {"attempts": 3}, []),
-]
-
-
-@pytest.mark.parametrize(("change", "expected"), [c[1:] for c in CHANGES], ids=[c[0] for c in CHANGES])
-def test_change_reaches_what_hangs_on_it_and_no_further(change: dict[str, int], expected: list[str]) -> None:
-    cells = [Wish(), Wish(scenario="Server")]
-    world = World()
-    world.settle(desire(cells))
-    rendered = Observed(tree_present=True, rendered={str(c.cell): "as before" for c in cells})
-    after = desire([replace(cells[0], **change), cells[1]])
-    found = compare(after, world.recorded, rendered).changes
-    changed = [c.address.label for c in found if c.how is Work.MAKE or c.reason is Reason.UPSTREAM_REPLACED]
-    if expected == ["Result"]:
-        own = [c for c in found if c.address == Address(Kind.RESULT, str(cells[0].cell))]
-        assert [c.reason for c in own] == [Reason.INPUT_CHANGED]
-        assert changed == []
-    else:
-        assert changed == expected
-    assert all(c.address.cell in (None, cells[0].cell) for c in found if c.reason is Reason.UPSTREAM_REPLACED)
-
-
 def render(world: World, desired: Desired) -> Observed:
     """The tree as it was last rendered: just now."""
     known = world.compare(desired)

@@ -28,25 +28,12 @@ def pruned(
     return world, list_prunable([desire(wishes)], world.recorded, decisions, cells, stored, measured=measured)
 
 
-def test_all_that_is_declared_stays() -> None:
-    assert pruned(ONE, OTHER, measured=True)[1].empty
-
-
 def test_built_files_go_first_and_records_of_measurements_keep_theirs() -> None:
     _, found = pruned(ONE)
     kinds = {summary.address.kind for summary, _ in found.files}
     assert kinds == set(BUILT)
     assert not found.records  # a kept run still says what it was made from
     assert found.cells == (str(OTHER.cell),)
-
-
-def test_measured_records_go_only_when_asked_for() -> None:
-    world, found = pruned(ONE, measured=True)
-    kept = [s for s in world.summaries if s not in found.records]
-    assert found.records
-    assert all("other" in s.address.name for s in found.records)
-    assert all("other" not in s.address.name for s in kept)
-    assert {s.address for s, _ in found.files} == {s.address for s in found.records if s.address.kind in BUILT}
 
 
 def test_a_clone_has_only_records_to_prune() -> None:
@@ -57,11 +44,6 @@ def test_a_clone_has_only_records_to_prune() -> None:
     (record, file, cell) = found.shares()
     assert record == ("record", len(found.records), len(world.summaries))
     assert (file, cell) == (("stored file", 0, 0), ("rendered cell", 0, 0))
-
-
-def test_an_older_record_of_a_declared_cell_stays() -> None:
-    """Who takes a change back need not measure again."""
-    assert pruned(Wish("one", batch=2), OTHER, measured=True)[1].empty
 
 
 def test_what_two_cells_share_stays_while_one_is_frozen() -> None:
@@ -80,16 +62,6 @@ def test_what_is_frozen_stays() -> None:
     freeze = Freeze(OTHER.cell, "why", "Ada", "2026-03-01", None, "")
     decisions = Decisions({}, {"state/frozen/x": freeze}, {}, date(2026, 3, 15))
     assert pruned(ONE, decisions=decisions, measured=True)[1].empty
-
-
-def test_what_another_spec_declares_stays() -> None:
-    """One that applies only when it is named."""
-    world = World()
-    world.settle(desire([ONE, OTHER]))
-    cells = frozenset({str(OTHER.cell)})
-    declared = [desire([ONE]), desire([OTHER])]
-    found = list_prunable(declared, world.recorded, NOTHING, cells, frozenset(), measured=True)
-    assert found.empty
 
 
 def test_what_an_acceptance_counts_stays_whatever_it_is_called_now() -> None:

@@ -68,11 +68,6 @@ def test_policy_chooses_one_of_them_whatever_their_order(found: list[Summary], p
         assert choose_by_policy(found[::-1], policy, lower_is_better=lower) == chosen
 
 
-def test_latest_is_the_last_and_nothing_chooses_nothing() -> None:
-    assert choose_by_policy([run(1, "9"), run(2, "1")], "latest") == run(2, "1")
-    assert choose_by_policy([], "median") is None
-
-
 @few
 @given(evidences, evidences, evidences)
 def test_differing_is_symmetric_and_sees_what_only_one_knows(

@@ -12,7 +12,6 @@ from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
 from reconciler.plan.builder import Policy
 from reconciler.plan.select import parse
-from reconciler.resource.kinds import Cell
 from tests.unit.desired.test_curves import CELL, EXPLICIT, POINTS, SPEC, compile_curve
 from tests.unit.diff.simulated import World
 
@@ -76,18 +75,6 @@ def test_all_points_that_lean_on_an_accuracy_run_end_on_the_system_that_it_met(p
     systems = list_systems(world, world.compare(desired))
     assert {p for p, met in systems.items() if met == {"driver 2"}} == {SOURCE, LATER, OTHER}
     assert {p for p, met in systems.items() if met == {"driver 1"}} == {"c1", "c3", "c7", "c17", "c39"}
-
-
-def test_a_point_that_was_only_repeated_keeps_what_it_published() -> None:
-    """A run on another system that nothing asked for does not count: there is one with which accuracy was met."""
-    world, desired = World(), desire()
-    world.settle(desired)
-    run = next(s for s in world.summaries if str(s.address) == f"Run:{CELL}/{LATER}/performance")
-    again = replace(run, id="again", started="2026-02-01", evidence=(("driver", "driver 2"),))
-    world.summaries.append(again)
-    found = world.compare(desired)
-    assert list_due_runs(found) == {}
-    assert found.chosen[Cell.parse(f"{CELL}/{LATER}")].performance == run.id
 
 
 def test_an_older_point_is_measured_again_and_the_newer_accuracy_run_stays() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
@@ -186,22 +185,6 @@ def test_other_code_of_a_run_is_another_submission_that_differs_in_its_code_alon
     alike = [fingerprint("", ""), fingerprint("a", ""), fingerprint("a", "b"), fingerprint("b", "a")]
     assert len(set(alike)) == len(alike)
     assert all(differ_only_in_code(one, other) for one in alike for other in alike)
-
-
-def test_what_all_cells_share_makes_another_submission_with_the_same_code() -> None:
-    chosen = {wish.cell: Chosen(code="a") for wish in WISHES}
-    made = [
-        compute_submission_fingerprint(replace(desire(WISHES), shared=shared), cells, chosen)
-        for shared in (
-            (),
-            (Input("system.box", "one"),),
-            (Input("system.box", "two"),),
-            (Input("system.crate", "one"),),
-        )
-        for cells in (CELLS, set[str]())
-    ]
-    assert len(set(made)) == len(made)
-    assert not any(differ_only_in_code(one, other) for one, other in combinations(made, 2))
 
 
 def test_files_of_a_cell_are_a_function_of_its_key_its_records_and_the_renderer() -> None:

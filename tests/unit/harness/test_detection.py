@@ -55,6 +55,13 @@ def copy_data(rehearsals: Path, module: ModuleType, folder: Path) -> Path:
     return Path(shutil.copytree(rehearsals / name / "data", folder / "data"))
 
 
+@pytest.fixture(scope="module")
+def one_image(rehearsals: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A prepared dataset of one image. Not to be changed."""
+    data = copy_data(rehearsals, ssd_resnet34, tmp_path_factory.mktemp("one"))
+    return build_dataset(ssd_resnet34.BENCHMARK, data, count=1)
+
+
 def edit(path: Path, change: Any) -> None:
     document = json.loads(path.read_text())
     change(document)
@@ -205,10 +212,9 @@ def test_rows_are_index_ymin_xmin_ymax_xmax_score_label_and_weak_ones_are_left_o
         (np.array([0, 0, 0, 1, 1, 0.5, 0], np.float32), "has label 0 of 80"),
     ],
 )
-def test_unfit_answers_are_refused(rehearsals: Path, tmp_path: Path, answer: np.ndarray, problem: str) -> None:
-    output = build_dataset(ssd_resnet34.BENCHMARK, copy_data(rehearsals, ssd_resnet34, tmp_path), count=1)
+def test_unfit_answers_are_refused(one_image: Path, tmp_path: Path, answer: np.ndarray, problem: str) -> None:
     with pytest.raises(HarnessError, match=problem):
-        ssd_resnet34.BENCHMARK.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), output, tmp_path)
+        ssd_resnet34.BENCHMARK.score(AnswerLog(np.array([0]), (answer.tobytes(),), 0, 0), one_image, tmp_path)
 
 
 def write_heads(*objects: tuple[int, int, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -255,10 +261,11 @@ def test_a_network_that_ends_at_its_heads_ranks_them_and_gives_the_same_objects(
     retinanet.BENCHMARK.build_model(tmp_path / "heads.onnx", {}, {}, tmp_path, Counter(tmp_path / "counter"))
     rng = np.random.default_rng(opset)
     count = len(retinanet.make_anchors())
-    logits = rng.normal(-9, 2, (images, count, retinanet.CLASSES)).astype(
-        np.float32
-    )  # some thousand above the threshold
-    offsets = rng.normal(0, 0.5, (images, count, 4)).astype(np.float32)
+    scores = np.full((count, retinanet.CLASSES), -20, np.float32)
+    above = rng.integers(0, scores.size, 40_000)  # the threshold: more than are ranked
+    scores.flat[above] = rng.uniform(-2.9, 3, len(above))
+    moved = rng.standard_normal((count, 4), np.float32) / 2
+    logits, offsets = (np.stack([drawn, drawn[::-1]][:images]) for drawn in (scores, moved))
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     ranked = session.run(None, {"in_logits": logits, "in_offsets": offsets})
     assert sorted(output.shape for output in ranked) == [(images, 5000), (images, 5000), (images, 5000, 4)]

@@ -113,14 +113,6 @@ def test_failure_during_a_run_ends_it_with_a_reason(
     assert "Traceback" in ended.output or fault == "twice"
 
 
-LOOP = """
-def loop(sample):
-    (point,) = sample.values()
-    (scores,) = yield {"point": point[None]}
-    return highest_class([scores])
-"""
-
-
 EXITS = {
     "postprocess": """
 def postprocess(outputs):

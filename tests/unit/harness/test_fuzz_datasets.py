@@ -251,7 +251,6 @@ ROWS = [{"input": "a", "tok_input": [1, 2]}, {"input": "b", "tok_input": [3]}]
 SPOKEN = [{"transcript": "a b", "files": [{"fname": "a.wav", "speed": 1}]}]
 REPACKED = [{"transcript": "A B", "files": [{"fname": "a.wav", "speed": 1}], "original_duration": 0.004}]
 ANSWERS = dump([{"qsl_idx": n, "seq_id": n, "data": "00000000"} for n in range(4)])
-NAMED = ("frames", "frame of pandas")
 
 
 def read_case(folder: Path) -> None:

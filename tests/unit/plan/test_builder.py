@@ -215,7 +215,7 @@ def test_what_cells_share_is_withheld_only_where_all_of_them_are_frozen() -> Non
 EXPECTED = YAML(typ="safe").load(Path(__file__).with_name("plans.yaml"))
 NET, SERVER, OTHER = Wish(), Wish(scenario="Server"), Wish("other")
 DATASET, MODEL = Address(Kind.DATASET, "net"), Address(Kind.MODEL, "net")
-TIMED, SCORED = (Address(Kind.RUN, f"{NET.cell}/{mode}") for mode in ("performance", "accuracy"))
+TIMED = Address(Kind.RUN, f"{NET.cell}/performance")
 ENGINE, SCORE = Address(Kind.ENGINE, str(NET.cell)), Address(Kind.SCORE, str(NET.cell))
 SERVED = replace(NET, service="one")
 

@@ -15,7 +15,7 @@ from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.rules.checker_tables import read_checkers
 from reconciler.rules.comparison import RulePlace, diff_rounds, find_conflicts, find_stated, read_value_at
 from reconciler.rules.drafting import Draft, choose_base, choose_round, draft_round, load_draft, render_draft
-from reconciler.rules.rounds import list_rounds, load_ruleset, parse_ruleset
+from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import Ruleset
 
 BASE = load_ruleset("v6.1")
@@ -300,30 +300,6 @@ def test_diff_between_rounds_names_what_changed() -> None:
     assert changes["qsl_rng_seed"] == (1780908523862526354, 2085463073848966840)
     assert changes["deepseek-r1 / Interactive / most_tpot_latency"] == (None, 15_000_000)
     assert not any(name.startswith(("bert-99 ", "resnet ")) for name in changes), "nothing of theirs changed"
-
-
-def _small(**benchmark: Any) -> Ruleset:
-    return parse_ruleset(
-        {
-            "round": "v0.1",
-            "layout": "v6",
-            "general": {"min_duration": {"checker": 1}},
-            "scenarios": {"Offline": {}},
-            "benchmarks": {"b": {"categories": {"checker": {"edge": {"required": ["Offline"]}}}, **benchmark}},
-            "divisions": {"checker": {}},
-            "system_fields": {"checker": [{"name": "status"}]},
-            "measurements_fields": {"checker": ["retraining"]},
-            "accuracy_log": {"checker": {"limit": 3, "whole_below": 1, "keep": 1}},
-        }
-    )
-
-
-def test_stating_the_same_value_at_another_level_changes_nothing() -> None:
-    same = _small(general={"min_duration": {"policy": 1}})
-    assert diff_rounds(_small(), same).changes == ()
-    other = _small(scenarios={"Offline": {"min_duration": {"policy": 2}}})
-    (change,) = diff_rounds(_small(), other).changes
-    assert (change.place, change.before, change.after) == (RulePlace("b", "Offline", "min_duration"), 1, 2)
 
 
 @pytest.mark.parametrize("name", list_rounds())

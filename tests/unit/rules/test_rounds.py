@@ -223,13 +223,6 @@ def read(name: str, base: str = _BASE, own: str = _NEXT) -> Ruleset:
     return read_round(name, lambda of: {"v0.1": base, "v0.2": own}[of].encode())
 
 
-def test_rounds_in_two_files_are_read() -> None:
-    assert read("v0.2").benchmarks["other"].compliance_tests == ("TEST01",)
-    assert read("v0.1").benchmarks["net-1.5"].find_test(
-        read("v0.1").benchmarks["net-1.5"].compliance_tests[0], "Offline"
-    ).files == ("verify.txt",)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message", "fix"),
     [

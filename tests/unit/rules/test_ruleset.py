@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.desired.checks import explain_refusal
-from reconciler.resource.ruled_values import Bar, Expected, ExtraFiles, Inference, Metric, parse_expected
+from reconciler.resource.ruled_values import Bar, ExtraFiles, Inference, Metric
 from reconciler.rules.rounds import load_ruleset, parse_ruleset
 from reconciler.rules.ruled_value import RoundFileError, is_sourced, parse_ruled_value
 from reconciler.rules.ruleset import Ruleset
@@ -110,20 +110,6 @@ def explain(ruleset: Ruleset, *asked: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("source", "scenario", "category", "why"),
-    [
-        ("SingleStream", "Offline", "edge", ""),
-        ("Offline", "Server", "edge", "Server"),
-        ("SingleStream", "Offline", "datacenter", "Offline SingleStream edge"),
-        ("Server", "Offline", "edge", "Offline SingleStream MultiStream"),
-        ("Offline", "MultiStream", "edge", "MultiStream SingleStream"),
-    ],
-)
-def test_scenario_that_is_not_inferred_says_from_what(source: str, scenario: str, category: str, why: str) -> None:
-    assert explain(load_ruleset("v6.1"), source, scenario, category) == why.split()
-
-
 def test_what_may_be_inferred_is_reported_once_and_in_order() -> None:
     allowed = [
         Inference("Offline", measured, category, "key")
@@ -136,20 +122,6 @@ def test_what_may_be_inferred_is_reported_once_and_in_order() -> None:
     assert explain(ruleset, "Server", "Offline", "network") == ["Offline", "Server", "datacenter", "edge"]
     assert explain(ruleset, "MultiStream", "Offline", "datacenter") == ["Offline", "MultiStream", "edge"]
     assert explain(ruleset, "Offline", "Server", "datacenter") == ["Server", "Offline", "edge"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "value"),
-    [
-        (Inference("Offline", "SingleStream", "edge", "key"), Decimal(8)),
-        (Inference("Offline", "SingleStream", "edge", "key", multiplier=6, divisor=4), Decimal(12)),
-        (Inference("Offline", "SingleStream", "edge", "key", multiplier=10, inverse=True), Decimal("1.25")),
-    ],
-    ids=["as it is", "by a factor", "inverse"],
-)
-def test_a_metric_follows_from_the_one_that_was_measured(rule: Inference, value: Decimal) -> None:
-    assert rule.derive(Decimal(8)) == value
-    assert rule.least_queries == 0
 
 
 @pytest.mark.parametrize(
@@ -215,31 +187,3 @@ def test_what_is_no_value_is_reported_at_its_place(entry: dict[str, Any]) -> Non
 )
 def test_a_mapping_of_sources_alone_is_a_value(entry: object, sourced: bool) -> None:
     assert is_sourced(entry) is sourced
-
-
-def test_a_text_is_expected_anywhere_or_as_a_whole_line_and_a_list_in_a_list_holds_alternatives() -> None:
-    entry = {"a.txt": ["= TEST PASS", "pass"], "b.txt": [["= yes", "= no"], ["one", "= two"], ("x",)], "c.txt": []}
-    assert parse_expected(entry) == (
-        Expected("a.txt", ("TEST PASS",), True),
-        Expected("a.txt", ("pass",), False),
-        Expected("b.txt", ("yes", "no"), True),
-        Expected("b.txt", ("one", "two"), False),
-        Expected("b.txt", ("x",), False),
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "whole", "anywhere"),
-    [
-        (["TEST PASS"], True, True),
-        (["x", "  OK\t"], True, True),
-        (["a TEST PASS"], False, True),
-        (["TEST FAIL"], False, False),
-        ([], False, False),
-    ],
-    ids=str,
-)
-def test_a_line_says_what_is_expected(lines: list[str], whole: bool, anywhere: bool) -> None:
-    texts = ("TEST PASS", "OK")
-    assert Expected("f", texts, True).is_in(lines) is whole
-    assert Expected("f", texts, False).is_in(lines) is anywhere

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from reconciler.resource.ruled_values import Bar
-from reconciler.verify.verdicts import verify_answers, verify_differing, verify_possible
-from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, small_cell
+from reconciler.verify.verdicts import verify_answers, verify_differing
+from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, say, small_cell
 
 LOG = "mlperf_log_accuracy.json"
 CUT = "\n\n...\n\n"
@@ -131,28 +128,3 @@ def test_answers_that_differ_are_as_many_as_the_verification_counted(
         return
     assert say(found) == [f"./TEST01/accuracy/{LOG}:{lines[0]}; see ./accuracy/{LOG}:{lines[1]}"]
     assert f"TEST01/{VERIFY}:2" in found[0].wanted
-
-
-def test_nothing_is_said_of_answers_that_are_asked_twice_or_of_one_run(tmp_path: Path) -> None:
-    files = pair(ONE, OTHER, scenario="MultiStream")
-    assert not differing(tmp_path / "a", files, "MultiStream")
-    assert len(differing(tmp_path / "b", pair(ONE, OTHER))) == 1
-    for number, left_out in enumerate((f"accuracy/{DETAIL}", f"TEST01/{VERIFY}", f"TEST01/accuracy/{LOG}")):
-        fewer = {path: text for path, text in pair(ONE, OTHER).items() if path != left_out}
-        assert not differing(tmp_path / str(number), fewer)
-    unasked = {path.replace("TEST01", "TEST04"): text for path, text in pair(ONE, OTHER).items()}
-    assert not differing(tmp_path / "unasked", unasked)
-
-
-def bars(*names: str) -> Iterable[Bar]:
-    return [Bar(name, Decimal(1)) for name in names]
-
-
-def test_no_scorer_finds_more_than_all(tmp_path: Path) -> None:
-    files = {"accuracy/accuracy.txt": "x\naccuracy=101%, good=50, total=100\n"}
-    found = say(verify_possible(small_cell(tmp_path / "a", files, benchmark=rules(asked=bars("acc", "unheard")))))
-    assert set(found) == {"./accuracy/accuracy.txt:2"}
-    good = {"accuracy/accuracy.txt": "accuracy=50%, good=50, total=100\n"}
-    assert not list(verify_possible(small_cell(tmp_path / "b", good, benchmark=rules(asked=bars("acc")))))
-    assert not list(verify_possible(small_cell(tmp_path / "a", files, benchmark=None)))
-    assert not list(verify_possible(small_cell(tmp_path / "c", {}, benchmark=rules(asked=bars("acc")))))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 from reconciler.check.causes import CAUSES, find_cause, fold_cells, group_by_cause
 from reconciler.resource.rules import Premise, Rule, Severity
 from reconciler.tree.findings import Complaint, Facts, Place, TreeFinding
@@ -26,15 +24,6 @@ def test_twins_are_reported_once() -> None:
     folded = fold_cells("Acme", cells, {})
     assert [item.shown for item in folded] == ["closed/s", "closed/s/bert-99/Server", "closed/s/bert-{99,99.9}/Offline"]
     assert set(folded[2].cells) == {"closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline"}
-
-
-def test_one_machine_under_two_names_is_reported_once() -> None:
-    cells = ["closed/old/resnet/Offline", "closed/new/resnet/Offline"]
-    logs = {("Acme", cell): "d1" for cell in cells}
-    (folded,) = fold_cells("Acme", cells, logs)
-    assert folded.shown == "closed/new/resnet/Offline = closed/old/resnet/Offline"
-    assert len(folded.cells) == 2
-    assert len(fold_cells("Other", cells, logs)) == 2
 
 
 def test_errors_come_first_by_cause_and_questions_last() -> None:
@@ -108,28 +97,10 @@ def count(found: tuple[TreeFinding, ...]) -> list[tuple[Severity, str, int]]:
     return [(item.severity, item.submitter, len(item.members)) for item in found]
 
 
-def test_more_than_a_twentieth_of_a_round_is_one_question() -> None:
-    one, two = results("A", 50), results("B", 70)
-    few = find([*one[:3], *two[:3]])
-    assert fold_systemic(few, [*one, *two]) == tuple(few), "six of 120 are a twentieth"
-    more = find([*one[:4], *two[:3]])
-    (question,) = fold_systemic(more, [*one, *two])
-    assert (question.severity, question.submitter, question.members) == (Severity.NOTE, "", tuple(more))
-    assert "7 of 120 results of v6.1" in question.complaint.doubt
-
-
 def test_many_results_of_one_submitter_are_that_submitters_affair() -> None:
     one, two = results("A", 50), results("B", 70)
     found = find(one[:40])
     assert fold_systemic(found, [*one, *two]) == tuple(found)
-
-
-@pytest.mark.parametrize(("owned", "folded"), [(4, False), (5, True)])
-def test_every_result_of_a_submitter_that_has_several_is_one_question(owned: int, folded: bool) -> None:
-    own, others = results("A", owned), results("B", 200)
-    found = fold_systemic(find(own), [*own, *others])
-    assert count(found) == ([(Severity.NOTE, "A", owned)] if folded else [(Severity.ERROR, "A", 0)] * owned)
-    assert count(fold_systemic(find(own[1:]), [*own, *others])) == [(Severity.ERROR, "A", 0)] * (owned - 1)
 
 
 def test_each_round_is_counted_apart() -> None:
@@ -159,14 +130,6 @@ def test_several_results_of_a_submitter_that_one_explanation_fits_are_one_questi
     assert kept[0].complaint.cause == "one tool"
 
 
-def test_findings_of_one_rule_are_counted_by_their_aspect_and_doubt() -> None:
-    own = results("A", 10)
-    found = [*find(own, aspect="date"), *find(own[:1], aspect="count")]
-    assert count(fold_systemic(found, own)) == [(Severity.NOTE, "A", 10), (Severity.ERROR, "A", 0)]
-    doubted = [*find(own[:5], doubt="a clock"), *find(own[5:])]
-    assert count(fold_systemic(doubted, own)) == [(Severity.NOTE, "A", 0)] * 5 + [(Severity.ERROR, "A", 0)] * 5
-
-
 def test_a_finding_about_a_benchmark_is_about_its_results() -> None:
     own = results("A", 6)
     (finding,) = find([Facts("A", "closed/A/net", "net", "v6.1")])
@@ -174,10 +137,3 @@ def test_a_finding_about_a_benchmark_is_about_its_results() -> None:
     assert (severity, members) == (Severity.NOTE, 1)
     elsewhere = find([Facts("A", "closed/A/ne", "ne", "v6.1")])
     assert fold_systemic(elsewhere, own) == tuple(elsewhere)
-
-
-def test_a_question_is_where_its_first_finding_was() -> None:
-    own = results("A", 5)
-    before, after = find(own[:1], PROVEN), find(own[1:2], PROVEN)
-    found = fold_systemic([*before, *find(own), *after], own)
-    assert [item.rule.id for item in found] == ["log.proven", "log.kind", "log.proven"]

@@ -15,7 +15,6 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.conf import (
     read_conf,
-    read_target,
     verify_contradicting,
     verify_ignored,
     verify_old_seeds,
@@ -115,30 +114,6 @@ def test_a_conf_that_gathers_settings_of_several_runs_is_doubted(tmp_path: Path,
     assert bool(twice) is question
 
 
-def test_a_conf_for_the_folders_scenario_alone_says_nothing_of_the_one_that_ran(tmp_path: Path) -> None:
-    """Its result is inferred, and the conf of what ran is in the folder of that."""
-    asked = rules(values={"min_query_count": 8, "model_key": "resnet50"})
-    files = {**ran("SingleStream", ("requested_min_query_count", 5)), "user.conf": "*.Offline.target_qps = 5"}
-    assert not find(verify_unexplained, tmp_path / "a", files, benchmark=asked)
-    both = {**files, "user.conf": "*.Offline.target_qps = 5\n*.SingleStream.target_latency = 5"}
-    assert len(find(verify_unexplained, tmp_path / "b", both, benchmark=asked)) == 1
-
-
-def test_interactive_has_defaults_of_its_own(tmp_path: Path) -> None:
-    """Though LoadGen calls it Server; a result that is inferred has those of what ran."""
-    values = {
-        ("min_query_count", "Interactive"): 7,
-        ("min_query_count", "Server"): 8,
-        ("min_query_count", "Offline"): 9,
-    }
-    asked = rules(get_built_in=lambda name, scenario: values.get((name, scenario)))
-    files = {**ran("Server", ("requested_min_query_count", 5)), "user.conf": ""}
-    for scenario, default in (("Interactive", 7), ("Server", 8), ("Offline", 8)):
-        assert find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
-        same = {**files, **ran("Server", ("requested_min_query_count", default))}
-        assert not find(verify_unexplained, tmp_path, same, scenario=scenario, benchmark=asked)
-
-
 @pytest.mark.parametrize(
     ("conf", "model", "settings"),
     [
@@ -164,17 +139,6 @@ def test_user_conf_is_read_as_meant(tmp_path: Path, conf: str, model: str | None
 def test_every_model_key_of_a_file_is_tried_where_the_right_one_is_not_known() -> None:
     conf = parse_user_conf(b"b.x.c = 1\na.x.c = 1\n*.x.c = 1\n")
     assert list_model_keys(conf, "right", "b", is_known=False) == ("right", "a", "b")
-
-
-def test_a_benchmark_without_rules_is_read_under_any_key_that_fits(tmp_path: Path) -> None:
-    files = {
-        **ran("Offline", (QPS, 1400)),
-        "user.conf": "*.Offline.target_qps = 1\nresnet50.Offline.target_qps = 1400\n",
-    }
-    assert not find(verify_contradicting, tmp_path / "a", files, scenario="Offline", benchmark=None)
-    other = {**ran("Offline", (QPS, 7)), "user.conf": files["user.conf"]}
-    (said,) = find(verify_contradicting, tmp_path / "b", other, scenario="Offline", benchmark=None)
-    assert not said.startswith("note ")
 
 
 _SERVER_CONFS = {"user.conf": "*.Server.min_query_count = 5\n", "mlperf.conf": "*.Server.min_query_count = 9\n"}
@@ -248,17 +212,6 @@ def test_what_no_line_sets_is_built_into_loadgen(tmp_path: Path, line: Line, fil
     assert not find(verify_unexplained, tmp_path / "b", given, benchmark=DEFAULTS)
 
 
-@pytest.mark.parametrize("logged", [100, 4395])
-def test_what_only_a_checker_asks_for_is_not_built_in(tmp_path: Path, logged: int) -> None:
-    """LoadGen's own default, or a pass over the whole set, need no conf."""
-    values = {"model_key": "x", "min_query_count": 4395, "dataset_size": 4395}
-    asked = rules(values=values, get_built_in=lambda name, _: {"min_query_count": 100}.get(name))
-    files = {**ran("Offline", ("requested_min_query_count", logged)), "user.conf": ""}
-    assert not find(verify_unexplained, tmp_path / "usual", files, benchmark=asked)
-    files = {**ran("Offline", ("requested_min_query_count", 7)), "user.conf": ""}
-    assert len(find(verify_unexplained, tmp_path / "other", files, benchmark=asked)) == 1
-
-
 @pytest.mark.parametrize(
     ("name", "key"),
     [
@@ -273,29 +226,6 @@ def test_counts_of_the_accuracy_runs_own_set_are_a_note(tmp_path: Path, name: st
         values = {"model_key": "x", "exact_accuracy_sample_count": answered, "dataset_size": count}
         (said,) = find(verify_contradicting, tmp_path, files, benchmark=rules(values=values))
         assert said.startswith("note ") is note
-
-
-@pytest.mark.parametrize(
-    ("scenario", "key", "name"),
-    [
-        ("Server", QPS, "target_qps"),
-        ("Offline", QPS, "target_qps"),
-        ("SingleStream", LATENCY, "target_latency"),
-        ("MultiStream", "requested_multi_stream_expected_latency_ns", "target_latency"),
-    ],
-)
-def test_each_scenario_has_its_target(tmp_path: Path, scenario: str, key: str, name: str) -> None:
-    asked = rules(values={"model_key": "x", "target_qps": 1, "target_latency": 1})
-    lines = ((QPS, 5), (LATENCY, 5), ("requested_multi_stream_expected_latency_ns", 5))
-    files = {**ran(scenario, *lines), "user.conf": ""}
-    (said,) = find(verify_unexplained, tmp_path, files, scenario=scenario, benchmark=asked)
-    assert said.endswith(f":{[line[0] for line in lines].index(key) + 2}")
-    conf = {**files, "user.conf": f"*.*.{name} = 4\n"}
-    reading = read_conf(small_cell(tmp_path / "b", conf, scenario=scenario, benchmark=asked))
-    target = read_target(reading)
-    assert target is not None
-    assert target.line.text == "4"
-    assert read_target(None) is None
 
 
 def test_a_file_that_loadgen_refuses_is_reported_once_and_lines_without_effect_each(tmp_path: Path) -> None:

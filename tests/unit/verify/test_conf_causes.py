@@ -73,20 +73,6 @@ def test_values_are_the_same_to_five_millionths(value: str, same: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "key"),
-    [
-        ("SingleStream", "requested_single_stream_expected_latency_ns"),
-        ("MultiStream", "requested_multi_stream_expected_latency_ns"),
-    ],
-)
-def test_expected_latencies_of_streams_are_estimates_anyone_who_had_them(scenario: str, key: str) -> None:
-    view = cell(run("performance.txt", scenario=scenario), run("accuracy.txt", {key: 5}, scenario))
-    assert find(view, "target_latency", 5) == ("the setting of the accuracy run (accuracy.txt:2)", "conf-estimate")
-    assert find(view, "target_latency", 6) == ("", "conf-estimate")
-    assert find(view, "target_qps", 6) == ("", ANOTHER)
-
-
-@pytest.mark.parametrize(
     ("value", "factor"),
     [
         ("92", "0.92"),

@@ -274,11 +274,6 @@ def line_at(root: Path, place: Place) -> str:
     return (root / place.file).read_text().splitlines()[place.line - 1]
 
 
-def test_a_line_for_another_scenario_or_model_decides_nothing(tree: Path) -> None:
-    conf("*.Server.target_qps = 5\nbert.Offline.target_qps = 7\n", tree)
-    assert not findings(tree)
-
-
 def test_tests_of_the_scenario_from_which_a_cell_is_inferred_are_at_their_place(tree: Path) -> None:
     shutil.rmtree(cell(tree))
     shutil.copytree(cell(tree, "SingleStream"), cell(tree))

@@ -167,11 +167,6 @@ def test_official_name_reports_variants_where_the_folder_has_another() -> None:
     assert len(find(sharing("open/box/resnet/Offline", ""), two)) == 1
 
 
-def test_one_user_conf_in_two_cells_is_no_copied_log() -> None:
-    confs = [sharing(cell, "", run="user.conf") for cell in ("closed/a/b/c", "closed/d/e/f")]
-    assert find(*confs) == []
-
-
 def test_edited_copy_has_other_bytes_and_the_marks_of_another_run() -> None:
     one = configured(digests=(("performance", "a"),))
     two = configured("closed/box/x/Server", digests=(("accuracy", "b"),))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reconciler.check.engine import check_tree
-from reconciler.tree.findings import TreeReport
 from reconciler.verify.engine import verify_tree
 from tests.unit.tree.small_cells import DETAIL, RUN, VALID, Line, log, small_cell
 
@@ -33,42 +32,6 @@ def tree(root: Path, cells: Mapping[str, tuple[Line, ...]], conf: str = "*.*.tar
     for scenario, reported in cells.items():
         small_cell(root, {f"{RUN}/{DETAIL}": log(*reported), "user.conf": conf}, scenario=scenario)
     return root
-
-
-def find(report: TreeReport, rule: str) -> list[tuple[str, str]]:
-    return [(item.cell.rpartition("/")[2], item.complaint.found) for item in report.findings if item.rule.id == rule]
-
-
-def test_runs_at_one_time_and_builds_and_revisions_are_compared(tmp_path: Path) -> None:
-    sources: Line = ("loadgen_file_sha1", {"/a.cc": "1"})
-    others: Line = ("loadgen_file_sha1", {"/a.cc": "2"})
-    cells = {
-        "Offline": (*lines(), sources),
-        "Server": (*lines("Server", 2), sources),
-        "SingleStream": (*lines("SingleStream", 3, 11), others),
-        "MultiStream": tuple(
-            (key, "6.0 @ 0123456789" if key == "loadgen_version" else value)
-            for key, value in (*lines("MultiStream", 4, 12), sources)
-        ),
-    }
-    report = verify_tree(tree(tmp_path, cells))
-    assert [cell for cell, _ in find(report, "runs.overlap")] == ["sys1"]
-    assert find(report, "runs.sources") == [("SingleStream", "LoadGen 5.1 @ 0123456789 with another a.cc")]
-    assert [cell for cell, _ in find(report, "runs.revision")] == ["MultiStream"]
-    assert not find(report, "placement.copied")
-
-
-def test_a_wrong_user_conf_is_explained_by_another_cell(tmp_path: Path) -> None:
-    other = tuple((key, 70 if key == "effective_target_qps" else value) for key, value in lines("Offline", 2))
-    small_cell(
-        tmp_path, {f"{RUN}/{DETAIL}": log(*lines("Server")), "user.conf": "*.*.target_qps = 70\n"}, scenario="Server"
-    )
-    second = tmp_path / "closed/Acme/results/sys2/resnet/Server" / RUN
-    second.mkdir(parents=True)
-    (second / DETAIL).write_text(log(*other).replace('"Offline"', '"Server"'))
-    found = [item.complaint for item in verify_tree(tmp_path).findings if item.rule.id == "user-conf.contradicts"]
-    assert [it.mechanism for it in found] == ["conf-of-other-cell"]
-    assert found[0].cause.endswith("closed/sys2/resnet/Server")
 
 
 @pytest.mark.parametrize("look", [check_tree, verify_tree])

@@ -14,7 +14,6 @@ from reconciler.tree.findings import Place, TreeFinding
 from reconciler.tree.rule_engine import compare_cells
 from reconciler.verify.cross_cell import StatedHash, list_stated_hashes, verify_stated_hashes
 from reconciler.verify.engine import Revision, verify_revisions, verify_tree
-from tests.unit.check.made import write
 from tests.unit.tree.small_cells import small_cell
 
 LOG, TEXT = "mlperf_log_accuracy.json", "accuracy.txt"
@@ -115,36 +114,6 @@ def test_another_version_of_one_commit_is_asked_about_wherever_it_is_stated(tree
     assert len(found) == len(list((tree / CELL).rglob(DETAIL)))
     assert all(re.match(r"version 9\.9\.9 of LoadGen's commit [0-9a-f]{10}$", f.complaint.found) for f in found)
     assert all(re.search(r"^\d\S+, .*\d+ other logs", f.complaint.wanted) for f in found)
-
-
-def test_a_date_that_other_logs_of_the_commit_deny_is_an_error(tree: Path) -> None:
-    change(tree, "loadgen_git_commit_date", r"\d{4}", "2001")
-    found = find(tree, "runs.revision")
-    assert {(f.cell, f.severity) for f in found} == {("closed/sys1/resnet/Offline", Severity.ERROR)}
-    assert all(f.complaint.found.startswith("date 2001-") for f in found)
-    assert all(f.complaint.other is not None and f.complaint.other.line for f in found)
-
-
-@pytest.mark.parametrize(("name", "said"), [("H200-80GBx16_TRT", 1), ("gx3-48x240x2l40s", 0), ("H200x1", 0)])
-def test_a_count_behind_an_accelerators_name_is_checked(tree: Path, name: str, said: int) -> None:
-    for folder in tree.glob("closed/Acme/*/sys1"):
-        folder.rename(folder.with_name(name))
-    description = tree / "closed/Acme/systems/sys1.json"
-    text = re.sub(r'("accelerators_per_node": )"\w+"', r'\1"1"', description.read_text())
-    write(description.with_name(f"{name}.json"), text)
-    assert len(find(tree, "system.accelerators")) == said
-
-
-@pytest.mark.parametrize("file", ["closed/Acme/systems/sys1.json", f"{CELL}/measurements.json"])
-@pytest.mark.parametrize(("value", "said"), [("8", 1), ("1", 0)])
-def test_a_name_with_two_values_is_asked_about(tree: Path, file: str, value: str, said: int) -> None:
-    lines = (tree / file).read_text().splitlines()
-    lines[1:1] = [f'"retraining": "{value}",', '"other": "2",', '"retraining": "1",']
-    write(tree / file, "\n".join(line for line in lines if '"No"' not in line))
-    found = [item.complaint for item in find(tree, "files.repeated")]
-    assert [(it.place.file, it.found) for it in found] == [(file, f"retraining {value}")] * said
-    assert all(it.wanted == "1, which the same file states after it" for it in found)
-    assert all('"retraining"' in (tree / file).read_text().splitlines()[it.place.line - 1] for it in found)
 
 
 DATE, OTHER = "2026-01-05T10:00:00+01:00", "2026-01-06T10:00:00+01:00"

@@ -50,19 +50,6 @@ PASSED = "reference score = 100\ntest score = 100\nTEST PASS\n"
 GOOD = {**logs(RUN), **logs(f"TEST04/{RUN}", same=True), f"TEST04/{SPEED}": PASSED}
 
 
-def test_a_verdict_that_its_logs_bear_out_is_believed(tmp_path: Path) -> None:
-    assert find_wrong(tmp_path / "a", GOOD) == []
-    fast = {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True), f"TEST04/{SPEED}": "TEST FAIL\n"}
-    assert find_wrong(tmp_path / "b", fast) == []
-
-
-def test_a_pass_that_its_logs_deny_is_an_error_at_its_line(tmp_path: Path) -> None:
-    (said,) = find_wrong(tmp_path / "a", {**GOOD, **logs(f"TEST04/{RUN}", 150, same=True)})
-    assert said == f"./TEST04/{SPEED}:3"
-    invalid = {**GOOD, **logs(RUN, validity="INVALID"), **logs(f"TEST04/{RUN}", same=True, validity="INVALID")}
-    assert len(find_wrong(tmp_path / "b", invalid)) == 1
-
-
 def test_a_failure_that_its_logs_deny_is_a_warning_at_its_line(tmp_path: Path) -> None:
     for number, (text, line) in enumerate((("x\n  TEST FAIL\n", ":2"), ("nothing\n", ""))):
         (said,) = find_wrong(tmp_path / str(number), {**GOOD, f"TEST04/{SPEED}": text})
@@ -95,15 +82,6 @@ def answered(accuracy: str, test: str) -> dict[str, str]:
     return {**files, f"accuracy/{LOG}": accuracy, f"TEST01/accuracy/{LOG}": test}
 
 
-def test_answers_are_compared_where_all_of_both_are_there(tmp_path: Path) -> None:
-    lie = answered(answers([1, 2, 3]), answers([1, 2, 700]))
-    (said,) = find_wrong(tmp_path / "a", lie)
-    assert said == f"./TEST01/{ANSWERS}:1"
-    assert find_wrong(tmp_path / "b", answered(answers([1, 2, 3]), answers([1, 2, 3]))) == []
-    cut = lie | {f"accuracy/{LOG}": "[\n\n...\n\n]"}
-    assert find_wrong(tmp_path / "c", cut) == []
-
-
 def test_answers_are_looked_up_in_the_archive(tmp_path: Path) -> None:
     whole = answers([1, 2, 3])
     digest = hashlib.sha256(whole.encode()).hexdigest()
@@ -132,22 +110,6 @@ COMPLETE = (
     "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
     "TEST06 verification complete\n"
 )
-
-
-def test_tokens_are_counted_again(tmp_path: Path) -> None:
-    def find(name: str, count: int) -> list[str]:
-        data = struct.pack("<3i", 5, 6, 2).hex()
-        entries = [{"seq_id": 0, "qsl_idx": 0, "data": data, "token_count": count}]
-        files = {f"TEST06/{ANSWERS}": COMPLETE, f"TEST06/accuracy/{LOG}": json.dumps(entries), **logs(f"TEST06/{RUN}")}
-        return find_wrong(tmp_path / name, files, official="llama3.1-8b")
-
-    assert find("a", 3) == []
-    assert len(find("b", 4)) == 1
-
-
-def test_a_failure_over_no_answers_is_no_pass(tmp_path: Path) -> None:
-    files = {f"TEST06/{ANSWERS}": COMPLETE.replace("True", "False"), f"TEST06/accuracy/{LOG}": "[\n]\n"}
-    assert not list(find_empty_tests(small_cell(tmp_path, files, official="llama3.1-8b")))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,26 +50,6 @@ def test_a_session_whose_line_ends_git_changed_is_believed(session: Path) -> Non
     path = session / "run_1/spl.txt"
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert not find(session)
-
-
-@pytest.mark.parametrize(
-    ("lie", "file"),
-    [
-        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(make_samples(f, "21.05")), "run_1/spl.txt", id="watts"),
-        pytest.param(
-            lambda f: shutil.copyfile(f / "ranging/spl.txt", f / "run_1/spl.txt"), "run_1/spl.txt", id="ranging"
-        ),
-        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(make_samples(f)[:150]), "run_1/spl.txt", id="half"),
-        pytest.param(lambda f: (f / "run_1/spl.txt").write_text(""), "run_1/spl.txt", id="empty"),
-        pytest.param(lambda f: (f / "power/ptd_logs.txt").write_text("Watts\n"), "power/ptd_logs.txt", id="analyzer"),
-        pytest.param(lambda f: (f / "run_1" / LOGS[1]).write_text("VALID\n"), f"run_1/{LOGS[1]}", id="summary"),
-    ],
-)
-def test_a_file_that_no_session_left_is_named(session: Path, lie: Callable[[Path], object], file: str) -> None:
-    lie(session)
-    ((rule, place, found),) = find(session)
-    assert (rule, place) == ("power.digests", file)
-    assert found.startswith("SHA-1 ")
 
 
 @pytest.mark.parametrize(

@@ -117,13 +117,6 @@ def test_kits_of_before_v4_0_asked_the_analyzer_for_nothing(tmp_path: Path, vers
     assert said.startswith(f"./{TESTING};")
 
 
-def test_nothing_is_asked_where_no_power_was_measured(tmp_path: Path) -> None:
-    assert not list(verify_watts(small_cell(tmp_path / "a", {TESTING: plain(1)})))
-    assert not list(verify_watts(small_cell(tmp_path / "b", {TESTING: plain(1), SERVER: "["})))
-    odd = '{"ptd_messages": [7, {"cmd": 7}, {"reply": "x"}]}'
-    assert say(verify_watts(small_cell(tmp_path / "c", {SERVER: odd}))) == [NOTHING]
-
-
 def test_the_daemons_log_has_no_answer_that_the_director_was_not_given(tmp_path: Path) -> None:
     sent = "x Response to client sent: "
     samples, given = plain(10, 20, 30), (GO, ("Watts", COUNTED))

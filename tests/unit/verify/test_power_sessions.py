@@ -70,12 +70,6 @@ def test_client_and_director_have_one_session(tmp_path: Path, changed: dict[str,
     assert find(verify_sessions, tmp_path, files(**changed)) == said
 
 
-def test_a_side_that_cannot_be_read_is_reported_at_its_line(tmp_path: Path) -> None:
-    (said,) = find(verify_sessions, tmp_path / "a", files(client='{\n"a": '))
-    assert said == f"{CLIENT}:2"
-    assert not find(verify_sessions, tmp_path / "b", {f"performance/{SAMPLES}": "x"})
-
-
 def test_names_with_two_values_are_asked_about_on_both_sides(tmp_path: Path) -> None:
     twice = '{"a": 1,\n"a": 2}'
     found = find(verify_stated_once, tmp_path, files(client=twice, server=twice))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from reconciler.resource.rules import AppliedRule
-from reconciler.rules.rounds import load_ruleset
 from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.runs import (
@@ -136,26 +135,6 @@ def test_a_test_that_the_round_does_not_have_is_compared_with_nothing(tmp_path: 
     assert len(list(verify_seeds(unknown))) == 2
 
 
-CONDITIONS = ("result_perf_constraints_met", "result_min_duration_met", "result_min_queries_met", "early_stopping_met")
-
-
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_valid_run_has_met_its_conditions(tmp_path: Path, condition: str) -> None:
-    met = [(key, key != condition) for key in CONDITIONS]
-    found = find(verify_validity, cell(tmp_path / "a", TEST01=(*met, VALID)))
-    assert found == [f"TEST01:5; see TEST01:{CONDITIONS.index(condition) + 1}"]
-    for number, lines in enumerate(
-        (
-            (*met, ("result_validity", "INVALID")),
-            tuple(met),
-            (*((key, True) for key in CONDITIONS), VALID),
-            (VALID,),
-            ((condition, "false"), VALID),
-        )
-    ):
-        assert not list(verify_validity(cell(tmp_path / str(number), performance=lines)))
-
-
 PERFORMANCE: Line = ("effective_test_mode", "PerformanceOnly")
 
 
@@ -210,40 +189,6 @@ def test_a_test_over_a_set_of_its_own_has_the_count_that_loadgen_has_built_in(tm
         asked = rules(values={"performance_sample_count": built_in})
         view = cell(tmp_path / f"{run}{built_in}", benchmark=asked, **{run: lines})
         assert len([line for line in find(verify_consistency, view) if "small-library" in line]) == reported
-
-
-SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-
-
-def seeded(*values: int | None) -> tuple[Line, ...]:
-    return tuple((f"effective_{name}", value) for name, value in zip(SEEDS, values, strict=True) if value is not None)
-
-
-def test_a_test_may_set_a_seed_of_its_own(tmp_path: Path) -> None:
-    runs = {"performance": seeded(1, 2, 3), "TEST01": seeded(1, 2, 9)}
-    assert len(list(verify_seeds(cell(tmp_path, **runs)))) == 1  # type: ignore[arg-type]
-    test = load_ruleset("v6.1").find_benchmark("resnet")
-    assert test is not None
-    own = cell(
-        tmp_path, benchmark=rules(find_test=lambda name, _: type("T", (), {"settings": {"schedule_rng_seed": VALUE}}))
-    )
-    assert not list(verify_seeds(own))
-
-
-VALUE = type("Value", (), {"value": 9})
-
-
-def test_all_runs_are_of_one_loadgen(tmp_path: Path) -> None:
-    one, other = ("loadgen_version", "5.1 @ 0123456789"), ("loadgen_version", "6.0 @ 9876543210")
-    view = cell(tmp_path / "a", performance=(("a", 1), one), accuracy=(other,), TEST01=(one,), TEST04=(("a", 1),))
-    assert find(verify_versions, view) == ["accuracy:1; see performance:2", "TEST04; see performance:2"]
-    assert not list(verify_versions(cell(tmp_path / "b", accuracy=(one,), TEST01=(other,))))
-    unsaid = cell(tmp_path / "c", performance=(("a", 1),), accuracy=(one,))
-    unknown = ("loadgen_version", "5.1 @ NA")
-    assert not list(verify_versions(cell(tmp_path / "d", performance=(("a", 1), one), accuracy=(unknown,))))
-    newer = ("loadgen_version", "6.0 @ NA")
-    assert len(list(verify_versions(cell(tmp_path / "e", performance=(("a", 1), newer), accuracy=(unknown,))))) == 1
-    assert find(verify_versions, unsaid)[0].endswith("; see performance")
 
 
 def began(date: str) -> tuple[Line, ...]:

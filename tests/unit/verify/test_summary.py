@@ -50,11 +50,6 @@ def test_errors_are_counted_in_both(tmp_path: Path, text: str, errors: int, line
     assert say(verify_summaries(small_cell(tmp_path, files))) == ([said] if counted is not None else [])
 
 
-def test_without_either_log_nothing_differs(tmp_path: Path) -> None:
-    alone = {f"{RUN}/{SUMMARY}": "Scenario : Server\n", f"accuracy/{DETAIL}": log(("effective_scenario", "Offline"))}
-    assert not list(verify_summaries(small_cell(tmp_path, alone)))
-
-
 FOLDER = "closed/Acme/results/sys1/resnet/Offline/performance/run_1"
 
 

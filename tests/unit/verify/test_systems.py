@@ -51,12 +51,6 @@ def test_number_in_a_name_is_that_of_accelerators_nodes_or_processors(
     assert found == ([(Place(f"systems/{name}.json", 2), amount)] if amount else [])
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_one_accelerator_of_one_node_is_singular(count: int) -> None:
-    (found,) = verify_accelerators(describe("8xACME", accelerators_per_node=count, number_of_nodes=count))
-    assert [word in found.found for word in ("accelerators", "nodes")] == [count > 1] * 2
-
-
 def test_number_before_the_name_of_the_processor_counts_processors() -> None:
     fields = {"accelerators_per_node": 8, "number_of_nodes": 11, "host_processors_per_node": 2}
     view = describe("87xMI999X_22xACME_9999F", **fields, host_processor_model_name="Some ACME 9999F")

@@ -12,7 +12,6 @@ from reconciler.tree.findings import Complaint
 from reconciler.tree.reading.view import CellView
 from reconciler.verify.verdicts import (
     verify_counts,
-    verify_figures,
     verify_one_hash,
     verify_scored_samples,
     verify_scores,
@@ -113,58 +112,6 @@ def answered(scenario: str = "Offline", count: object = 100, group: object = 8, 
     lines: list[Line] = [("effective_scenario", scenario), (COUNT, count), (LIBRARY, 7)]
     lines += [("effective_samples_per_query", group), *([("loaded_qsl_set", [])] * sets)]
     return {f"accuracy/{DETAIL}": log(*((key, value) for key, value in lines if value is not None))}
-
-
-@pytest.mark.parametrize(
-    ("logs", "fewest", "most"),
-    [
-        pytest.param(answered(), 100, 100, id="offline"),
-        pytest.param(answered("MultiStream", sets=3), 100, 100 + 3 * 7, id="three sets"),
-        pytest.param(answered("MultiStream", sets=0), 100, 107, id="an unknown number of sets"),
-        *(
-            pytest.param(answered("MultiStream", group=group), 100, 107, id=f"queries of {group}")
-            for group in (None, 0, -8)
-        ),
-        pytest.param(answered("MultiStream", group=1), 100, 100, id="queries of one"),
-        pytest.param(answered(count=None), 7, 7, id="an early LoadGen"),
-    ],
-)
-def test_entries_are_those_of_the_accuracy_run(tmp_path: Path, logs: dict[str, str], fewest: int, most: int) -> None:
-    def find(entries: int) -> list[str]:
-        for text in ("num_acc_log_entries = {}\n", "answers in the accuracy run: {} (0 repeated)\n"):
-            found = find_wrong(verify_counts, tmp_path, {**logs, f"TEST01/{ANSWERS}": f"x\n{text.format(entries)}"})
-        return found
-
-    assert find(fewest) == find(most) == []
-    for entries in (fewest - 1, most + 1):
-        (said,) = find(entries)
-        assert said == (f"./TEST01/{ANSWERS}:2; see ./accuracy/{DETAIL}:2")
-
-
-SCORES, ENTRIES = "the scores of both runs", "the number of entries that were compared"
-
-
-@pytest.mark.parametrize(
-    ("test", "file", "text", "missing"),
-    [
-        *((test, SPEED, "", SCORES) for test in ("TEST01", "TEST04", "TEST05")),
-        ("TEST01", ANSWERS, "", ENTRIES),
-        ("TEST04", ANSWERS, "", ""),
-        ("TEST06", SPEED, "", ""),
-        ("TEST04", SPEED, "reference score = 5\ntest score = 6\n", ""),
-        ("TEST04", SPEED, "performance run: 5\naudit run: 6\n", ""),
-        ("TEST04", SPEED, "reference score = 5\naudit run: 6\n", SCORES),
-        ("TEST04", SPEED, "reference score = 5\n", SCORES),
-        ("TEST04", SPEED, "test score = 5\n", SCORES),
-        ("TEST01", ANSWERS, "num_acc_log_entries = 5\n", ""),
-        ("TEST01", ANSWERS, "answers in the accuracy run: 5\n", ""),
-        ("TEST01", ANSWERS, "num_other = 5\n", ENTRIES),
-    ],
-)
-def test_a_pass_has_its_figures(tmp_path: Path, test: str, file: str, text: str, missing: str) -> None:
-    said = f"./{test}/{file}:{text.count(chr(10)) + 1}"
-    assert find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}{PASS}"}) == ([said] if missing else [])
-    assert not find_wrong(verify_figures, tmp_path, {f"{test}/{file}": f"{text}TEST PASSED\n"})
 
 
 @pytest.mark.parametrize(

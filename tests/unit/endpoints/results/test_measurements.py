@@ -67,13 +67,6 @@ def test_rates_count_in_loadgens_window_as_loadgen_does() -> None:
     assert (compute_rate(windowed, "qps"), compute_rate(windowed, "tps")) == (10, 100)
 
 
-def test_a_key_that_only_loadgen_has_says_nothing() -> None:
-    counted = document(n_samples_issued=10, duration_ns=10**9, latency={"early_stopping_percentiles": {"99": 5}})
-    assert read_measured(counted, "result_99.00_percentile_latency_ns") == 5
-    assert read_measured(counted, "result_query_count") is None
-    assert read_measured(counted, "early_stopping_latency_ss") is None
-
-
 @pytest.mark.parametrize(("written", "asked"), [("10.0", "10"), ("10.5", "10.5"), ("25", "25")])
 def test_a_whole_rate_of_a_configuration_is_asked_for_as_one(written: str, asked: str) -> None:
     config = parse_yaml_mapping(f"settings: {{load_pattern: {{target_qps: {written}}}}}\n".encode())
@@ -282,11 +275,6 @@ def test_datasets_count_together() -> None:
     results = document(accuracy_scores=entries)
     assert read_sample_count(results) == 42
     assert judge_accuracy_scores(results, BARS[1:2], single=True, binds=True)["metric"]["value"] == "0.5"
-
-
-def test_a_dataset_without_a_score_is_none() -> None:
-    with pytest.raises(ValueError, match="not every accuracy dataset has a score"):
-        judge_accuracy_scores(document(accuracy_scores=[{"score": None}]), BARS, single=False, binds=False)
 
 
 def test_what_is_nowhere_in_a_configuration_has_no_line() -> None:

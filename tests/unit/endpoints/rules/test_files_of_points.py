@@ -139,16 +139,6 @@ def test_what_a_run_does_not_state_has_the_values_of_one_that_did_nothing_of_it(
     assert parse(LEAST_CONFIG, LEAST_SUMMARY) == LEAST
 
 
-@pytest.mark.parametrize(
-    ("stated", "streams"), [(None, False), ("auto", False), ("off", False), ("on", True), (True, True)]
-)
-def test_a_dedicated_offline_run_streams_where_it_is_asked_to_alone(stated: object, streams: bool) -> None:
-    config = {"settings": {"load_pattern": {"type": "max_throughput"}}, "model_params": {"streaming": stated}}
-    found = parse(config, LEAST_SUMMARY, dataset_size=24)
-    assert (found.is_offline, found.concurrency, found.streaming) == (True, 24, streams)
-    assert parse(config, LEAST_SUMMARY).concurrency == 0
-
-
 ASKED, FOUND, SCORED = "ran-as-asked", "result-file-valid", "accuracy-valid"
 
 

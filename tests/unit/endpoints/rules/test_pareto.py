@@ -6,18 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.diff.timeline import CurvePoint, find_dominated
-from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point, trace_steps
+from reconciler.endpoints.rules.pareto import make_curve, read_recorded_point
 from reconciler.endpoints.rules.point import Distribution
 from tests.unit.endpoints.rules.good_point import RAN
 
 
 def point(concurrency: int, per_user: int, system: int) -> CurvePoint:
     return CurvePoint(concurrency, Decimal(per_user), Decimal(system))
-
-
-def test_the_line_keeps_each_points_rate_until_the_next() -> None:
-    corners = trace_steps([(100, 10), (60, 50), (20, 90)])
-    assert corners == ((100, 10), (60, 10), (60, 50), (20, 50), (20, 90))
 
 
 def test_a_point_is_dominated_by_one_that_is_better_on_one_axis_and_no_worse_on_the_other() -> None:
@@ -52,16 +47,6 @@ def test_a_recorded_point_is_drawn_where_it_has_a_rate_per_user(
     figures: dict[str, object], drawn: CurvePoint | None
 ) -> None:
     assert read_recorded_point(8, figures, "400") == drawn
-
-
-@pytest.mark.parametrize(
-    ("tokens", "seconds", "failed", "rate"), [(1000, 50, 0, Decimal(20)), (1000, 0, 0, None), (1000, 50, 1, None)]
-)
-def test_interactivity_is_tokens_by_the_seconds_of_all_turns(
-    tokens: int, seconds: int, failed: int, rate: Decimal | None
-) -> None:
-    latency = Distribution(total=Decimal(seconds) * 10**9)
-    assert replace(RAN, output_tokens=tokens, latency=latency, failed=failed).interactivity == rate
 
 
 def test_an_agentic_curve_is_drawn_over_interactivity() -> None:

@@ -287,21 +287,6 @@ def test_each_way_to_state_a_part_gives_its_watts(
     assert (str(power.kilowatts), power.estimated, len(power.warnings)) == (kilowatts, estimated, warnings)
 
 
-@pytest.mark.parametrize("source", ["D.1", "D.2", "D.3", "D.4"])
-def test_figures_of_every_appendix_of_the_rules_are_taken(source: str) -> None:
-    power = compute(put(describe(), PROCESSOR, sourced(350, source_type="mlc_default", source=source)))
-    assert (str(power.kilowatts), power.estimated) == ("9.45", [f"node_sets[0].cpu.tdp_per_unit ({source})"])
-
-
-def test_accelerators_are_those_of_the_descriptor_or_of_the_system_description() -> None:
-    two = describe(node_set(0, 3), node_set(1, 2), scale_out={**FABRIC, "required_bandwidth_tbps": 4})
-    assert compute_power(two, _RULES, {}, {}).accelerators == 3 * 8 + 2 * 8
-    del two["node_sets"][1]["components"]["accelerator"]["count_per_node"]
-    assert compute_power(two, _RULES, {}, {}).accelerators is None
-    assert compute_power(two, _RULES, {}, {1: 4}).accelerators == 3 * 8 + 2 * 4
-    assert compute_power(two, _RULES, {}, {0: 4}).accelerators is None
-
-
 def mixed() -> dict[str, Any]:
     """Four nodes of their parts and two of a published power, of which the first alone have network cards."""
     published_set = node_set(5, 2, power_method="published_system", published_power=sourced(9000), components=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint
+from reconciler.endpoints.rules.point import AccuracyScore, MeasuredPoint
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point
 from tests.unit.endpoints.rules.good_point import RAN, SAMPLES
 
@@ -79,24 +79,3 @@ def test_a_window_is_found_where_the_client_says_so(said: object, found: bool) -
     window = parse(lambda s: s.update(steady_state={"found": said})).window
     assert window is not None
     assert window.found is found
-
-
-POINT = MeasuredPoint(
-    concurrency=8,
-    load_pattern="concurrency",
-    model="tiny",
-    dataset="prompts",
-    issued=10,
-    completed=10,
-    failed=0,
-    duration_ns=2_500_000_000,
-    output_tokens=1000,
-    ttft=Distribution(percentiles={Decimal(90): Decimal(120_500_000)}),
-    tpot=Distribution(percentiles={Decimal(90): Decimal(20_000_000)}),
-    latency=Distribution(total=Decimal(50 * 10**9)),
-    finished=True,
-    streaming=True,
-    stream_all_chunks=True,
-    min_duration_ms=0,
-)
-NONE = Distribution()

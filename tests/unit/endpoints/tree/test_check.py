@@ -12,7 +12,6 @@ import pytest
 
 from reconciler.endpoints.check.engine import ALL_ENDPOINTS_RULES, check_endpoints, verify_endpoints
 from reconciler.endpoints.rules.judge import judge_point
-from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.rules.power import ProvisionedPower, compute_power
 from reconciler.endpoints.rules.regions import derive_regions, place_points
 from reconciler.endpoints.rules.results import parse_point
@@ -231,15 +230,6 @@ def test_a_lie_is_named_for_the_run_and_in_the_tree(lie: str, tmp_path: Path) ->
     edit_json(root, f"r{CONCURRENCY}", "result_summary.json", **changes)
     found = [f.complaint.found for f in verify_endpoints(root).findings if f.rule.id == "curve.figures-possible"]
     assert any(words in text for text in found)
-
-
-def test_turns_of_a_conversation_are_not_counted_as_samples() -> None:
-    summary = edit(make_summary(CONCURRENCY), {"n_samples_issued": 192, "n_samples_completed": 192})
-    assert judge(CONCURRENCY, summary) != []
-    config = make_config(CONCURRENCY).replace(b"type: concurrency", b"type: agentic_inference")
-    point: MeasuredPoint = parse_point({"config.yaml": config, "result_summary.json": summary}, DATASET)
-    found = judge_point(point, RULES, regions())
-    assert "figures-possible" not in [finding.rule for finding in found]
 
 
 _BOX: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.resource.ruled_values import TestRules
 from reconciler.rules.compliance.definition import RunLogs
-from reconciler.rules.compliance.published import Judged, Published, is_passed, judge_files
+from reconciler.rules.compliance.published import Judged, Published, judge_files
 from reconciler.rules.rounds import load_ruleset
 
 NONE = RunLogs()
@@ -41,10 +41,6 @@ def test_a_published_score_is_checked_against_the_limit(score: str, word: str, s
     assert (judged.file, judged.said, judged.found, judged.sure) == (FILE, said, found, True)
     assert judged.again.figures == {"accuracy": score, "threshold": LEAST}
     assert judged.reasons == (() if found else (f"the accuracy {score} is below the threshold {LEAST}",))
-
-
-def test_a_test_that_the_round_does_not_have_is_checked_against_no_limit() -> None:
-    assert judge(f"'exact_match': {LEAST}\nTEST PASS\n", None) == []
 
 
 def log_answers(*answers: str) -> RunLogs:
@@ -91,16 +87,6 @@ def test_answers_that_differ_in_every_type_are_compared_by_what_the_scorer_said(
     assert judge_all("TEST01", rules, {ACCURACY: FAIL}, alike, RUN, RUN) == [(ACCURACY, False, True, True, ())]
 
 
-def test_a_failure_whose_tokenizer_no_one_knows_is_not_sure_to_be_wrong() -> None:
-    run = log_answers("0700000002000000")
-    rules = rules_of("TEST06", "llama2-70b-99.9")
-    passed = "First token check pass: Skipped\nEOS check pass: True\nSample length check pass: True\n"
-    for text, said in ((passed, True), (passed.replace("EOS check pass: True", "EOS check pass: False"), False)):
-        (found,) = judge_all("TEST06", rules, {ACCURACY: text}, run, NONE, NONE)
-        assert found[:4] == (ACCURACY, said, False, said)
-        assert found[4] == ("sample 0 has 2 tokens, and None were reported",)
-
-
 def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
     fast = RunLogs(summary=RUN.summary.replace(b"100", b"120"))
     assert judge_all("TEST04-A", None, {PERFORMANCE: PASS}, fast, RUN, NONE) == [
@@ -114,15 +100,6 @@ def test_tests_of_earlier_rounds_are_checked_against_their_logs_too() -> None:
     assert judge_all("TEST04", rules_of("TEST04", "stable-diffusion-xl"), {PERFORMANCE: PASS}, fast, RUN, NONE) == [
         (PERFORMANCE, True, False, True, ("the score 120 is 20.00 % above 100; less than 10 % above is allowed",))
     ]
-
-
-@pytest.mark.parametrize(
-    ("text", "passed"),
-    [("TEST PASS", True), (" TEST PASS\t\n", True), ("a TEST PASS", False), ("TEST PASSED\n", False), ("", False)],
-)
-def test_a_file_of_which_a_round_says_nothing_passes_by_a_line_of_its_own(text: str, passed: bool) -> None:
-    assert is_passed(text, PERFORMANCE, None) is passed
-    assert is_passed(text, "other.txt", rules_of("TEST01")) is passed
 
 
 def test_answers_are_read_as_the_first_type_as_which_they_pass() -> None:

@@ -207,6 +207,50 @@ def test_a_contradiction_of_the_endpoints_harness(file: str, text: str, rule: st
     assert rule in contradictions(tmp_path)
 
 
+PACED = "load_pattern: {type: poisson, target_qps: 100}"
+NUMBER = "    n_samples_to_issue: 60000\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "contradicted"),
+    [
+        pytest.param(620, {}, False, id="a number of samples ends the run"),
+        pytest.param(599, {}, True, id="shorter than the round demands"),
+        pytest.param(620, {NUMBER: ""}, True, id="at the target rate"),
+        pytest.param(
+            620, {NUMBER: "", PACED: "load_pattern: {type: max_throughput}"}, False, id="faster than expected"
+        ),
+        pytest.param(620, {NUMBER: "", f"  {PACED}\n": ""}, True, id="no load pattern"),
+    ],
+)
+def test_a_run_may_end_before_its_minimum_duration(
+    seconds: int, changes: dict[str, str], contradicted: bool, tmp_path: Path
+) -> None:
+    """The client stops at a number of samples, which it computes from the duration only if it is not configured."""
+    folder = endpoints_tree(tmp_path).parent / "Offline"
+    text = (folder / "config.yaml").read_text().replace("min_duration_ms: 600000", "min_duration_ms: 900000")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    write(folder / "config.yaml", text)
+    rates = {name: RESULT["n_samples_completed"] * tokens / seconds for name, tokens in (("qps", 1), ("tps", 10))}
+    result = changed(RESULT, duration_ns=seconds * 10**9, **rates)
+    write(folder / "performance/result_summary.json", result)
+    assert contradictions(tmp_path) == ({"endpoints.duration"} if contradicted else set())
+    assert not rules(tmp_path)
+
+
+def test_a_conversation_at_a_time_is_a_run_of_singlestream(tmp_path: Path) -> None:
+    folder = endpoints_tree(tmp_path)
+    cell = folder.rename(folder.parent / "SingleStream")
+    text = (cell / "config.yaml").read_text()
+    for users, expected in ((1, False), (2, True)):
+        pattern = f"load_pattern: {{type: agentic_inference, target_concurrency: {users}}}"
+        write(cell / "config.yaml", text.replace(PACED, pattern))
+        assert ("endpoints.scenario" in rules(tmp_path)) is expected
+        assert ("placement.endpoints" in contradictions(tmp_path)) is expected
+
+
 def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
     assert check_tree(tree).rounds == ("v6.1",)
     from_v51 = {"qsl_rng_seed": 1780908523862526354, "sample_index_rng_seed": 14771362308971278857}

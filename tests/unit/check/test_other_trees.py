@@ -25,7 +25,7 @@ from reconciler.tree.reading.view import RunView
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.conftest import checked
-from tests.unit.check.made import change_system, set_log, write
+from tests.unit.check.made import add_error, change_system, set_log, write
 from tests.unit.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
 
 TTFT = "result_first_token_99.00_percentile_latency_ns"
@@ -249,6 +249,39 @@ def test_a_conversation_at_a_time_is_a_run_of_singlestream(tmp_path: Path) -> No
         write(cell / "config.yaml", text.replace(PACED, pattern))
         assert ("endpoints.scenario" in rules(tmp_path)) is expected
         assert ("placement.endpoints" in contradictions(tmp_path)) is expected
+
+
+SECOND_CONFIGURATION = "Multiple conf files are used. This is not valid for official submission."
+
+
+@pytest.mark.parametrize(
+    ("folder", "texts", "severities"),
+    [
+        pytest.param(
+            "TEST04/performance/run_1", [SECOND_CONFIGURATION], {"v6.1": "warning", "v5.1": "error"}, id="test"
+        ),
+        pytest.param(
+            "TEST04/performance/run_1", [SECOND_CONFIGURATION, "Another"], {"v6.1": "error"}, id="another error"
+        ),
+        pytest.param("performance/run_1", [SECOND_CONFIGURATION], {"v6.1": "error"}, id="performance run"),
+    ],
+)
+def test_a_second_configuration_is_waived_in_the_run_of_a_test(
+    folder: str, texts: list[str], severities: dict[str, str], tree: Path
+) -> None:
+    """The newer official checker accepts it there, and published tests have it."""
+    for text in texts:
+        add_error(tree / "closed/Acme/results/sys1/resnet/Offline" / folder, text)
+    for name, severity in severities.items():
+        found = check_tree(tree, round_name=name).findings
+        assert {finding.severity for finding in found if finding.rule.id == "run.errors"} == {severity}
+
+
+def test_files_next_to_the_logs_are_only_advised_against(tree: Path) -> None:
+    """Results published in v6.0 and v6.1 have some, such as tables of a program's own."""
+    write(tree / "closed/Acme/results/sys1/resnet/Offline/performance/run_1/latencies.csv", "1,2\n")
+    found = check_tree(tree, round_name="v6.1").findings
+    assert {(finding.rule.id, finding.severity) for finding in found} == {("files.extra", Severity.WARNING)}
 
 
 def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:

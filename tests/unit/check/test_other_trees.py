@@ -277,11 +277,14 @@ def test_a_second_configuration_is_waived_in_the_run_of_a_test(
         assert {finding.severity for finding in found if finding.rule.id == "run.errors"} == {severity}
 
 
-def test_files_next_to_the_logs_are_only_advised_against(tree: Path) -> None:
-    """Results published in v6.0 and v6.1 have some, such as tables of a program's own."""
+def test_files_that_a_round_published_are_only_advised_against(tree: Path) -> None:
+    """Submissions published in v6.0 and v6.1 have some, such as tables of a program's own, and hidden names."""
     write(tree / "closed/Acme/results/sys1/resnet/Offline/performance/run_1/latencies.csv", "1,2\n")
-    found = check_tree(tree, round_name="v6.1").findings
-    assert {(finding.rule.id, finding.severity) for finding in found} == {("files.extra", Severity.WARNING)}
+    write(tree / "closed/Acme/src/resnet/.dockerignore", "build\n")
+    for name, severity in (("v6.1", "warning"), ("v5.1", "error")):
+        found = check_tree(tree, round_name=name).findings
+        named = {(item.rule.id, item.severity) for item in found if item.rule.id in ("files.extra", "submitter.names")}
+        assert named == {("files.extra", severity), ("submitter.names", severity)}
 
 
 def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:

@@ -26,12 +26,14 @@ _FOLDER = Path("tools/submission")
 _SUMMARY = re.compile(r"SUMMARY: submission (?P<verdict>looks OK|has errors)")
 _ERROR = re.compile(r"^(?:\[[^\]]* ERROR\]|ERROR:[\w.-]*:)\s*(?P<text>.*)$")
 _NO_RESULTS = re.compile(r"NoResults (?P<path>\S+)")
+# Names of submitters may have spaces, so that only the folder behind one ends it.
 _RESULT_PATH = re.compile(
-    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/\s]+)/(?:results|measurements|compliance)"
+    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/]+)/(?:results|measurements|compliance)"
     r"(?:/(?P<system>[^/\s,]+)(?:/(?P<benchmark>[^/\s,]+)(?:/(?P<scenario>[^/\s,]+))?)?)?"
 )
 _SYSTEM_PATH = re.compile(
-    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/\s]+)(?:/systems/(?P<system>[^/\s,]+)\.json)?"
+    rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/]+(?=/systems/)|[^/\s]+)"
+    r"(?:/systems/(?P<system>[^/\s,]+)\.json)?"
 )
 _WAIT = 0.2
 # Findings here that are known to crash the newer checker, and also the older one if it reads the same files.

@@ -46,6 +46,7 @@ from reconciler.tree.rule_engine import About, apply_rules
 _CHECK = f"{NEW}: endpoints"
 
 _MILLISECOND = 1_000_000
+_PACED = "poisson"  # the client's load pattern that sends at a rate
 _RUNTIME = ("settings", "runtime")
 _NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
 
@@ -313,17 +314,33 @@ def verify_rates(view: CellView) -> Complaints:
 
 @rule("endpoints.duration", "a run shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_duration(view: CellView) -> Complaints:
-    """The run is shorter than the minimum duration configured in the same folder."""
+    """The run is shorter than configured, or, if a number of samples ends it, than the round's minimum."""
     summary, config = view.files.result_summary, view.files.config
     least, took = _number(config, *_RUNTIME, "min_duration_ms"), _number(summary, "duration_ns")
-    if least is not None and took is not None and took < least * _MILLISECOND:
+    if least is None or took is None:
+        return
+    cause, counted = "the configuration was saved after another phase had changed it", _find_count(config)
+    if counted:
+        demanded = parse_number(view.find_rule("least_min_duration"))
+        least, cause = min(least, demanded or Decimal(0)), f"{counted} ended the run"
+    if took < least * _MILLISECOND:
         yield Complaint(
             _line(config, "min_duration_ms"),
             f"min_duration_ms {least}",
             f"a run of {took / 10**9:.6g} s",
-            cause="the configuration was saved after another phase had changed it",
+            cause=cause,
             other=_line(summary, "duration_ns"),
         )
+
+
+def _find_count(config: Read[ResultDocument]) -> str:
+    """Describe what can end a run before its minimum duration; "" if nothing can. The client computes a number of
+    samples from the duration and the target rate, unless it is configured, so that only a run that sends at this rate
+    lasts that long (mlcommons/endpoints: config/runtime_settings.py)."""
+    if _number(config, *_RUNTIME, "n_samples_to_issue") is not None:
+        return "n_samples_to_issue"
+    pattern = config.value.get_nested("settings", "load_pattern", "type") if config.value else None
+    return "" if pattern in (None, _PACED) else f"load pattern {show_value(pattern)}"
 
 
 @rule("endpoints.target", "more queries completed than sent", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))

@@ -52,7 +52,7 @@ _CATEGORIES = ("datacenter", "edge")
 _DEMANDS = (
     *("scenarios", "compliance_tests", "accuracy", "model_mapping", "calibration", "used_systems", "whole_numbers"),
     *("filled_values", "portable_files", "early_stopping", "source_code", "listed_files", "accuracy_files"),
-    *("accuracy_samples", "categories", "network_fields", "stated_accuracy"),
+    *("accuracy_samples", "categories", "network_fields", "stated_accuracy", "test_configurations"),
     *DEMAND_FIELDS,
 )
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count, show_plain
 from reconciler.endpoints.results.audits import Audits
+from reconciler.endpoints.rules.point import AGENTIC_PATTERN
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.loadgen.settings import list_settings
@@ -79,11 +80,11 @@ MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tok
 
 def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     """Return the scenarios that a run of this configuration can be. The harness has offline and online runs; with one
-    request at a time, a run is SingleStream."""
+    request, or one conversation of them, at a time, a run is SingleStream."""
     kind = str(config.get("type")).lower()
     pattern = str(config.get_nested("settings", "load_pattern", "type"))
     alone = (
-        pattern == "concurrency"
+        pattern in ("concurrency", AGENTIC_PATTERN)
         and parse_number(config.get_nested("settings", "load_pattern", "target_concurrency")) == 1
     )
     known = {"offline": ("Offline",), "interactive": ("Interactive",), "singlestream": ("SingleStream",)}

@@ -104,6 +104,9 @@ def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None
         f"[x ERROR] NoResults {RESNET}/Offline",
         f"[x ERROR] NoResults {RESNET}/Server",
         "[x ERROR] NoResults open/Bcme/results/sys1",
+        "[x ERROR] open/Ann Bee/results/sys1/resnet/Offline is odd",
+        "[x ERROR] open/Ann Bee/systems/sys2.json is odd",
+        "[x ERROR] open/Ccme has no folder in open/Dcme/results",
         "closed/Acme/results/sys1/bert is no ERROR: of the checker",
         BAD,
     )
@@ -111,6 +114,9 @@ def test_each_error_is_a_finding_of_its_cell_at_its_line(tmp_path: Path) -> None
     found = [(item.submitter, item.cell, item.complaint.place.line, item.complaint.found) for item in report.findings]
     assert found == [
         ("Acme", "closed/sys1/resnet/Offline", 2, f"{RESNET}/Offline/performance is INVALID"),
+        ("Ann Bee", "open/sys1/resnet/Offline", 7, "open/Ann Bee/results/sys1/resnet/Offline is odd"),
+        ("Ann Bee", "open/sys2", 8, "open/Ann Bee/systems/sys2.json is odd"),
+        ("Dcme", "open", 9, "open/Ccme has no folder in open/Dcme/results"),
         ("Acme", "closed/sys1/resnet/Server", 5, f"NoResults {RESNET}/Server"),
         ("Bcme", "open/sys1", 6, "NoResults open/Bcme/results/sys1"),
     ]

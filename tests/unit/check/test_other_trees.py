@@ -25,7 +25,7 @@ from reconciler.tree.reading.view import RunView
 from reconciler.tree.rule_engine import INTERNAL
 from reconciler.verify.engine import verify_tree
 from tests.unit.check.conftest import checked
-from tests.unit.check.made import change_system, set_log, write
+from tests.unit.check.made import add_error, change_system, set_log, write
 from tests.unit.check.written import RESULT, SCORES, SEEDS, TOKENS, as_legacy, endpoints_tree, open_cell
 
 TTFT = "result_first_token_99.00_percentile_latency_ns"
@@ -53,6 +53,14 @@ def test_the_legacy_layout_has_its_own_places(tree: Path) -> None:
     found = {f.rule.id: f.complaint.place.file for f in check_tree(tree, round_name="v6.1").findings}
     assert found["measurements.missing"].startswith("closed/Acme/measurements/sys1/resnet/Offline/")
     assert found["compliance.files"] == "closed/Acme/compliance/sys1/resnet/Offline/TEST04/verify_performance.txt"
+
+
+def test_measurements_of_a_system_without_results(tree: Path) -> None:
+    root = as_legacy(tree)
+    write(root / "closed/Acme/measurements/sys2/resnet/Offline/sys2.json", "{}")
+    for name, severity in (("v6.1", Severity.WARNING), ("v5.1", Severity.ERROR)):
+        (finding,) = (f for f in check_tree(root, round_name=name).findings if f.rule.id == "submitter.systems")
+        assert (finding.severity, finding.complaint.place.file) == (severity, "closed/Acme/measurements/sys2")
 
 
 def test_a_measurements_file_for_another_scenario(tree: Path) -> None:
@@ -195,6 +203,86 @@ def test_a_contradiction_of_the_endpoints_harness(file: str, text: str, rule: st
     assert rule in contradictions(tmp_path)
 
 
+PACED = "load_pattern: {type: poisson, target_qps: 100}"
+NUMBER = "    n_samples_to_issue: 60000\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "changes", "contradicted"),
+    [
+        pytest.param(620, {}, False, id="a number of samples ends the run"),
+        pytest.param(599, {}, True, id="shorter than the round demands"),
+        pytest.param(620, {NUMBER: ""}, True, id="at the target rate"),
+        pytest.param(
+            620, {NUMBER: "", PACED: "load_pattern: {type: max_throughput}"}, False, id="faster than expected"
+        ),
+        pytest.param(620, {NUMBER: "", f"  {PACED}\n": ""}, True, id="no load pattern"),
+    ],
+)
+def test_a_run_may_end_before_its_minimum_duration(
+    seconds: int, changes: dict[str, str], contradicted: bool, tmp_path: Path
+) -> None:
+    """The client stops at a number of samples, which it computes from the duration only if it is not configured."""
+    folder = endpoints_tree(tmp_path).parent / "Offline"
+    text = (folder / "config.yaml").read_text().replace("min_duration_ms: 600000", "min_duration_ms: 900000")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    write(folder / "config.yaml", text)
+    rates = {name: RESULT["n_samples_completed"] * tokens / seconds for name, tokens in (("qps", 1), ("tps", 10))}
+    result = changed(RESULT, duration_ns=seconds * 10**9, **rates)
+    write(folder / "performance/result_summary.json", result)
+    assert contradictions(tmp_path) == ({"endpoints.duration"} if contradicted else set())
+    assert not rules(tmp_path)
+
+
+def test_a_conversation_at_a_time_is_a_run_of_singlestream(tmp_path: Path) -> None:
+    folder = endpoints_tree(tmp_path)
+    cell = folder.rename(folder.parent / "SingleStream")
+    text = (cell / "config.yaml").read_text()
+    for users, expected in ((1, False), (2, True)):
+        pattern = f"load_pattern: {{type: agentic_inference, target_concurrency: {users}}}"
+        write(cell / "config.yaml", text.replace(PACED, pattern))
+        assert ("endpoints.scenario" in rules(tmp_path)) is expected
+        assert ("placement.endpoints" in contradictions(tmp_path)) is expected
+
+
+SECOND_CONFIGURATION = "Multiple conf files are used. This is not valid for official submission."
+
+
+@pytest.mark.parametrize(
+    ("folder", "texts", "severities"),
+    [
+        pytest.param(
+            "TEST04/performance/run_1", [SECOND_CONFIGURATION], {"v6.1": "warning", "v5.1": "error"}, id="test"
+        ),
+        pytest.param(
+            "TEST04/performance/run_1", [SECOND_CONFIGURATION, "Another"], {"v6.1": "error"}, id="another error"
+        ),
+        pytest.param("performance/run_1", [SECOND_CONFIGURATION], {"v6.1": "error"}, id="performance run"),
+    ],
+)
+def test_a_second_configuration_is_waived_in_the_run_of_a_test(
+    folder: str, texts: list[str], severities: dict[str, str], tree: Path
+) -> None:
+    """The newer official checker accepts it there, and published tests have it."""
+    for text in texts:
+        add_error(tree / "closed/Acme/results/sys1/resnet/Offline" / folder, text)
+    for name, severity in severities.items():
+        found = check_tree(tree, round_name=name).findings
+        assert {finding.severity for finding in found if finding.rule.id == "run.errors"} == {severity}
+
+
+def test_files_that_a_round_published_are_only_advised_against(tree: Path) -> None:
+    """Submissions published in v6.0 and v6.1 have some, such as tables of a program's own, and hidden names."""
+    write(tree / "closed/Acme/results/sys1/resnet/Offline/performance/run_1/latencies.csv", "1,2\n")
+    write(tree / "closed/Acme/src/resnet/.dockerignore", "build\n")
+    for name, severity in (("v6.1", "warning"), ("v5.1", "error")):
+        found = check_tree(tree, round_name=name).findings
+        named = {(item.rule.id, item.severity) for item in found if item.rule.id in ("files.extra", "submitter.names")}
+        assert named == {("files.extra", severity), ("submitter.names", severity)}
+
+
 def test_the_round_is_learned_from_the_seeds(tree: Path) -> None:
     assert check_tree(tree).rounds == ("v6.1",)
     from_v51 = {"qsl_rng_seed": 1780908523862526354, "sample_index_rng_seed": 14771362308971278857}
@@ -224,13 +312,18 @@ def test_a_test_may_have_seeds_of_its_own(tree: Path) -> None:
     assert "run.seeds" in {finding.rule.id for finding in check_tree(tree).findings}
 
 
-@pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "error")])
-def test_what_only_later_checkers_ask_for_refuses_nothing_before(round_name: str, severity: str, tree: Path) -> None:
-    """v4.1's checker looked at neither; the policy asked for the document."""
+@pytest.mark.parametrize(
+    ("round_name", "document", "described"),
+    [("v4.1", "warning", "warning"), ("v5.1", "error", "error"), ("v6.1", "error", "warning")],
+)
+def test_what_only_some_checkers_ask_for_refuses_nothing_else(
+    round_name: str, document: str, described: str, tree: Path
+) -> None:
+    """v4.1's checker looked at neither, that of v6.1 not at systems; the policy asks for the document."""
     shutil.rmtree(tree / "closed/Acme/documentation")
     (tree / "closed/Acme/systems/more.json").write_text("{}")
     found = {f.rule.id: f.severity for f in check_tree(tree, round_name=round_name).findings}
-    assert (found["submitter.calibration"], found["submitter.systems"]) == (severity, severity)
+    assert (found["submitter.calibration"], found["submitter.systems"]) == (document, described)
 
 
 @pytest.mark.parametrize(("round_name", "severity"), [("v4.1", "warning"), ("v5.1", "warning"), ("v6.1", "error")])

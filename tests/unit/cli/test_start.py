@@ -745,7 +745,7 @@ def test_init_leaves_out_a_scenario_that_the_adapter_does_not_run(tmp_path: Path
     )
     assert code == 0, err
     text = (tmp_path / "acme/specs/acme.yaml").read_text()
-    assert "# Server: {}   # required; needs a harness.command of its own: " in text
+    assert "# Server: {}   # required; needs its own harness.command: " in text
     assert [cell.cell.scenario for cell in load([tmp_path / "acme/specs"], tmp_path / "acme", {}).cells] == ["Offline"]
 
 

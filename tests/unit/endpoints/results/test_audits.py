@@ -44,6 +44,33 @@ def test_what_its_phases_deny_is_named(
     assert said in problem
 
 
+def load(pattern: str) -> dict[str, Any]:
+    return {"run_config": {"load_pattern": {"type": pattern}}}
+
+
+@pytest.mark.parametrize(
+    ("threshold", "reference", "speed", "passed"),
+    [
+        (0.2, load("concurrency"), 11.9, True),
+        (0.2, {**load("concurrency"), "n_samples_completed": 81}, 10, True),
+        (0.2, load("concurrency"), 12, False),
+        (0.5, load("concurrency"), 12, False),
+        (0.2, load("max_throughput"), 11, False),
+        (0.05, load("max_throughput"), 10.5, False),
+        (0.2, {}, 11.9, True),
+        (0.2, {"run_config": {}}, 11.9, True),
+        ("wide", load("concurrency"), 11, False),
+    ],
+)
+def test_a_phase_is_judged_with_the_stated_threshold_up_to_that_of_the_harness(
+    threshold: object, reference: dict[str, Any], speed: float, passed: bool
+) -> None:
+    stated = {"threshold": threshold, "audit_qps": speed, "passed": passed}
+    assert not list(find_wrong_audits(audits(stated, reference, {"qps": speed})))
+    (problem,) = find_wrong_audits(audits({**stated, "passed": not passed}, reference, {"qps": speed}))
+    assert "its phases say" in problem
+
+
 @pytest.mark.parametrize("left", ["reference", "output_caching"])
 def test_a_test_without_one_of_its_phases_is_named(left: str) -> None:
     whole = audits({}, {}, {})

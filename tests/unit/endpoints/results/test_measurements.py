@@ -40,6 +40,8 @@ def document(**values: Any) -> ResultDocument:
         (f"type: online\n{PATTERN}poisson}}}}\n", ("Server", "Interactive")),
         (f"type: online\n{PATTERN}concurrency, target_concurrency: 1}}}}\n", ("SingleStream",)),
         (f"type: online\n{PATTERN}concurrency, target_concurrency: 2}}}}\n", ("Server", "Interactive")),
+        (f"type: online\n{PATTERN}agentic_inference, target_concurrency: 1}}}}\n", ("SingleStream",)),
+        (f"type: online\n{PATTERN}agentic_inference, target_concurrency: 2}}}}\n", ("Server", "Interactive")),
         (f"type: submission\n{PATTERN}concurrency, target_concurrency: 1}}}}\n", ("SingleStream",)),
         ("type: submission\nbenchmark_mode: offline\n", ()),
         ("type: OFFLINE\n", ("Offline",)),

@@ -85,8 +85,8 @@ def command(
     """Download datasets and models of BENCHMARKs, those of the spec by default, into the scratch space; verify them.
 
     Files that need a licence or a form are listed with their destination; existing files are checked by their digests.
-    Exits with 0 if all files exist, with 2 if some must be downloaded manually, with 1 if a download failed: the same
-    command then continues.
+    Exits with 0 if all files exist, with 2 if some must be downloaded manually, and with 1 if a download failed. Run
+    the same command again to continue.
     """
     chosen = _choose(names)
     place = find_scratch(os.environ, scratch)

@@ -111,7 +111,8 @@ _TRIALS = click.Option(["--trials"], is_flag=True, help="Also remove what `try`,
 def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
     """Remove stored files that no record names, in the work tree or at the tip of any local branch or tag.
 
-    Keeps records and logs in state/, attempts in a cluster's queue and, without --trials, everything that trials name.
+    Keeps records and logs in state/ and attempts in a cluster's queue. Without --trials, also keeps everything that
+    trials refer to.
     """
     paths = find_repository()
     with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():

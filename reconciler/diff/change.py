@@ -152,7 +152,7 @@ class Finding(Struct, frozen=True):
 
 class MovedSource(Struct, frozen=True):
     """A path of the spec that now points to a file missing on this machine, although a valid record used the file at
-    ``before``: ``field`` "model.path", ``address`` of the resource made from it."""
+    ``before``. ``field``: such as "model.path"; ``address``: the resource made from that file."""
 
     address: Address
     field: str

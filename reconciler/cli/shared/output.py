@@ -20,7 +20,7 @@ WIDE = "reconciler.wide"  # likewise: no line is folded
 VERBOSE = "reconciler.verbose"  # likewise: the log already goes to the terminal
 QUIET = "reconciler.quiet"  # likewise, with --quiet: deferred texts, and whether each goes to stderr and is folded
 _NARROWEST = 40  # columns below which lines are not folded
-_MOST_DEFERRED = 10_000  # texts; a watch never ends
+_MOST_DEFERRED = 10_000  # maximum number of texts, since a watch never ends
 
 
 def use_colour(stream: Any = None) -> bool:

@@ -28,7 +28,7 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # part of a seed set; the client sends it as the sampling seed of each request
+MODEL_SEED = "model_seed"  # part of a seed set, which the client sends as the sampling seed of each request
 
 
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
@@ -193,8 +193,8 @@ class CurveRules(Struct, frozen=True):
     rehearsal: bool = False
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """Find the seconds that a point's window must span. Up to 32 concurrent requests, the shorter duration applies
-        in any region."""
+        """Return the minimum seconds of a point's window. Up to 32 concurrent requests, the shorter duration applies in
+        any region."""
         table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
         if concurrency <= self.values.most_ultra_low_concurrency:
             return table["low_latency"]

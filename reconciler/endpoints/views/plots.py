@@ -18,7 +18,7 @@ from reconciler.render.documents import Document
 
 
 def chart_folder(folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-    """Chart the curves of a folder. ``others``: folders or commits; ``name``: that of the chart."""
+    """Chart the curves of a folder. ``others``: folders or commits; ``name``: the chart's name."""
     return _chart_curves(_read_folder(Path(folder), folder if others else ""), others, name)
 
 

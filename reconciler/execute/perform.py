@@ -65,7 +65,7 @@ _RESULT = "result.json"
 _MANIFEST = "manifest.json"  # written after the digests of everything else were computed
 _FILES = "files"
 _LOGGER = logging.getLogger(__name__)
-_MOST_NAMED = 100  # changed files of code that a record names
+_MOST_NAMED = 100  # maximum number of changed code files that a record names
 
 
 def find_prepared(attempt: Attempt) -> Path | None:
@@ -270,7 +270,8 @@ def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
 def find_known_answers(
     previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]
 ) -> Mapping[str, Any] | None:
-    """Return an earlier verdict's comparison of the answers of the very same runs, used if their logs are not here."""
+    """Return an earlier verdict's comparison of the answers of the very same runs. It is used if their logs are not
+    here."""
     if not previous:
         return None
     record = load(previous)
@@ -312,7 +313,7 @@ def perform(
         elif step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, context.paths, watch, context.executors)
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
-            Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
+            Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has already scored itself
         else:
             _make(attempt, context, watch, step.seconds)
         seconds = time.monotonic() - began

@@ -149,7 +149,8 @@ def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> Taken
 def _take_curve(
     folder: CurveFolder, own: list[PointFolder], offline: list[PointFolder], taken: list[str]
 ) -> TakenCurve | str:
-    """Return the reason for a curve that a spec cannot declare. ``taken``: names of the benchmarks of other models."""
+    """Return a curve, or the reason why a spec cannot declare it. ``taken``: benchmark names that other models already
+    have."""
     description = folder.description
     division = folder.division.strip().lower()
     if division not in CURVE_DIVISIONS:

@@ -32,7 +32,7 @@ from reconciler.spec.layers import Block, LayeredSetting, get_text
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
-_MARGIN_PERCENT = 125  # percent of the shortest duration, since the steady-state window must span that duration without ramps
+_MARGIN_PERCENT = 125  # percent of the shortest duration, so that the steady-state window can span it without ramps
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
     *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),

@@ -1,5 +1,4 @@
-"""Find runs that several records claim. Every run writes its own detail log, so identical logs come from one run. Pure.
-"""
+"""Find runs that several records claim. Every run writes its own detail log, so identical logs are of one run. Pure."""
 
 from __future__ import annotations
 

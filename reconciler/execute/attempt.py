@@ -108,7 +108,7 @@ class Attempt(Struct, frozen=True):
 
     request = PathIn("folder", "request.json")
     launch = PathIn("folder", "launch.json")  # for the child that starts a launcher, which then runs `request`
-    answer = PathIn("folder", "answer.json")  # the result that was written behind a launcher; `result` is derived from it
+    answer = PathIn("folder", "answer.json")  # the result written behind a launcher; `result` is derived from it
     result = PathIn("folder", "result.json")
     log = PathIn("folder", "child.log")
     counter = PathIn("folder", "counter")

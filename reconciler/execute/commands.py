@@ -216,8 +216,7 @@ def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scen
 
 
 def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
-    """List the settings that the endpoints harness also reads in an accuracy run, although they have no effect there.
-    """
+    """List the settings that the endpoints harness also reads in an accuracy run, although they do nothing there."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None

@@ -58,8 +58,7 @@ class StepsDue(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """An event of a pass: a message that deserves a line (harvested, repaired). ``waits``: the step that waits for it.
-    """
+    """An event of a pass: a message worth a line (harvested, repaired). ``waits``: the step that waits for it."""
 
     text: str
     waits: Step | None = None

@@ -136,7 +136,7 @@ def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
 
 
 def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Yield engine and model, with their inputs and the values of their records."""
+    """Yield the engine and the model, with their inputs and the values in their records."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))

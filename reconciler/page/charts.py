@@ -29,7 +29,7 @@ CHARTS = (
     *(name for name, _, _ in _QUANTITIES.values()),
     "history",
 )
-_MOST_ROWS = 40  # in a table below a plot
+_MOST_ROWS = 40  # rows of the table below a plot
 
 
 def draw_charts(document: Document) -> tuple[Chart, ...]:

@@ -283,8 +283,7 @@ def _describe(system: SystemContent) -> dict[str, Any]:
 
 
 def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
-    """List every type of node with all of its fields, including those about power. If no type is named, there is one.
-    """
+    """List every type of node with all of its fields, including those of its power. If none is named, there is one."""
     shared = {name: value for name, value in system.description.items() if name not in _OF_SYSTEM}
     alone = {"": {"number_of_nodes": _count(system.description, "system_node_ensemble_total")}}
     ids = _number_nodes(system)

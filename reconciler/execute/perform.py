@@ -329,13 +329,13 @@ def perform(
 
 
 def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
-    """Return True if the code of a step's command is no longer the one that its key has."""
+    """Return True if the code of a step's command is no longer the code that the step's key contains."""
     planned = detail.values().get(CODE)
     return planned is not None and context.hash_code(detail.settings.harness_code)[0] not in ("", planned)
 
 
 def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: AttemptContext) -> None:
-    """Let an attempt fail if files of its command's code changed during it. Files that it created are not code.
+    """Make an attempt fail if files of its command's code changed during it. Files that it created are not code.
     ``before``: the digests of the code's files, none if no key has them."""
     result = Result.read(attempt.result)
     if (created := result.facts.get(CODE_WRITTEN)) is not None:

@@ -46,7 +46,7 @@ from reconciler.storage.launch.nodes import find_first_busy, probe_nodes
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.storage_errors import convert_storage_errors
 
-# Other users of a machine when a run is to be timed: of this machine, or of the nodes behind a launcher.
+# Finds other users of a machine before a run is timed: of this machine, or of the nodes behind a launcher.
 
 LOOK = 2.0  # seconds of sampling the processors' load
 

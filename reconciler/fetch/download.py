@@ -89,7 +89,7 @@ class Download(Struct, frozen=True):
 
 
 class Downloaded(Struct, frozen=True):
-    """A downloaded file. ``sha256``: its digest; also the digest that was expected."""
+    """A downloaded file. ``sha256``: its digest; ``digest``: the digest that was expected, if any."""
 
     address: str
     size: int

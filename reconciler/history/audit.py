@@ -325,7 +325,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
-    """Verify a verdict of this program. ``name``: of the test."""
+    """Verify a verdict of this program. ``name``: the test's name."""
     claim = partial(Claim, str(cell), f"{name} verdict")
     compared = {AUDIT: dict(chosen.tests).get(name), **_map_runs(chosen)}
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
@@ -443,7 +443,7 @@ def _show_verdict(record: Record) -> str:
 
 
 def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """Verify a test that was imported unchanged; ``name``: of the test."""
+    """Verify a test that was imported unchanged. ``name``: the test's name."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
     detail = (

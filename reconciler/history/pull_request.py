@@ -408,8 +408,8 @@ def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
 
 
 def list_page_addresses(root: Path) -> list[str]:
-    """List the addresses of the pull request's repository: the one in its workflow, or else all remotes of this clone;
-    an address that matches none if unknown."""
+    """List the addresses of the pull request's repository: the one that its workflow states, or else all remotes of
+    this clone. If there are none, list one address that matches nothing."""
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
     return [known] if known else [url for _, url in git.list_remotes(root)] or [""]

@@ -189,7 +189,7 @@ def _is_spec(path: str) -> bool:
 def read_decisions(
     root: Path, commit: str, today: date | None, listed: Mapping[str, tuple[str, int]] | None = None
 ) -> Decisions:
-    """``listed``: files of the commit, with those of decisions among them."""
+    """``listed``: the commit's files, including its decisions."""
     there = git.list_files_at(root, commit, FOLDERS) if listed is None else listed
     files = {p: blob for p, (blob, size) in there.items() if is_decision(p) and size <= LARGEST_RECORD}
     contents = git.read_blobs(root, files.values())

@@ -235,6 +235,8 @@ def _read_percentile(log: DetailLog) -> Decimal | None:
 
 
 # Check latencies of first tokens and of later tokens against the latencies of complete answers. A language model's log
+# contains both.
+#
 # An answer's first token comes before its end, so no sorted latency of first tokens exceeds that of answers. The token
 # throughput divides the tokens by the sum of all latencies, and the rate of completed tokens divides them by the run
 # time. Both imply the number of tokens.

@@ -119,8 +119,8 @@ def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
 
 
 def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tuple[ChangeCause, ...]]:
-    """Map each record to the differences from the previous run: inputs, also those of engine and model, driver, code,
-    machine."""
+    """Map each record to its differences from the previous run: inputs (including those of engine and model), driver,
+    code and machine."""
     runs, records = runs[-_COMPARED:], dict[str, Record]()
     wanted = [summary.id for summary in runs] if len(runs) > 1 else []
     while wanted:

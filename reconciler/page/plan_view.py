@@ -19,7 +19,7 @@ _BOX, _ACROSS, _DOWN, _BEND, _GAP = (168, 44), 214, 56, 46, 4  # pixels in the g
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
-    """Arrange the view. ``document``: that of `plan`, with its last line as ``summary``."""
+    """Arrange the view. ``document``: the output of `plan`, with its last line as ``summary``."""
     steps = document["steps"]
     known = [{"kind": kind, "where": at, "message": said, "fix": fix} for kind, at, said, fix in document["findings"]]
     return {

@@ -221,8 +221,9 @@ def list_curve_charts() -> tuple[str, ...]:
 
 
 class View(NamedTuple):
-    """``name``: that of its address, and of its file in an export. ``title``: that of its link on every page, "" for
-    none. ``asked``: the parameters of its address, which ``show`` takes in this order after the links."""
+    """``name``: the view's name in its address, and in its file name in an export. ``title``: the text of its link on
+    every page, "" for none. ``asked``: the parameters of its address, which ``show`` takes in this order after the
+    links."""
 
     name: str
     title: str

@@ -76,7 +76,7 @@ class ProcessorWatts(Struct, frozen=True):
 
 
 class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
-    """All ruled values, by their names in the file. Durations in seconds; those of regions by region name."""
+    """All ruled values, by their names in the file. Durations are in seconds; those of regions are by region name."""
 
     least_points: int
     least_points_with_dedicated_offline: int
@@ -313,7 +313,7 @@ def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
     )
 
 
-NAME = "endpoints"  # of the program and of its submissions' layout
+NAME = "endpoints"  # name of the program and of its submissions' layout
 ROUND_PREFIX = f"{NAME}-"  # prefix of the rules' version; no round of Inference starts with it
 CURVE_DIVISIONS = PROGRAMS[NAME].divisions
 # Inference's requirements do not apply. The required points are checked where the curve is declared.

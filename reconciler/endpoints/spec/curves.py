@@ -52,9 +52,9 @@ SettingProblem = tuple[str, str, str]
 
 
 class PlacedCurve(Struct, frozen=True):
-    """``regions``: those of its ``points`` at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
-    which is one more point, 0 for none; ``accuracy``: points with their own accuracy run, ``declared`` in the spec or
-    chosen by the rules. ``agentic``: an agentic benchmark, none of whose points counts as Offline."""
+    """``regions``: the regions of its ``points``, which have fixed concurrencies; ``offline``: samples of a dedicated
+    Offline run, which is one more point, 0 for none; ``accuracy``: points with their own accuracy run, ``declared`` in
+    the spec or chosen by the rules. ``agentic``: it is of an agentic benchmark, so no point counts as Offline."""
 
     points: tuple[int, ...]
     regions: Regions

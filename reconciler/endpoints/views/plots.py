@@ -1,4 +1,5 @@
-"""Plots of curves for `reconcile plot`: those of a folder or spec, with other folders and commits in the same plot."""
+"""Plots of curves for `reconcile plot`: curves of a folder or of a spec, with those of other folders and commits if
+asked."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _BENDING = 3  # minimum points for a bend
 
 
 class BandStatus(Struct, frozen=True):
-    """A mandatory band: its concurrencies, its declared points, and those of them that are measured."""
+    """A mandatory band: its concurrencies, its declared points, and the declared points that are measured."""
 
     title: str
     first: int

@@ -25,7 +25,7 @@ START = 900.0  # seconds until a child first reports its activity; usually it ta
 
 HERE = "here"  # this machine, and everything reached from it by one command after another
 
-JOB_COUNTER = "counter-job"  # written by a queue's job, by its node's clock
+JOB_COUNTER = "counter-job"  # written by a queue's job, with its node's clock
 _HANDLE = "handle.json"
 TICKET = "ticket.json"  # in the folder of a sent attempt: what its job needs to fetch it
 

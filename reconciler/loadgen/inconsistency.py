@@ -13,7 +13,7 @@ from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.quantities import is_whole, show_count
 
 CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks may differ, including their resolution
-ENDING = Decimal(2)  # seconds by which dates that LoadGen took from one clock may differ; a larger one is reported
+ENDING = Decimal(2)  # maximum seconds between dates that LoadGen took from one clock; a larger difference is reported
 DRIFT = Decimal("0.01")  # share of a duration; LoadGen logs an ERROR above it
 SECOND = 1_000_000_000  # in nanoseconds
 _CENTURY = 100 * 365 * 86400 * SECOND

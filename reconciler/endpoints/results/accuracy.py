@@ -35,10 +35,9 @@ def read_sample_count(results: ResultDocument) -> Decimal | None:
 
 
 def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
-    """Return the mean, over all datasets, of the score for an accuracy bar; None if a dataset has none. Of a score with
-    parts, the part counts that has the bar's name or the last word of it, ignoring case (checker: accuracy_check).
-    ``single``: a score without parts counts, too. Parts may be text, because the harness writes ROUGE scores as text.
-    """
+    """Return the mean, over all datasets, of the score for an accuracy bar; None if a dataset has none. For a score
+    with parts, take the part with the name of the bar or with its last word, ignoring case (checker: accuracy_check).
+    ``single``: also take a score without parts. Parts may be text, because the harness writes ROUGE scores as text."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
     for value in (score.get("score") for score in read_accuracy_scores(results)):

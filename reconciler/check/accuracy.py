@@ -320,7 +320,8 @@ def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
 
 
 def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
-    """Return the last value stated for each metric, as the checker reads the files of a fallback."""
+    """Return the last value that the text states for each metric, as the checker does when it falls back to these
+    files."""
     known = [name for name in metrics if name in METRIC_LINES]
     report = parse_accuracy(content, known)
     return {name: found[-1].value for name, found in report.metrics.items() if found}

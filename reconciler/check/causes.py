@@ -274,8 +274,8 @@ _RANKS = {cause.id: rank for rank, cause in enumerate(CAUSES)}
 
 
 def find_cause(finding: TreeFinding) -> Cause:
-    """Return the cause that a finding names, or its rule's cause. A rule without one, such as a note's, is its own
-    cause."""
+    """Return the cause that a finding or its rule names. If neither names one, as for notes, make a cause of the rule
+    itself."""
     rule = finding.rule
     named = _BY_ID.get(finding.complaint.mechanism or rule.cause)
     return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")

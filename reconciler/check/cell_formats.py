@@ -62,7 +62,7 @@ class CellFormat(Protocol):
         """Yield violations of the submission rules in one scenario folder."""
 
     def read_metric(self, view: CellView) -> tuple[float | None, str]:
-        """Read the published result and its unit; None if the results do not state it."""
+        """Return the published result and its unit, or None if the files do not state it."""
 
 
 _FILES = (*LOADGEN_READING_RULES, *FILE_RULES, *LOADGEN_FILE_RULES)

@@ -24,8 +24,8 @@ _MILLISECOND = 1_000_000
 
 
 def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
-    """Choose the severity of a complaint: the rule's own (None) if the round's demand binds, otherwise a warning. A
-    note if the round is unknown."""
+    """Choose the severity of a complaint: None (the rule's own) if the round's demand is binding, a note if the round
+    is unknown, otherwise a warning."""
     if judged.ruleset is not None and not judged.ruleset.is_known:
         return Severity.NOTE
     return None if judged.binds(demand) else Severity.WARNING

@@ -26,7 +26,7 @@ _FOLDER = Path("tools/submission")
 _SUMMARY = re.compile(r"SUMMARY: submission (?P<verdict>looks OK|has errors)")
 _ERROR = re.compile(r"^(?:\[[^\]]* ERROR\]|ERROR:[\w.-]*:)\s*(?P<text>.*)$")
 _NO_RESULTS = re.compile(r"NoResults (?P<path>\S+)")
-# Names of submitters may have spaces, so that only the folder behind one ends it.
+# A submitter's name may contain spaces, so only the folder that follows it shows where it ends.
 _RESULT_PATH = re.compile(
     rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/]+)/(?:results|measurements|compliance)"
     r"(?:/(?P<system>[^/\s,]+)(?:/(?P<benchmark>[^/\s,]+)(?:/(?P<scenario>[^/\s,]+))?)?)?"
@@ -72,7 +72,7 @@ CHECKERS = (
         "submission_checker_old.py",
         ("submission_checker_old.py",),
     ),
-    # Until v5.1.1 this was the only checker, under other names; the second name until v2.1.
+    # Until v5.1.1, this was the only checker. It had these two names, the second one until v2.1.
     *(
         Checker(OLD, Rule("official.older", "the older official checker's message", (OLD,)), name, (name,))
         for name in ("submission_checker.py", "submission-checker.py")
@@ -167,7 +167,7 @@ def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Plac
 
 
 def find_cell(text: str) -> tuple[str, str]:
-    """Return the (submitter, cell) of a message, as far as its paths identify them; ("", "") if it contains none."""
+    """Return the (submitter, cell) that the paths in a message identify, or ("", "") if it contains no path."""
     found = _RESULT_PATH.search(text) or _SYSTEM_PATH.search(text)
     if found is None:
         return "", ""

@@ -201,8 +201,8 @@ class _WalkedEntry(Struct, frozen=True):
 
 
 def _choose_severity(files: SubmitterFiles) -> Severity | None:
-    """Choose the severity for names that a file system or git cannot handle: accepted in rounds whose checker did not
-    look for them."""
+    """Choose the severity for names that a file system or git cannot handle. Rounds whose checker did not look for such
+    names accepted them."""
     return soften(files, "portable_files")
 
 

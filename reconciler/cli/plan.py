@@ -134,7 +134,7 @@ def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]
 
 
 def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
-    """Schedule the steps: this machine's steps one after another, those of another in that machine's time."""
+    """Schedule the steps: those of one machine run one after another, and each machine has its own timeline."""
     systems = seen.desired.submission.systems
 
     def place(step: Step) -> str:

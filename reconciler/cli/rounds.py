@@ -96,8 +96,8 @@ def show_benchmark(name: str, as_json: bool) -> int:
 
 
 def _find_benchmark(name: str) -> BenchmarkFacts | None:
-    """Find a benchmark by its name in specs, in results or in common use: `llama3.1-8b-interactive` is the scenario
-    Interactive of llama3.1-8b since v5.1, `e2e-rag` the code of its two."""
+    """Find a benchmark by its name in specs, in results or in common use. For example, `llama3.1-8b-interactive` has
+    been the Interactive scenario of llama3.1-8b since v5.1, and `e2e-rag` is the code that two benchmarks share."""
     written = (name, name.removesuffix("-interactive"), name.replace("-", "_"))
     return next((facts for one in written if (facts := find_benchmark_facts(one)) is not None), None)
 
@@ -117,7 +117,7 @@ def _look(facts: BenchmarkFacts) -> list[Found]:
 
 def _find_scenarios(facts: BenchmarkFacts, *officials: str) -> dict[str, dict[str, list[str]]]:
     """Map each round that has the benchmark, oldest first, to the allowed scenarios of each category. ``officials``:
-    its names, of which the first that a round has counts."""
+    the benchmark's official names; the first one that the round knows is used."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in _list_rounds_of(facts):
         ruleset = load_ruleset(name)
@@ -132,7 +132,8 @@ def _find_scenarios(facts: BenchmarkFacts, *officials: str) -> dict[str, dict[st
 
 
 def _list_rounds_of(facts: BenchmarkFacts) -> tuple[str, ...]:
-    """List the rounds in which the benchmark's names may mean it. Others may have had its names before."""
+    """List the rounds in which the benchmark's names refer to it. In earlier rounds, they may refer to other
+    benchmarks."""
     rounds = list_rounds()
     if facts.until:
         return rounds[: rounds.index(facts.until) + 1]

@@ -367,8 +367,8 @@ def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules
 
 class _Demand(NamedTuple):
     """A setting and the rule that a checker compares with its logged value. ``unit``: its name in messages; ``size``:
-    that unit in the unit of specs. ``scenarios``: those in which checkers read it, all if empty. ``applies``: whether
-    the rule applies in a division of a round. ``whole``: 0 means all samples, or no bound."""
+    what one such unit is in the unit of specs. ``scenarios``: those in which checkers read it, all if empty.
+    ``applies``: whether the rule applies in a division of a round. ``whole``: 0 means all samples, or no bound."""
 
     setting: str
     rule: str
@@ -445,8 +445,8 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
 
 
 def _ended_early(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
-    """Refuse a maximum of queries below the round's minimum, also in a rehearsal: LoadGen would call the run INVALID. A
-    minimum of the spec was compared with it when the spec was read."""
+    """Refuse a maximum of queries below the round's minimum, even in a rehearsal, because LoadGen would call the run
+    INVALID. A minimum that the spec declares was already compared with it when the spec was read."""
     scenario, most = cell.cell.scenario, cell.settings.get(keys.MAX_QUERY_COUNT)
     least = rules.get_value(keys.MIN_QUERY_COUNT, scenario)
     if most is None or least is None or keys.MIN_QUERY_COUNT in cell.settings or scenario not in _ISSUED:

@@ -85,8 +85,8 @@ def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
 
 
 def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
-    """Report the fields of systems/<name>.json that must not be empty: those written without a value at their lines,
-    the others as one gap per system."""
+    """Report the fields of systems/<name>.json that must not be empty. A field that the spec lists without a value is
+    reported at its line; all other fields of a system are reported as one gap."""
     meant = {near for _, near in system.unknown.values()}
     named = (field.name for field in ruleset.system_fields if field.filled)
     empty = {name: system.description.get(name) for name in named if name not in (*_FOLLOWING, *meant)}

@@ -1,5 +1,5 @@
-"""Detail of a desired resource. Separate from the desired state, because a plan with nothing to do reads none of it and
-so loads no class of a round's rules."""
+"""Detail of a desired resource. It is separate from the desired state because a plan with nothing to do reads none of
+it, and then need not load the classes of a round's rules."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def subject(self) -> Subject:
-        """Subject declared for its kind, else that of the resource that it is about."""
+        """The subject declared for the finding's kind, or else that of the resource that the finding is about."""
         if (declared := _SUBJECTS.get(self.kind)) is not None:
             return declared
         if self.where.partition(":")[0] not in tuple(Kind):
@@ -152,7 +152,7 @@ class Finding(Struct, frozen=True):
 
 class MovedSource(Struct, frozen=True):
     """A path of the spec that now points to a file missing on this machine, although a valid record used the file at
-    ``before``: ``field`` "model.path", ``address`` of the resource made from it."""
+    ``before``. ``field``: such as "model.path"; ``address``: the resource made from that file."""
 
     address: Address
     field: str

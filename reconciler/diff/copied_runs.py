@@ -1,4 +1,4 @@
-"""Find runs that several records claim: every run writes its own detail log, so identical ones are of one run. Pure."""
+"""Find runs that several records claim. Every run writes its own detail log, so identical logs are of one run. Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def add_copies(judgements: Mapping[str, Judgement], desired: Desired, recorded: 
 
 
 def find_claimed_twice(desired: Desired, summaries: Iterable[Summary]) -> Iterator[tuple[Summary, Summary]]:
-    """Yield each record with the first one that claims its run: that of another attempt, or of a run that was imported
-    for another cell or had ended before. A run of this repository may be imported into it again."""
+    """Yield each record whose run an earlier record claims, together with the first such record. The earlier record is
+    of another attempt, or of an import that is for another cell or ended before this one began. Importing a run into
+    the repository that made it is allowed."""
     groups: dict[str, dict[str, Summary]] = {}
     for summary in summaries:
         for artifact in summary.artifacts:
@@ -66,7 +67,7 @@ def _ended_before(one: Summary, other: Summary) -> bool:
 
 
 def may_share(desired: Desired, one: Cell | None, other: Cell | None) -> bool:
-    """Return True if one run may count for both cells: of one machine, and of variants of one benchmark."""
+    """Return True if one run may count for both cells: they must be on one machine and be variants of one benchmark."""
     if one is None or other is None or not _are_one_machine(desired, one.system, other.system):
         return one == other
     if strip_variant(one.benchmark) == strip_variant(other.benchmark):
@@ -76,7 +77,7 @@ def may_share(desired: Desired, one: Cell | None, other: Cell | None) -> bool:
 
 
 def _are_one_machine(desired: Desired, one: str, other: str) -> bool:
-    """Return True for one system, or one machine that is declared for each category."""
+    """Return True for one system, or for one machine that is declared as several systems, one per category."""
     if one == other:
         return True
     systems = desired.submission.systems

@@ -27,9 +27,9 @@ class Effect(StrEnum):
 
 
 class CellEffect(Struct, frozen=True):
-    """``due``: the labels of the resources to make, ``due_before``: those of them that are due on the base, too.
-    ``causes``: its own inputs that differ from the records; ``causes_before``: those that the base has, too.
-    ``seconds``: predicted."""
+    """``due``: the labels of the resources to make; ``due_before``: those that are already due on the base. ``causes``:
+    its own inputs that differ from the records; ``causes_before``: those that already differ on the base. ``seconds``:
+    predicted."""
 
     cell: Cell
     effect: Effect

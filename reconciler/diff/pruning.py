@@ -50,8 +50,9 @@ def list_prunable(
     *,
     measured: bool,
 ) -> Prunable:
-    """``declared``: by all specs together, and by each spec that applies only when it is named. ``rendered``: cells in
-    the tree; ``stored``: digests in the object store. ``measured``: also delete records of runs, scores and tests."""
+    """``declared``: what all specs together declare, then what each spec declares that applies only when it is named.
+    ``rendered``: cells in the tree; ``stored``: digests in the object store. ``measured``: also delete records of runs,
+    scores and tests."""
     every = {s.id: s for group in recorded.by_key.values() for s in group}
     resources = [resource for desired in declared for resource in desired.resources]
     keys = {resource.key for resource in resources}

@@ -48,7 +48,7 @@ _CHECK = f"{NEW}: endpoints"
 _MILLISECOND = 1_000_000
 _PACED = "poisson"  # the client's load pattern that sends at a rate
 _RUNTIME = ("settings", "runtime")
-_NEAR = Decimal("0.02")  # of a rate: the harness divides by its own duration
+_NEAR = Decimal("0.02")  # tolerance of a rate, since the harness divides by its own duration
 
 
 @rule("endpoints.files", "configuration, result and accuracy exist", sources=(_CHECK,))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reconciler.tree.findings import TreeReport
     from reconciler.tree.reading.cell import CellFiles
 
-_POINTS = "points"  # results format of a point; the other is that of a round of Inference
+_POINTS = "points"  # results format of a point; the harness format is for a round of Inference
 _MILLISECONDS = 1000
 
 
@@ -50,8 +50,8 @@ class Endpoints:
         return point_format if results == _POINTS else harness_format
 
     def predict_seconds(self, results: str, inputs: Mapping[str, object]) -> float | None:
-        """Predict a performance run of a point, which ends after its duration and the requests still in progress; only
-        an earlier accuracy run shows how long an accuracy run takes."""
+        """Predict the duration of a point's performance run, which ends after its minimum duration and the requests
+        still in progress. The duration of an accuracy run is only known from an earlier one."""
         from reconciler.loadgen.duration import predict_run_seconds
 
         if results != _POINTS:

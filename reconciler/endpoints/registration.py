@@ -15,15 +15,16 @@ from reconciler.resource.kinds import place_cell
 from reconciler.tree.content import Content, SubmissionContent
 
 CLIENT = "endpoints-submission-cli"
-KEY = "PRISM_USER_API_TOKEN"  # the variable from which it reads the user's key
+KEY = "PRISM_USER_API_TOKEN"  # the environment variable with the user's key, which the command line reads
 RUNS = "runs"
 _IN_RUN = {SUMMARY: f"performance/{SUMMARY}", ACCURACY: f"accuracy/{ACCURACY}"}  # where the client itself writes them
 _TARGET_DATE = "target_availability_date"
 
 
 def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Content]]:
-    """Arrange the files of a rendered submission for the command line: runs/<system>/<model>/r<N>/ with results as the
-    client leaves them, and the system's power descriptor in each; and src/ and docs/."""
+    """Arrange the files of a rendered submission for the command line: src/, docs/ and a folder
+    runs/<system>/<model>/r<N>/ for each point, with the results as the client leaves them and the system's power
+    descriptor."""
     below = {name.partition(f"/{PENDING}/")[2]: content for name, content in files}
     powers = {parts[1]: content for name, content in below.items() if (parts := name.split("/"))[2:] == [POWER]}
     for name, content in below.items():
@@ -41,9 +42,9 @@ def arrange_runs(files: Iterable[tuple[str, Content]]) -> Iterator[tuple[str, Co
 def list_commands(
     content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
 ) -> list[str]:
-    """List the commands in the order of execution: a submission for each division and availability. ``names``: the
-    files from ``arrange_runs``, in ``folder``; ``organisation``: from the rendered tree; ``embargo``: the day on which
-    it ends, "" for none."""
+    """List the commands in the order of execution, with one submission for each division and availability. ``names``:
+    the files from ``arrange_runs``, in ``folder``; ``organisation``: from the rendered tree; ``embargo``: the day on
+    which it ends, "" for none."""
     systems = {(system.division, system.name): system for system in content.systems}
     submissions: dict[tuple[str, str, str], list[str]] = {}
     for cell in sorted(content.cells, key=lambda item: place_cell(item.cell)):

@@ -1,7 +1,7 @@
 """An attempt on disk: a folder with everything that its record will contain, written before its child starts.
 
-So a killed pass leaves either a folder without a result, which loses only that attempt, or a complete one, from which
-the next pass writes the very record that this one would have written.
+So a killed pass leaves a folder without a result, which loses only that attempt, or a complete folder, from which the
+next pass writes exactly the record that this pass would have written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MachineFacts(Struct, frozen=True):
 
 
 class ServerAccess(Struct, frozen=True):
-    """The address on this machine of the server that a run queries. ``log``: the folder of its output."""
+    """The address of the server that a run queries, on this machine. ``log``: the folder of the server's output."""
 
     port: int
     log: str = ""
@@ -63,8 +63,8 @@ class ServerAccess(Struct, frozen=True):
 
 class Intent(Struct, frozen=True):
     """The purpose of an attempt, known before it starts. ``upstream``: input name → record id; ``made_from``:
-    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, after every recorded time
-    of the cell; ``clock``: this machine's clock at that time.
+    "engine.model.onnx" → sha256 of each upstream file that was really used. ``started``: UTC, later than every recorded
+    time of the cell; ``clock``: this machine's clock at that time.
 
     ``rules``: the round's rules for its cell. For a verdict, ``known_answers``: an earlier verdict's comparison of the
     answers, and ``response_dtype``: the type of the answers.
@@ -107,15 +107,15 @@ class Attempt(Struct, frozen=True):
     intent: Intent
 
     request = PathIn("folder", "request.json")
-    launch = PathIn("folder", "launch.json")  # for the child that starts a launcher, which starts the one of `request`
-    answer = PathIn("folder", "answer.json")  # the result that was written behind a launcher; `result` is taken from it
+    launch = PathIn("folder", "launch.json")  # for the child that starts a launcher, which then runs `request`
+    answer = PathIn("folder", "answer.json")  # the result written behind a launcher; `result` is derived from it
     result = PathIn("folder", "result.json")
     log = PathIn("folder", "child.log")
     counter = PathIn("folder", "counter")
     last_line = PathIn("folder", "last-line")  # the last line that a harness command printed, for people
     session = PathIn("folder", "session")  # the power kit's session for a measured run: power/, ranging/, run_1/
     power_check = PathIn("folder", "check.txt")  # the output of the power kit's own check
-    # A folder that a queue's job creates when it begins: one that finds it is too late.
+    # A folder that a queue's job creates when it begins. A job that finds the folder is too late.
     begun = PathIn("folder", "begun")
     twice = PathIn("folder", "twice")  # written by a job that found `begun`
     placed = PathIn("folder", "placed")  # the nodes on which the queue's job runs
@@ -129,7 +129,7 @@ class Attempt(Struct, frozen=True):
     # Never audit.config: a file of that name could turn another run into a test.
     audit_file = PathIn("folder", "audit-settings.conf")
     user_conf = PathIn("folder", "user.conf")
-    service_log = PathIn("folder", SERVICE_LOG)  # the server's output up to the end of the command that queried it
+    service_log = PathIn("folder", SERVICE_LOG)  # the server's output until the command that queried it ended
     server_log = PathIn("folder", "log")  # the folder of a running service's output, in the parts of ``LOG_PARTS``
     telemetry = PathIn("folder", TELEMETRY)  # readings of the machine during the run
 
@@ -185,8 +185,8 @@ def create(folder: Path, intent: Intent) -> Attempt:
 
 
 def repeat_intent(identity: str, record: Record, detail: Detail) -> Intent:
-    """Return the intent of the attempt that made a record, with today's settings and rules: both have the same key.
-    ``identity``: of the new attempt."""
+    """Return the intent of the attempt that made a record, with today's settings and rules, which have the same key.
+    ``identity``: the new attempt's."""
     return Intent(
         id=identity,
         address=record.address,

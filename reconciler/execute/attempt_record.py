@@ -84,8 +84,8 @@ def describe_artifact(item: KeptFile) -> Artifact:
 
 
 def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
-    """Return the digests of the files that a run really used, which are evidence: all runs of a cell must have used the
-    same engine. Background loads do not belong to the cell."""
+    """Return the digests of the files that a run really used. They are evidence, because all runs of a cell must have
+    used the same engine; the files of background loads are not, because they do not belong to the cell."""
     return {
         name: RecordedFact(sha256, Role.NOTE if name.startswith(BACKGROUND) else Role.EVIDENCE)
         for name, sha256 in attempt.intent.made_from.items()

@@ -18,7 +18,7 @@ from reconciler.storage.process import explain_signal
 
 STALL = 900.0  # seconds without a finished sample after which a run counts as hung, unless the spec sets another limit
 _LOOK = 0.25
-_LAST_LINES = 20  # of a child's output, in messages
+_LAST_LINES = 20  # lines of a child's output to show in messages
 
 
 class Watch(Struct, frozen=True):
@@ -50,7 +50,7 @@ def run_child(
 
 
 def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watch: Watch) -> Result:
-    """Return a result in every case, and write it to ``result.json``: for a child that dies without a result, one that
+    """Return a result in every case, and write it to ``result.json``. If a child dies without a result, the result
     describes its death.
 
     KeyboardInterrupt and exceptions of ``watch.check`` propagate after the child has ended: an interrupted attempt
@@ -88,14 +88,14 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
 
 
 class _LoadgenStart(Struct):
-    """The start of LoadGen in a harness command that first loads a model: LoadGen opens an empty summary when it
-    begins."""
+    """When LoadGen started in a harness command that first loads a model. LoadGen opens an empty summary when it
+    starts."""
 
     attempt: Attempt
     began: float = 0.0
 
     def count_from(self, progress: Progress) -> Progress:
-        """Return the progress with the seconds since LoadGen's start, 0 before it. For other runs, return it
+        """Return the progress with the seconds since LoadGen started, 0 before that. Return the progress of other runs
         unchanged."""
         rules, folder = self.attempt.intent.rules, self.attempt.run_dir
         if progress.stage != "running" or progress.expected or rules is None or rules.endpoints or not folder.is_dir():

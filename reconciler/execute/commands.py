@@ -47,8 +47,8 @@ def has_command(attempt: Attempt) -> bool:
 def describe_command(
     address: Address, settings: CellSettings, asked: Mapping[str, object], locations: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the words of the command that a step of this address starts, its variables first; () if it starts none.
-    Placeholders whose values only an attempt knows remain. ``asked``: its inputs by name."""
+    """Return the words of the command that a step of this address starts, preceded by its variables; () if it starts
+    none. Placeholders whose values only an attempt knows remain. ``asked``: the step's inputs by name."""
     named = _NAMED.get(address.kind, "")
     if named not in settings:
         return ()
@@ -172,7 +172,7 @@ def make_command_build(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping
 
 
 def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str]) -> dict[str, str]:
-    """Collect the value of every placeholder except those with a single purpose."""
+    """Collect the values of all placeholders except those with a single purpose."""
     settings, server = attempt.intent.settings, attempt.intent.server
     asked = {name: value for name, (value, _) in attempt.intent.inputs.items()}
     cell = attempt.intent.address.cell
@@ -216,7 +216,7 @@ def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scen
 
 
 def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
-    """List the settings that the endpoints harness reads in an accuracy run too, although they affect nothing there."""
+    """List the settings that the endpoints harness also reads in an accuracy run, although they do nothing there."""
     settings, rules = attempt.intent.settings, attempt.intent.rules
     names = (keys.TARGET_QPS, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)
     least = rules.endpoints.min_duration if rules is not None and rules.endpoints is not None else None
@@ -247,8 +247,8 @@ def _said(value: Any) -> str:
 
 
 def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
-    """Return the file of the model or dataset that was made here; the source itself if a command makes it, or if it is
-    used unchanged, such as a language model's checkpoint."""
+    """Return the model or dataset that was made here. Return the source itself if a command makes it, or if it is used
+    unchanged, such as a language model's checkpoint."""
     path = attempt.intent.locations.get(f"{kind}.path")
     source = str((paths.root / path).resolve()) if path else ""
     if attempt.intent.locations.get("benchmark.code") == "command":
@@ -295,7 +295,7 @@ def find_part_location(settings: CellSettings, part: str, name: str, values: Map
 
 
 def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
-    """Find the folder where the command starts: the declared one, else that of its code."""
+    """Find the folder in which the command starts: the declared folder, else the folder of its code."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own
     code = find_part_location(settings, part, "code", values, root)

@@ -59,8 +59,8 @@ class _Tail(Struct):
 
 
 class _Followed(Struct, frozen=True):
-    """An attempt whose output is followed. ``server``: the log folder of the server that it queries, or of the server
-    itself; None without one."""
+    """An attempt whose output is followed. ``server``: the log folder of the server that it queries or that it is; None
+    without a server."""
 
     attempt: Attempt
     tail: _Tail

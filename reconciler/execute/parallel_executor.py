@@ -115,7 +115,7 @@ class _DroppedError(Exception):
 
 
 class _Ended(Struct, frozen=True):
-    """How a thread ended: with an attempt, with the reason why there was none, or with an exception."""
+    """How a thread ended: with an attempt, with the reason why no attempt was made, or with an exception."""
 
     step: Step
     found: Finished | Outcome | BaseException
@@ -231,7 +231,7 @@ class ParallelExecutor(Struct):
             raise self.stop if follower.lasts or self.stop is _DroppedError else _DroppedError
 
     def _receive(self) -> _Ended | None:
-        """Return the next step that ends soon, or None; earlier events are passed on."""
+        """Return the next step that ends within a moment, or None, and pass on the events before it."""
         give_up = time.monotonic() + _LOOK
         while (left := give_up - time.monotonic()) > 0:
             try:
@@ -266,7 +266,7 @@ class ParallelExecutor(Struct):
         return all(follower.lasts and follower.submitted for follower in self.followers.values())
 
     def _end(self, stop: type[BaseException]) -> None:
-        """Stop every thread; its submission is left to the queue or ended."""
+        """Stop every thread. Leave its submission to the queue, or end it."""
         self.stop = stop
         for follower in self.followers.values():
             follower.thread.join()

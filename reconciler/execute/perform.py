@@ -65,7 +65,7 @@ _RESULT = "result.json"
 _MANIFEST = "manifest.json"  # written after the digests of everything else were computed
 _FILES = "files"
 _LOGGER = logging.getLogger(__name__)
-_MOST_NAMED = 100  # changed files of code that a record names
+_MOST_NAMED = 100  # maximum number of changed code files that a record names
 
 
 def find_prepared(attempt: Attempt) -> Path | None:
@@ -270,7 +270,8 @@ def _keep_requirements(attempt: Attempt, context: AttemptContext) -> None:
 def find_known_answers(
     previous: str, upstream: Mapping[str, Summary], load: Callable[[str], Record]
 ) -> Mapping[str, Any] | None:
-    """Return an earlier verdict's comparison of the answers of the very same runs, used if their logs are not here."""
+    """Return an earlier verdict's comparison of the answers of the very same runs. It is used if their logs are not
+    here."""
     if not previous:
         return None
     record = load(previous)
@@ -312,7 +313,7 @@ def perform(
         elif step.change.address.kind is Kind.VERDICT:
             judge_attempt(attempt, context.paths, watch, context.executors)
         elif step.change.address.kind is Kind.SCORE and find_format(attempt.intent.settings).SCORES_ITSELF:
-            Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has scored itself
+            Result(done=True, seconds=0.0).write(attempt.result)  # its accuracy run has already scored itself
         else:
             _make(attempt, context, watch, step.seconds)
         seconds = time.monotonic() - began
@@ -328,13 +329,13 @@ def perform(
 
 
 def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
-    """Return True if the code of a step's command is no longer the one that its key has."""
+    """Return True if the code of a step's command is no longer the code that the step's key contains."""
     planned = detail.values().get(CODE)
     return planned is not None and context.hash_code(detail.settings.harness_code)[0] not in ("", planned)
 
 
 def _refuse_changed_code(attempt: Attempt, before: Mapping[str, str], context: AttemptContext) -> None:
-    """Let an attempt fail if files of its command's code changed during it. Files that it created are not code.
+    """Make an attempt fail if files of its command's code changed during it. Files that it created are not code.
     ``before``: the digests of the code's files, none if no key has them."""
     result = Result.read(attempt.result)
     if (created := result.facts.get(CODE_WRITTEN)) is not None:

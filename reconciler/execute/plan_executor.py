@@ -46,20 +46,20 @@ from reconciler.storage.launch.nodes import find_first_busy, probe_nodes
 from reconciler.storage.machine_locks import make_machine_lock
 from reconciler.storage.storage_errors import convert_storage_errors
 
-# Other users of a machine when a run is to be timed: of this machine, or of the nodes behind a launcher.
+# Finds other users of a machine before a run is timed: of this machine, or of the nodes behind a launcher.
 
 LOOK = 2.0  # seconds of sampling the processors' load
 
 
 def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = LOOK) -> Busy | None:
-    """Find a reason against timing a run with these settings now; None if its machine is idle.
+    """Return the reason why a run with these settings should not be timed now; None if its machine is idle.
 
     ``look``: seconds of sampling the processors' load, at least a tenth of a second. Raises ReconcilerError if the
     nodes behind a launcher cannot be examined.
     """
     if settings.is_queued:
         return None  # a timed run's job has its nodes to itself
-    # Of partitioned GPUs: those whose slices it takes.
+    # For partitioned GPUs: the GPUs whose slices it takes.
     slices = select_slices(settings)
     request = ProbeRequest(quiet=look, gpus=len(slices) or list_gpus(settings), slices=slices)
     try:
@@ -72,11 +72,11 @@ def find_busy(settings: CellSettings, paths: RepositoryPaths, *, look: float = L
 
 
 def list_gpus(settings: CellSettings) -> int:
-    """Return the number of GPUs that a run takes, from the first one on."""
+    """Return the number of GPUs that a run takes, counted from the first one."""
     return settings.get_number("run.options.devices") or settings.hardware.count
 
 
-RETRIES = 3  # of a step that a queue interrupted, if the spec does not set the number
+RETRIES = 3  # retries of a step that a queue interrupted, if the spec does not set their number
 NOT_QUIET = "end it, or wait; `--busy` times the run anyway, and marks its record"
 
 
@@ -275,8 +275,8 @@ class PlanExecutor(Struct, dict=True):
     def find_turn(
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns
     ) -> AttemptContext:
-        """Wait for the machine's turn for a timed run, which ends with ``stack``. Other runs may have the machine while
-        this one waits for it to be idle."""
+        """Wait for the machine's turn for a timed run; the turn ends with ``stack``. While this run waits for the
+        machine to be idle, other runs may use it."""
         give_up = turns.find_end()
         while True:
             with ExitStack() as taken:
@@ -331,8 +331,8 @@ class PlanExecutor(Struct, dict=True):
 
 
 class _NotIdleError(Exception):
-    """Why a timed run does not begin. ``fix``: by default for a machine that other processes load; no fix removes a
-    lock."""
+    """Why a timed run does not begin. ``fix``: by default, the fix for a machine that other processes load. No fix
+    removes a lock."""
 
     def __init__(self, message: str, fix: str = NOT_QUIET) -> None:
         super().__init__(message)

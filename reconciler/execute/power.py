@@ -39,8 +39,8 @@ def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> File
 def hold_state(
     request: FileMessage, attempt: Attempt, paths: RepositoryPaths, named: FileMessage | None = None
 ) -> FileMessage:
-    """Return the request in the power state of the attempt's system, if it declares one. ``named``: the inner request
-    that names its files, if there is one."""
+    """Return the request in the power state of the attempt's system, if it declares one. ``named``: the inner request,
+    which names the files, if there is one."""
     settings = attempt.intent.settings
     if STATE_SET not in settings:
         return request

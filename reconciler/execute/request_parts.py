@@ -49,7 +49,8 @@ _SLICE = "CUDA_VISIBLE_DEVICES"
 
 def enclose(request: Users, attempt: Attempt, paths: RepositoryPaths) -> Users:
     """Return the request with its command in its system's container, if the image has none of our code. A container
-    outlives its client, so a command that ends it is added; likewise for one that the user's own words start."""
+    outlives its client, so the request gets another command that ends it. A container that the user's own words start
+    gets one, too."""
     return request.edit(**_find_container(request, attempt, paths))
 
 

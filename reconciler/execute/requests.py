@@ -100,8 +100,8 @@ def select_run_settings(settings: CellSettings) -> dict[str, object]:
 
 
 def write_confs(attempt: Attempt) -> None:
-    """Write user.conf, and the audit settings of a compliance test. LoadGen's built-in values are set by the round, so
-    they are left out."""
+    """Write user.conf, and the audit settings of a compliance test. LoadGen's built-in values are those of the round,
+    so user.conf leaves them out."""
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     scenario, mode = str(values["scenario"]), str(values["mode"])
@@ -121,9 +121,9 @@ def write_confs(attempt: Attempt) -> None:
 
 
 def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
-    """Return the query rate for an accuracy run. LoadGen paces the queries of a Server accuracy run too, at one per
-    second by default; a command's server gets the declared rate. It does not affect the result, so it is not part of
-    the run's identity."""
+    """Return the query rate for an accuracy run. LoadGen also paces the queries of a Server accuracy run, by default at
+    one per second. A command's server gets the declared rate instead. The rate does not affect the result, so it is not
+    part of the run's identity."""
     rate = attempt.intent.settings.get(keys.TARGET_QPS)
     paced = has_command(attempt) and mode == "accuracy" and rate is not None
     return {keys.TARGET_QPS: rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}

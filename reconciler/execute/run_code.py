@@ -55,14 +55,14 @@ def pack_run_code(
     return _pack(tuple(sorted(found.items())))
 
 
-@functools.lru_cache(maxsize=4)  # files of the runs of a cell are mostly those of the next cell's too
+@functools.lru_cache(maxsize=4)  # most files of a cell's runs also belong to the next cell's runs
 def _pack(files: tuple[tuple[str, bytes], ...]) -> bytes:
     return pack_code(dict(files))
 
 
 def take_launched_code(code: Path, launched: Path) -> None:
-    """Replace the kept ``code`` with the code that ran: a container may have another harness than the one that packed
-    it."""
+    """Replace the kept ``code`` with the code that ran, since a container may have another harness than the one packed
+    here."""
     if not code.exists() or not launched.exists():
         return
     try:

@@ -1,6 +1,6 @@
 """A user's server: started once for all runs of a pass that query it, watched until the end, then stopped in order.
 
-One server runs at a time: two with loaded weights would compete for the accelerators.
+Only one server runs at a time, because two with loaded weights would compete for the accelerators.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RunningServer(Struct):
 
 
 class Services(Struct):
-    """The current server of a pass, if any; it ends when the context exits. ``seconds``: time spent on stopping
+    """The pass's current server, if any, which ends when the context exits. ``seconds``: time spent on stopping
     servers."""
 
     server: RunningServer | None = None

@@ -31,13 +31,13 @@ from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
 _START = 512  # bytes that suffice to recognise a web page
-_LONGEST = 60.0  # seconds between two attempts, if the server requests no more
+_LONGEST = 60.0  # seconds between two attempts, unless the server requests more
 
 
 class DownloadLimits(Struct, frozen=True):
-    """Limits of a download. ``timeout``: seconds without any byte; ``attempts``: without a new byte; ``wait``: the
-    longest wait that a server may request; ``least``: bytes that must arrive within ``patience`` seconds; ``largest``:
-    bytes of one file."""
+    """Limits of a download. ``timeout``: seconds without any byte; ``attempts``: attempts that bring no new byte;
+    ``wait``: the longest wait that a server may request; ``least``: bytes that must arrive within ``patience`` seconds;
+    ``largest``: bytes of one file."""
 
     timeout: float = 30.0
     attempts: int = 5
@@ -89,7 +89,7 @@ class Download(Struct, frozen=True):
 
 
 class Downloaded(Struct, frozen=True):
-    """A downloaded file. ``sha256``: its digest; also the digest that was expected."""
+    """A downloaded file. ``sha256``: its digest; ``digest``: the digest that was expected, if any."""
 
     address: str
     size: int
@@ -141,7 +141,7 @@ class _RunningDownload(Struct):
 
 
 def _from_any(run: _RunningDownload) -> Downloaded:
-    """Try each address in turn; a part from one is continued from the next only if the whole file can be verified."""
+    """Try each address in turn. The next address continues a partial file only if the whole file can be verified."""
     failures: list[ReconcilerError] = []
     for address in run.item.addresses:
         try:

@@ -321,8 +321,8 @@ class _RunningFetch(Struct, frozen=True):
     progress: DownloadProgress
 
     def fetch_group(self, group: Sequence[Due]) -> list[FetchResult]:
-        """Fetch one file, or all files of one archive, which is removed once none of them needs it; one that cannot be
-        verified is removed in any case, as it may be the cause of a failure."""
+        """Fetch one file, or all files of one archive. The archive is removed once no file needs it. An archive that
+        cannot be verified is always removed, since it may have caused a failure."""
         ended = [self._fetch_one(item) for item in group]
         unproved = group[0].file.digest is None
         if group[0].packed and (unproved or all(item.fate is FetchStatus.FETCHED for item in ended)):
@@ -373,7 +373,7 @@ class _RunningFetch(Struct, frozen=True):
         return ""
 
     def _copy_all(self, due: Due) -> None:
-        """Copy the files of a pattern from a mirror's folder, except those complete here."""
+        """Copy the files of a pattern from a mirror's folder, except those that are already complete here."""
         folder = Path(due.addresses[0])
         sources = {
             self.scratch.root / source.relative_to(folder): source
@@ -395,7 +395,7 @@ class _RunningFetch(Struct, frozen=True):
         self._bring_many(due, missing)
 
     def _bring_many(self, due: Due, missing: Mapping[Path, str]) -> None:
-        """Download small files under one lock. Raises StoreError with the name of the first that failed; the others
+        """Download small files under one lock. Raises StoreError that names the first failed file; the other files
         stay."""
 
         def bring(target: Path) -> ReconcilerError | None:

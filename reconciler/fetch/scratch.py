@@ -150,8 +150,8 @@ class Noted(Struct, frozen=True):
 
 
 def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | None:
-    """Return the file's own digest: the published one, or else that of its first fetch. An archive's digest is not that
-    of its files."""
+    """Return the digest that the file itself must have: the published digest, or else the digest of its first fetch. An
+    archive's digest says nothing about the files in it."""
     published = None if file.is_archive else file.digest
     return published or (FileDigest("sha256", noted.sha256, "the first fetch") if noted else None)
 

@@ -159,7 +159,7 @@ class Opened(Struct, frozen=True):
 
 
 def open_source(address: str, start: int, validator: str, *, timeout: float, patience: float) -> Opened:
-    """Open an address for reading. ``validator``: of the partial file here; the whole file is sent if it has changed
+    """Open an address for reading. ``validator``: the partial file's; the server sends the whole file if it has changed
     since. ``timeout``: seconds without an answer or without any byte of it; ``patience``: limit until the answer
     begins, and for each piece of it, regardless of arriving bytes. Raises AddressError, TransientError."""
     scheme = urlsplit(address).scheme.lower()

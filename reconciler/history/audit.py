@@ -268,7 +268,7 @@ def _verify_other_logs(at: Snapshot, logs: Logs) -> Iterator[Claim]:
 
 
 def _report_unproven(cell: Cell, name: str, record: Record) -> Iterator[Claim]:
-    """Report the facts of an imported run that no log proves, because a person declared them or they are unknown."""
+    """Report the facts of an imported run that no log proves: a person declared them, or they are unknown."""
     if IMPORTED not in record.marks or record.imported_whole:
         return
     unknown = [mark.removeprefix(UNKNOWN) for mark in record.marks if mark.startswith(UNKNOWN)]
@@ -297,7 +297,8 @@ def _find_missing_sources(cell: Cell, name: str, record: Record, at: Snapshot) -
 
 
 def _verify_marks(cell: Cell, name: str, record: Record, at: Snapshot) -> Iterator[Claim]:
-    """Find records without a mark that their spec assigns: they were edited, since the pass knew the spec."""
+    """Find records without a mark that their spec assigns. Such records were edited, since the pass that wrote them
+    knew the spec."""
     declared = at.list_declared(record)
     given = at.desired.detail(declared.address).marks if declared and IMPORTED not in record.marks else ()
     if lost := [mark for mark in given if mark not in record.marks]:
@@ -324,7 +325,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def verify_verdict(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Claim:
-    """Verify a verdict of this program. ``name``: of the test."""
+    """Verify a verdict of this program. ``name``: the test's name."""
     claim = partial(Claim, str(cell), f"{name} verdict")
     compared = {AUDIT: dict(chosen.tests).get(name), **_map_runs(chosen)}
     if strangers := [run for run, own in compared.items() if record.upstream.get(run, own) != own]:
@@ -442,7 +443,7 @@ def _show_verdict(record: Record) -> str:
 
 
 def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
-    """Verify a test that was imported unchanged; ``name``: of the test."""
+    """Verify a test that was imported unchanged. ``name``: the test's name."""
     listed = digest([[a.name, a.sha256] for a in record.artifacts])
     proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
     detail = (

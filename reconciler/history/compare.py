@@ -56,7 +56,7 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
 def _causes(
     one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]
 ) -> tuple[ChangeCause, ...]:
-    """Return the differing inputs, each once: resources made from a differing one do not repeat it."""
+    """Return each differing input once. Resources made from a differing input do not repeat it."""
     was = {r.address: _inputs(one, r.address) for r in before}
     causes = []
     for resource in after:
@@ -75,8 +75,8 @@ def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
 
 
 def read_sides(at: Snapshot, *, is_published: bool = False) -> dict[Cell, Side]:
-    """Return the performance of every cell that has one: published, or, unless ``is_published``, that of an INVALID
-    run. A curve has no INVALID points."""
+    """Return the performance of every cell that has one: that of the published run or, unless ``is_published``, that of
+    an INVALID run. A curve has no INVALID points."""
     systems = at.desired.submission.systems
     found = {}
     for cell, chosen in at.difference.chosen.items():
@@ -109,8 +109,8 @@ def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Pro
 
 
 def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cell, Side]) -> ResultComparison:
-    """Compare the same cell if both sides have it, or else the same benchmark and scenario: with the most similar in
-    division, accelerator and count, or with every system if none is similar."""
+    """Compare the same cell if both sides have it. Otherwise compare the same benchmark and scenario with the cells of
+    the most similar division, accelerator and count, or with every system's if none is similar."""
     stale = [{cell: side for cell, side in sides.items() if side.validity == STALE} for sides in (one, other)]
     one, other = ({c: side for c, side in sides.items() if side.validity != STALE} for sides in (one, other))
     pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=place_cell)]

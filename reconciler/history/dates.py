@@ -1,7 +1,7 @@
-"""Checks the dates of records and decisions against other clocks: their logs, and their commits.
+"""Checks the dates of records and decisions against other clocks: those of their logs, and those of their commits.
 
-Two machines' clocks may differ, so a mismatch leaves a date unproven. It is contradicted if the order is known
-otherwise and the clocks would have to differ by more than a time zone.
+Two machines' clocks may differ, so a mismatch leaves a date unproven. A date is contradicted if the true order is known
+from elsewhere and the clocks would have to differ by more than a time zone.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a 
 
 
 def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
-    """Verify that a run begins after its attempt and takes no longer: the newest counts, so an old one might be
-    redated. Its waiting time in a queue is unknown."""
+    """Verify that a run begins after its attempt and takes no longer than the attempt. The newest run counts, so
+    someone might give an old one a new date. The time that a run waits in a queue is unknown."""
     log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
     began, ended, started = (
         _read_logged(keys.POWER_BEGIN, log),
@@ -51,8 +51,8 @@ def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[
 
 
 def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, logs: Good) -> Iterator[Claim]:
-    """Verify the order: the newest run counts, so a worse one might be dated earlier. A run begins with its attempt,
-    unless a queue or a launcher delays it: its log ends within the attempt's duration."""
+    """Verify the order of two runs. The newest run counts, so someone might give a worse one an earlier date. Unless a
+    queue or a launcher delays it, a run begins with its attempt, and its log ends within the attempt's duration."""
     if passed_over.started >= published.started or {IMPORTED, *_WAITING} & {*passed_over.marks, *passed_over.facts}:
         return
     one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
@@ -73,8 +73,9 @@ def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, 
 
 
 def find_wrong_commits(root: Path, commits: str, appeared: Appearances) -> Iterator[Claim]:
-    """Find commits dated before their parents, which they name by digest; two labs' clocks may differ by a time zone.
-    ``commits``: a range or a tip; only commits that added a record or a decision are judged."""
+    """Find commits dated before their parents. A commit contains its parents' digests, so it was made after them. The
+    clocks of two labs may differ by a time zone. ``commits``: a range or a tip; only commits that added a record or a
+    decision are judged."""
     brought = {commit.id for commit in appeared.values()}
     for commit, made, before in find_early_commits(root, commits):
         if commit in brought and made + CLOCKS < before:

@@ -110,7 +110,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
-    """Return a function that returns True if a path's bytes, below the repository, are those of the commit."""
+    """Return a function that tells whether a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
@@ -252,7 +252,7 @@ class ProgramRegistration(Protocol):
     def list_commands(
         self, content: SubmissionContent, names: Iterable[str], folder: Path, organisation: Path, embargo: str
     ) -> list[str]:
-        """Return the commands to type. ``names``: of the arranged files, in ``folder``; ``organisation``: of the
+        """Return the commands to type. ``names``: the arranged files, in ``folder``; ``organisation``: from the
         rendered tree; ``embargo``: the day when it ends, "" for none."""
 
     def explain(self, commands: list[str]) -> str:

@@ -121,7 +121,7 @@ def compute_impact(
 
 
 class _DueBefore(Struct, frozen=True):
-    """What is due on the base: the keys, and the addresses of resources without a record."""
+    """What is due on the base: the keys of these resources, and the addresses of those without a record."""
 
     keys: frozenset[str]
     never: frozenset[Address]
@@ -133,7 +133,7 @@ class _DueBefore(Struct, frozen=True):
         return cls(frozenset(change.key for change in made), never)
 
     def includes(self, change: Change) -> bool:
-        """Return True for the same resource, and for another version of one that was never made."""
+        """Return True for the same resource, and for another version of a resource that was never made."""
         return change.key in self.keys or (change.reason is Reason.NOT_RECORDED and change.address in self.never)
 
 
@@ -221,7 +221,7 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[tuple[InputC
 
 
 def _margins(head: Snapshot) -> list[Remark]:
-    """Return published runs that met a constraint only narrowly: the next run may not."""
+    """Return a remark for each published run that met a constraint only narrowly, since the next run may miss it."""
     fix = "lower the target a little, or expect a repeat"
     return [
         Remark("warning", "", 0, f"{cell}: {text}", fix)
@@ -292,8 +292,7 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
 def _find_denied(
     at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
 ) -> Iterator[Remark]:
-    """Find results that their logs contradict. ``new``: records that the pull request adds, whether a cell uses them or
-    not."""
+    """Find results that their logs contradict. ``new``: records that the pull request adds, used or not."""
     from reconciler.history.audit import audit_cell
     from reconciler.history.records import RecordChecks
     from reconciler.history.runs import find_copies
@@ -409,8 +408,8 @@ def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
 
 
 def list_page_addresses(root: Path) -> list[str]:
-    """List the addresses of the pull request's repository: the one in its workflow, or else all remotes of this clone;
-    an address that matches none if unknown."""
+    """List the addresses of the pull request's repository: the one that its workflow states, or else all remotes of
+    this clone. If there are none, list one address that matches nothing."""
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     known = f"{server}/{name}" if server and name else os.environ.get("CI_PROJECT_URL", "")
     return [known] if known else [url for _, url in git.list_remotes(root)] or [""]

@@ -71,7 +71,8 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return tuple(steps)
 
     def list_causes(self, before: str, after: str, seen: frozenset[str] = frozenset()) -> tuple[ChangeCause, ...]:
-        """Return own inputs first, then those of their sources, then differences that no input explains."""
+        """Return the differences of its own inputs first, then those of its sources, then differences that no input
+        explains."""
         one, other = self.records.get(before), self.records.get(after)
         if one is None or other is None or before == after or after in seen:
             return ()
@@ -89,8 +90,8 @@ class RecordHistory(Struct, frozen=True, dict=True):
         return drop_repeated(found)
 
     def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
-        """For a run whose spec was committed with other changes: find the first later commit in which exactly one line
-        sets the input to the record's value."""
+        """Find the first later commit in which exactly one line sets the input to the record's value. This serves a run
+        whose spec was committed only together with other changes."""
         leaf = name.rpartition(".")[2]
         value = record.inputs.get(name)
         versions = sorted((c.when, blob, c) for (path, blob), c in self.specs.items() if path == file)

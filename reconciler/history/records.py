@@ -90,7 +90,7 @@ class RecordChecks(Struct):
             yield Claim(str(cell), what, Proof.MISSING, f"{detail}: {WHY}")
 
     def _follows_another(self, began: datetime) -> bool:
-        """Return True if the record was dated just after another one because the clock was slow."""
+        """Return True if the record got a date just after another record's because the clock was slow."""
         if not self.started:
             self.started = frozenset(summary.started for summary in self.at.committed.summaries.values())
         return f"{began - timedelta(microseconds=1):{FORM}}" in self.started
@@ -226,7 +226,7 @@ def _show(value: object) -> str:
 
 
 def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Check that a run's address and those of cells that share it match its inputs."""
+    """Check that the address of a run, and the addresses of the cells that share it, match its inputs."""
     for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
         cell = address.cell
         if not address.is_run or cell is None:
@@ -288,8 +288,8 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
 
 
 def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
-    """Find sources that the record does not name although it states digests of their files, and harness code that is
-    not evidence."""
+    """Find sources that the record does not name although it states digests of their files. Also find harness code that
+    is not recorded as evidence."""
     for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
         stated = [name for name, fact in record.facts.items() if name.startswith(f"{role}.") and is_digest(fact.value)]
         if stated:

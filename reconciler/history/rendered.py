@@ -65,8 +65,8 @@ def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[s
             yield path, partial(logs.read_proven, content.sha256)
 
 
-# Code and documents that a commit's tree shows, read from the commit only: a path that a spec names elsewhere is a file
-# of the reader, who may not be its author.
+# Code and documents that a commit's tree shows. They are read only from the commit, because a path elsewhere in its
+# spec names a file of the reader, who may not be the spec's author.
 
 
 class CommitSources(Struct, frozen=True):

@@ -208,7 +208,8 @@ def _unlike(record: Record, machine: Node) -> list[str]:
 
 
 def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
-    """Find a backend of another version than the spec pins: an imported run has no fact of it."""
+    """Report a backend whose version differs from the one that the spec pins, since an imported run has no fact about
+    it."""
     name, pinned = settings.backend, settings.backend_version
     here = str(machine["backends"].get(name) or "")
     return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
@@ -216,7 +217,7 @@ def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
 
 def _shown(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return (text if len(text) < 64 else text[:12]) or "none"  # a digest is recognised by its beginning
+    return (text if len(text) < 64 else text[:12]) or "none"  # the beginning of a digest is enough to recognise it
 
 
 def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:

@@ -79,7 +79,7 @@ def gather_evidence(root: Path, at: Snapshot, cell: Cell) -> Evidence:
     with open_logs(root, at.commit) as logs:
         runs = tuple(_gather_run(root, at, logs, name, identity, files) for name, identity in known)
         claims = tuple(audit_cell(cell, at, logs, published=published))
-        # A claim about this cell's files has its name; those about other cells are not evidence here.
+        # A claim about this cell's files has the cell's name. Claims about other cells are not evidence here.
         tree = tuple(claim for claim in verify_tree_files(root, at, logs) if claim.where == str(cell))
     return Evidence(cell, at.commit, runs, (*claims, *tree), _collect_settings(at, cell), files)
 

@@ -55,8 +55,8 @@ def verify_runs(cell: Cell, name: str, record: Record, at: Snapshot, logs: Good)
 
 
 def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -> Iterator[Claim]:
-    """Verify the logs of performance runs that the policy did not choose: a better run recorded as INVALID would make
-    room for a worse one."""
+    """Verify the logs of performance runs that the policy did not choose, since recording a better run as INVALID would
+    make room for a worse one."""
     own = at.difference.chosen[cell].performance
     for summary in at.recorded.done(published.key):
         record = at.records[summary.id]
@@ -85,7 +85,7 @@ def verify_release(cell: Cell, name: str, record: Record, logs: Good) -> Iterato
 
 
 def _find_detail(record: Record, at: Snapshot) -> Detail:
-    """Return the detail of the declared resource to which the record belongs; for an inferred cell, it is another
+    """Return the detail of the declared resource that the record belongs to. For an inferred cell, that is another
     cell's."""
     declared = at.list_declared(record)
     return at.desired.detail(declared.address) if declared else Detail(())
@@ -368,7 +368,7 @@ def _find_shared_logs(at: Snapshot, counting: Mapping[str, str]) -> Iterator[Cla
     for earlier, later in find_claimed_twice(at.desired, at.committed.summaries.values()):
         if later.id not in counting:
             continue
-        # Of two cells either may have the original.
+        # If there are two cells, either may have the original.
         pairs = [(earlier, later), (later, earlier)][earlier.address.cell == later.address.cell :]
         for run, copy in pairs:
             if run.id in counting:

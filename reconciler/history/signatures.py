@@ -43,7 +43,7 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
 
 
 def _signatures(blobs: Mapping[str, str], wanted: set[str]) -> dict[str, list[str]]:
-    """Return record id → blobs of its signatures. ``blobs``: of the files of records and signatures."""
+    """Return record id → blobs of its signatures. ``blobs``: git's blobs of the record and signature files."""
     found: dict[str, list[str]] = {}
     for path, blob in blobs.items():
         identity = path.partition(".")[0]

@@ -64,8 +64,9 @@ class Snapshot(Struct, frozen=True, dict=True):
         return self.committed.damaged
 
     def list_declared(self, record: Record) -> Resource | None:
-        """Return the resource for which the spec requests a record: by its key, under the names for which it was made
-        or, if a benchmark was renamed since, under any; otherwise by name only, as for an accepted difference."""
+        """Return the declared resource that a record is for. It has the record's key, under a name for which the record
+        was made or, if a benchmark was renamed since, under any name. Otherwise it only has the name, as for an
+        accepted difference."""
         known = self.desired.by_address
         named = [known[a] for a in (record.address, *record.shared) if a in known]
         asked = next((r for r in named if r.key == record.key), None) or self.by_key.get(record.key)
@@ -146,9 +147,9 @@ def _list_specs(
 
 
 def _follow_link(root: Path, commit: str, path: str, blob: str) -> tuple[str, dict[str, tuple[str, int]]]:
-    """Return where a link leads in the commit, through other links, and (blob, bytes) of the files there: one for a
-    file, those below it for a folder, none for a path that is not committed or a link in a circle. The path is "" for
-    one out of the repository."""
+    """Return the path that a link leads to in the commit, through other links, and (blob, bytes) of the files there:
+    one for a file, all files below it for a folder, none for a path that is not committed or a circle of links. The
+    path is "" if it is outside the repository."""
     seen: set[str] = set()
     target, links = path, {path: blob}
     files: dict[str, tuple[str, int]] = {}
@@ -188,7 +189,7 @@ def _is_spec(path: str) -> bool:
 def read_decisions(
     root: Path, commit: str, today: date | None, listed: Mapping[str, tuple[str, int]] | None = None
 ) -> Decisions:
-    """``listed``: files of the commit, with those of decisions among them."""
+    """``listed``: the commit's files, including its decisions."""
     there = git.list_files_at(root, commit, FOLDERS) if listed is None else listed
     files = {p: blob for p, (blob, size) in there.items() if is_decision(p) and size <= LARGEST_RECORD}
     contents = git.read_blobs(root, files.values())

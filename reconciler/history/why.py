@@ -120,7 +120,7 @@ def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
 
 
 def _when(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:
-    """Return the sort key: an uncommitted edit is the newest, a file unknown to git the oldest."""
+    """Return the sort key. An uncommitted edit is the newest, and a file unknown to git is the oldest."""
     commit = commits.get(item.origin)
     if commit is None:
         return float("-inf")

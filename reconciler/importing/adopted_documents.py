@@ -145,7 +145,7 @@ def _list_differing(stated: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 class _Code(Struct, frozen=True):
-    """A cell's code in the repository: its folder, with "/" at the end, and the names of all included files."""
+    """A cell's code in the repository: its folder, ending in "/", and the names of all included files."""
 
     folder: str
     names: Collection[str]

@@ -96,8 +96,8 @@ class LogTree(Struct):
             self.refused[log] = RefusedLog(log, str(error), fix)
 
     def _is_copy(self, log: Path, run: LoadgenRun, at: Address) -> bool:
-        """Return True for another copy of a log, as scripts make of a test's. Raises LogError if the original belongs
-        elsewhere."""
+        """Return True for a further copy of a log, such as a test's log that scripts copied. Raises LogError if the
+        original belongs elsewhere."""
         first, known = self.seen.setdefault(run.read_log(), (log, at))
         if known != at:
             raise LogError(
@@ -204,7 +204,7 @@ class LogTree(Struct):
 
 
 def _select_deepest(parts: Sequence[str], names: Mapping[Cell, frozenset[str]]) -> list[Cell]:
-    """Return the cells with a name equal to the deepest matching folder."""
+    """Return the cells that have a name equal to a folder's, for the deepest folder that matches any."""
     for part in reversed(parts):
         if found := [cell for cell, own in names.items() if part in own]:
             return found

@@ -163,7 +163,8 @@ def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
 
 
 def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
-    """Mark cells that contain another scenario's logs as inferred from it, if it exists and has the same logs."""
+    """Mark a cell with another scenario's logs as inferred from that scenario's cell, if that cell exists and has the
+    same logs."""
     by_cell = {item.cell: item for item in cells}
     return tuple(_with_source(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
 

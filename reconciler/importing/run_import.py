@@ -29,7 +29,7 @@ from reconciler.rules.results.format import KeptFile, RecordValues
 
 # Facts of a run that no LoadGen log can prove.
 UNKNOWABLE = ("code", "dataset", "engine", "machine")
-_NOTES = ("machine",)  # the others must be equal for a cell's runs
+_NOTES = ("machine",)  # all other facts must be equal for a cell's runs
 
 
 class ImportContext(Struct, frozen=True):

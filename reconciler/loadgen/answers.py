@@ -17,15 +17,15 @@ from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import ACCURACY, LOADGEN_MODE, PERFORMANCE
 from reconciler.resource.quantities import show_count
 
-_INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # within one line
+_INDEX = re.compile(rb'"qsl_idx"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')  # must match within one line
 _NUMBER = re.compile(rb'"seq_id"[^\S\r\n]*+:[^\S\r\n]*+(\d{1,18})(?!\d)')
 # The hexadecimal digits of an answer and their terminator: LoadGen writes complete bytes and nothing else.
 _DATA = re.compile(rb'"data"[^\S\r\n]*+:[^\S\r\n]*+"([0-9A-Fa-f]*+)(?=("?))')
 _LARGEST_READ = 1 << 16  # bytes; scorers and compliance tests read the images and long texts of larger ones
-_MOST = 50_000_000  # samples of one library, far above the largest dataset, and answers of one run
+_MOST = 50_000_000  # maximum samples of one library, far above the largest dataset, and maximum answers of one run
 _WANTED = keys.EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET
 _SMALL = 65_536  # bytes of memory
-_SURE = 30  # answers that a test logs by chance: a run has none of them once in e^30 runs
+_SURE = 30  # expected number of answers at which a log without any is an error: by chance, once in e^30 runs
 
 
 def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = True) -> Iterator[str]:
@@ -67,7 +67,7 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
 
 
 def _gather(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Join short lines into parts without splitting an answer: each part costs as much time as thousands of bytes."""
+    """Join short lines into parts without splitting an answer, because one part takes as long as thousands of bytes."""
     pending, size = list[bytes](), 0
     for part in parts:
         if pending and size + len(part) > _LARGEST_READ:
@@ -108,8 +108,8 @@ class _Seen:
 
 
 def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]:
-    """Return the group of every match. Between long answers, searching for the match's leading name first takes a fifth
-    of the time."""
+    """Return the group of every match. Between long answers, it takes only a fifth of the time to search for the
+    match's leading name first."""
     texts, at = [], part.find(name)
     while at >= 0:
         if found := shape.match(part, at):
@@ -119,7 +119,7 @@ def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]
 
 
 def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
-    """LoadGen numbers the samples that it issues from 0."""
+    """Compare the numbers of samples with those that LoadGen issued. It numbers them from 0."""
     if issued.beyond >= 0:
         yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
     if issued.repeated:

@@ -57,7 +57,7 @@ _SINGLE = {
     "Offline": keys.RESULT_QUERY_COUNT,  # one query contains all samples
 }
 _OVERHEAD = Decimal("1.001")  # two clocks
-_HASH = 7  # minimum number of digits of a commit
+_HASH = 7  # minimum number of digits that identify a commit
 _SOURCES, _NUMBERED, _LINE_ENDS = keys.LOADGEN_FILE_SHA1, "/VERSION.txt", (b"\n", b"", b"\r\n")
 
 
@@ -144,7 +144,7 @@ def _is_hash(text: str) -> bool:
 
 _PROCESSED = re.compile(r"(?:processed |queries \()(?P<count>\d{1,12})\b", re.ASCII | re.IGNORECASE)
 _DISCARDED = re.compile(r"discard (?P<count>\d{1,12})\b", re.ASCII)
-_MOST = 10**10  # queries, far above any run's: more would take too long to check
+_MOST = 10**10  # maximum number of queries, far above any run's; checking more would take too long
 # For streams, and for Server.
 _FORMS = (re.compile(r" \* (?:Only processed \d|Processed at least \d)"), re.compile(r" \* Run (?:un)?successful\."))
 _UNMET = "only processed"
@@ -219,7 +219,8 @@ def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
             if latency is None or estimate is None or estimate == latency:
                 continue
             below = estimate < latency
-            # Below the latency: more queries may be over the estimate than lie at or after that index. Above it: fewer.
+            # Below the latency, more queries may be over the estimate than lie at or after that index. Above it, fewer
+            # may.
             if is_allowed_over(behind + below, queries, percentile) is below:
                 continue
             side = "below" if below else "above"
@@ -237,8 +238,8 @@ def _read_percentile(log: DetailLog) -> Decimal | None:
 # contains both.
 #
 # An answer's first token comes before its end, so no sorted latency of first tokens exceeds that of answers. The token
-# throughput divides by the sum of all latencies, and the rate of completed tokens by the run time. Both imply the
-# number of tokens.
+# throughput divides the tokens by the sum of all latencies, and the rate of completed tokens divides them by the run
+# time. Both imply the number of tokens.
 
 _DIGITS = Decimal("0.00005")  # error of quotients of several doubles with six significant digits
 _RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
@@ -361,11 +362,11 @@ def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
 
 # Check a performance run's rates, latencies and counts against the clock and the settings that determine them.
 
-_RATE_DIGITS = Decimal("0.00001")  # error of a double with six significant digits
+_RATE_DIGITS = Decimal("0.00001")  # relative error of a double with six significant digits
 _LONGEST_GAP = 40  # mean gaps between two Server queries: a longer gap occurs once in e^40
 _CHANCE = Decimal(8)  # standard deviations of a schedule's mean gap: a larger deviation occurs once in 10^15
-_PART = Decimal("1.25")  # of their latencies: the distance allowed between consecutive queries
-_BETWEEN = Decimal("0.0005")  # minimum number of seconds to add
+_PART = Decimal("1.25")  # share of their latencies: the distance allowed between consecutive queries
+_BETWEEN = Decimal("0.0005")  # minimum seconds to add per query
 _CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
 _SLACK = Decimal("1.1")  # LoadGen's margin on the samples that Offline needs
 
@@ -422,8 +423,8 @@ def _pad(log: DetailLog, each: Decimal) -> Decimal:
 
 
 def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
-    """LoadGen requests the samples for the target rate plus 10 %, or the minimum, padded to permutations for equal
-    issue."""
+    """LoadGen requests enough samples for the target rate plus 10 %, or the minimum number. With equal issue, it pads
+    them to complete permutations."""
     issued, rate = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.EFFECTIVE_TARGET_QPS)
     least, duration = read_number(log, keys.REQUESTED_MIN_QUERY_COUNT), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
     loaded = read_number(log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
@@ -503,7 +504,7 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
 
 
 def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
-    """All queries were complete after ``seconds``, so the run ended then, by the same clock."""
+    """All queries were complete after ``seconds``. By the same clock, the run must have ended then."""
     elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:
         why = f"the last answer came after {seconds:.6g} s at most, and the run lasted {elapsed:.6g} s"

@@ -55,7 +55,8 @@ def is_allowed_over(over: int, queries: int, percentile: Decimal) -> bool:
 
 
 def compute_allowed_over(queries: int, percentile: Decimal) -> int:
-    """Return the greatest t with n(t) <= ``queries``; -1 if even zero queries over the latency would not prove it."""
+    """Return the greatest t with n(t) <= ``queries``, or -1 if there are too few queries even with none over the
+    latency."""
     rate = _rate(percentile)
     low, high = -1, math.ceil(queries * rate) + 1
     while high - low > 1:

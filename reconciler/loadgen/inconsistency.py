@@ -13,13 +13,13 @@ from reconciler.loadgen.log_line import LogLine
 from reconciler.resource.quantities import is_whole, show_count
 
 CLOCK = Decimal("0.02")  # seconds by which LoadGen's two clocks may differ, including their resolution
-ENDING = Decimal(2)  # seconds by which dates that LoadGen took from one clock may differ: more is reported
-DRIFT = Decimal("0.01")  # of a duration: LoadGen logs an ERROR for more
+ENDING = Decimal(2)  # maximum seconds between dates that LoadGen took from one clock; a larger difference is reported
+DRIFT = Decimal("0.01")  # share of a duration; LoadGen logs an ERROR above it
 SECOND = 1_000_000_000  # in nanoseconds
 _CENTURY = 100 * 365 * 86400 * SECOND
 
 
-LOADGEN = ("LoadGen",)  # the source of the rules for a log: its code, which their docstrings name
+LOADGEN = ("LoadGen",)  # the source of the rules for a log: LoadGen's code, which the rules' docstrings name
 CLOCK_KEPT = "the clock of the machine was not set during the run"  # the premise of a doubt
 
 

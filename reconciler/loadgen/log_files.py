@@ -20,13 +20,13 @@ VERIFY_ACCURACY, VERIFY_PERFORMANCE = "verify_accuracy.txt", "verify_performance
 # Reports of the benchmark's scorer: one on the accuracy run's answers to the samples that a test logged, one on the
 # test's own answers.
 BASELINE, COMPLIANCE = "baseline_accuracy.txt", "compliance_accuracy.txt"
-# The endpoints harness's files; its own folder has the latter two below performance/ and accuracy/.
+# The endpoints harness's files. In its own folder, the last two are below performance/ and accuracy/.
 CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS = "config.yaml", "result_summary.json", "accuracy_results.json"
 SEPARATOR = b"\n\n...\n\n"  # between the two ends of a truncated log
 # The script writes in text mode, so on Windows each of its lines ends in CRLF.
 _SEPARATOR, _BEFORE = re.compile(rb"\r?\n\r?\n\.\.\.\r?\n\r?\n"), 3  # bytes of it before the last line end and its dots
 # LoadGen writes a comma before each entry but the first, and none after the last. A log cut by hand ends in a comma.
-_CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes
+_CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes at the end of a log to search
 _MARK_SIZE = 64  # bytes that distinguish one position in a log from others
 
 

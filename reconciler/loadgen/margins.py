@@ -136,8 +136,8 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
 
 
 def count_needed_queries(log: DetailLog, queries: int) -> int:
-    """Return how many queries prove the percentile of token latencies according to LoadGen's text, which assumes that
-    no further query is late. Without a text, return the number needed if no query is late."""
+    """Return how many queries prove the percentile of token latencies. According to LoadGen's text, that is if no
+    further query is late. Without a text, return the number needed if no query at all is late."""
     texts = (str(log.get(f"early_stopping_{name}_result", "")) for name in ("ttft", "tpot"))
     missing = [int(found[1]) for text in texts if (found := _MISSING.search(text)) is not None]
     return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))

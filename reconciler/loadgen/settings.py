@@ -132,12 +132,12 @@ RELEASES: Mapping[str, str] = {"v4.1": "5.0.7", "v5.0": "5.0.18", "v5.1": "5.1.2
 # which is an ERROR in the log and prevents sampling of answers.
 AUDIT_UNREAD = ("4.1.8", "5.0.5")
 # Values that a round fixes and no user.conf states: the model's name in LoadGen's built-in configuration, and the seeds
-# there.
+# in that configuration.
 BUILT_IN = ("model_key", *keys.SEEDS)
 # Names under which a spec states settings of a run, and names of those that the round fixes, in user.conf order.
 DECLARED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.modes))
 RULED = tuple(dict.fromkeys(setting.name for setting in SETTINGS if setting.ruled))
-# Settings by which a submitter states the system's speed, and bounds of a run's length in ms.
+# Settings by which a submitter states the system's speed, and settings that limit a run's length, in ms.
 TARGETS = (keys.TARGET_QPS, keys.TARGET_LATENCY)
 DURATIONS = (keys.MIN_DURATION, keys.MAX_DURATION)
 

@@ -69,7 +69,8 @@ _NUMBERS = {
     **{f"{name} Time to Output Token (ns)": f"result_time_to_output_token_{name.lower()}" for name in _EXTREMES},
     **{f"{p} percentile time to output token (ns)": keys.OUTPUT_TOKEN_PERCENTILES[p] for p in keys.PERCENTILES},
 }
-# MultiStream's summary states the latencies of queries, each of several samples; only the log states those of samples.
+# MultiStream's summary states the latencies of queries, which have several samples each. Only the log states those of
+# samples.
 _PER_QUERY = {
     "Min latency (ns)": keys.RESULT_MIN_QUERY_LATENCY_NS,
     "Max latency (ns)": keys.RESULT_MAX_QUERY_LATENCY_NS,
@@ -162,7 +163,7 @@ class SummaryLog(Struct, frozen=True):
 
 
 _FIRST_ONCE = 4  # LoadGen's release
-_DIGITS = 18  # of a count of errors: no run has more
+_DIGITS = 18  # maximum digits of a count of errors, more than any run has
 
 
 def parse_summary(data: bytes, file: str = SUMMARY) -> SummaryLog:
@@ -241,5 +242,5 @@ def is_same_number(said: str, logged: Decimal) -> bool:
     last = Decimal(1).scaleb(exponent) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
     try:
         return abs(number - logged) <= max(last, abs(logged) * Decimal("0.00001"))
-    except Overflow:  # only one of them is beyond the range of computation
+    except Overflow:  # only one of them is too large to compute with
         return False

@@ -19,8 +19,8 @@ from reconciler.loadgen.summary import OLD_WORDS, SummaryLog, list_result_keys
 from reconciler.resource.quantities import parse_decimal
 
 _LINE = re.compile(r'"pid": \d+, "tid": \d+, "ts": \d+ns : (?P<text>.*)')
-_LONGEST = 4096  # characters of a line that are read; a longer one is a list of samples
-_DIGITS = 40  # of a whole number
+_LONGEST = 4096  # characters of a line that are read; only lists of samples are longer
+_DIGITS = 40  # maximum digits of a whole number
 _SECTIONS = {"Effective Settings:": "effective_", "Requested Settings:": "requested_"}
 # Keys of the lines outside both sections; colons may have a blank before them.
 _NAMES = {

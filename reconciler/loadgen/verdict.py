@@ -125,10 +125,10 @@ def _text(entry: LogLine) -> str:
 #
 # The rules are LoadGen's; the factors are our first guesses, close enough that a second run usually is VALID.
 
-_SATURATED = Decimal("0.98")  # of the scheduled rate: below it, completions fall behind
+_SATURATED = Decimal("0.98")  # share of the scheduled rate; below it, completions fall behind
 _SLACK_LATENCY = Decimal("0.5")
 _SLACK_DURATION = Decimal("1.5")
-_MOST_QUERIES = 10**8  # of any practical run
+_MOST_QUERIES = 10**8  # more than any practical run has
 
 
 class Suggestion(Struct, frozen=True):

@@ -82,7 +82,7 @@ class SliceCutter(Struct):
             self._do(write_cut(cut))
         finally:
             made = self._settle(intent)
-        if not made:  # the exit status of the tool is no proof
+        if not made:  # the tool's exit status proves nothing
             problem = f"`{shlex.join(write_cut(cut))}` succeeded, but GPU {gpu.index} has no new {cut.profile}"
             raise ReconcilerError(problem, fix=_COMPARE)
 
@@ -105,7 +105,7 @@ class SliceCutter(Struct):
         gpu = _find(self.look(), entry.gpu)
         made = find_made(entry, gpu, [each.uuid for each in found.made if each != entry]) if gpu is not None else None
         if gpu is None or (made is None and not entry.ending):
-            self._write(found.drop(entry))  # after a restart, or removed by another user
+            self._write(found.drop(entry))  # gone after a restart, or removed by another user
             return 0
         instance = made.instance if made is not None else entry.instance
         ending = replace(entry, ending=True, instance=instance, uuid=made.uuid if made is not None else entry.uuid)

@@ -28,8 +28,8 @@ from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.storage.untrusted_files import walk_files
 
 _LARGE, _AT_ONCE = 64 << 20, 4  # bytes from which a file in a folder is remembered separately; files hashed at a time
-_KERNEL = ("/proc/", "/sys/")  # files of size zero, without end, or as large as all memory
-UNREADABLE = ""  # instead of a digest; no file's digest equals it
+_KERNEL = ("/proc/", "/sys/")  # files that have size zero, never end, or are as large as all memory
+UNREADABLE = ""  # used instead of a digest; no file's digest equals it
 
 Stated = tuple[str, int, int]  # path, size in bytes, modification time in ns
 
@@ -117,7 +117,7 @@ class DigestCache:
         return found
 
     def was_intact(self, what: str, seal: str) -> bool:
-        """Return True if nothing was wrong when everything was as now: the stat tier, for many files at once."""
+        """Return True if nothing was wrong when the seal was the same: the stat tier, for many files at once."""
         return not self._deep and self._seals.rows.get(what) == seal
 
     def note_check(self, what: str, seal: str, *, well: bool) -> None:

@@ -17,21 +17,21 @@ PROJECT = "mlperf-reconciler"
 
 
 def list_installed() -> dict[str, str]:
-    """Return normalised distribution name → version for the packages of this interpreter's children; LoadGen
-    under its newer name."""
+    """Return normalised distribution name → version for the packages that this interpreter's children can import.
+    LoadGen has its newer name."""
     found: dict[str, str] = {}
     for folder in list_import_folders():
         try:
             there = _list_folder(folder, Path(folder).stat().st_mtime_ns)
         except OSError:
             continue
-        found = {**there, **found}  # of two, the first is imported
+        found = {**there, **found}  # the first of two is the one that is imported
     return found
 
 
 @functools.lru_cache(maxsize=32)
 def _list_folder(folder: str, _changed: int) -> Mapping[str, str]:
-    """List a folder as of its last change: a pass asks several times."""
+    """List a folder as of its last change. The list is cached, because a pass asks several times."""
     found: dict[str, str] = {}
     for name in [entry.name for entry in os.scandir(folder)]:
         if name.endswith(".dist-info") and "-" in name:

@@ -242,7 +242,7 @@ def find_obstacle(
 
 
 def _find_absent_need(address: Address, locations: Mapping[str, str], root: Path) -> Obstacle | None:
-    """Return an obstacle if the code is not the folder for which its adapter's commands were written."""
+    """Return an obstacle if the code's folder is not the one that its adapter's commands were written for."""
     name = "needs.command" if address.is_run else "needs.score" if address.kind is Kind.SCORE else ""
     code = locations.get("harness.code", "")
     for path in locations.get(name, "").splitlines() if code and (root / code).exists() else ():

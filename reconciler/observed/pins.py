@@ -62,7 +62,7 @@ def _list_names(folder: Path, placed: Collection[Path]) -> list[str]:
 
 
 def _hash_each(folder: Path, names: list[str], stamps: DigestCache, written: Collection[str]) -> dict[str, str]:
-    """git is only used if something in the folder has changed: a warm plan need not load it."""
+    """Hash each file. git runs only if something in the folder has changed, so that a warm plan need not load it."""
     return {name: stamps.hash_source(folder / name) or "" for name in select_kept_names(folder, names, written)}
 
 

@@ -32,8 +32,9 @@ class Rendered(Struct, frozen=True):
         return bool(self.tree) and SHARED not in self.cells
 
     def is_of(self, paths: RepositoryPaths, tree: Path) -> bool:
-        """Return True if this note is about ``tree``. Earlier notes name a tree in the repository by its absolute path
-        then, so a tree with the same path below the repository still counts after the repository has moved."""
+        """Return True if this note is about ``tree``. Older notes contain the absolute path of a tree in the
+        repository. In these, a tree with the same path below the repository counts, since the repository may have been
+        moved."""
         here = spell_entry(paths, tree)
         if self.tree == here or not self.tree.startswith("/") or here.startswith("/"):
             return self.tree == here

@@ -119,8 +119,8 @@ def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
 
 
 def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tuple[ChangeCause, ...]]:
-    """Map each record to the differences from the previous run: inputs, also those of engine and model, driver, code,
-    machine."""
+    """Map each record to its differences from the previous run: inputs (including those of engine and model), driver,
+    code and machine."""
     runs, records = runs[-_COMPARED:], dict[str, Record]()
     wanted = [summary.id for summary in runs] if len(runs) > 1 else []
     while wanted:
@@ -136,7 +136,7 @@ def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
 
 
 def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
-    """Yield engine and model, with their inputs and the values of their records."""
+    """Yield the engine and the model, with their inputs and the values in their records."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
             record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))

@@ -29,7 +29,7 @@ CHARTS = (
     *(name for name, _, _ in _QUANTITIES.values()),
     "history",
 )
-_MOST_ROWS = 40  # in a table below a plot
+_MOST_ROWS = 40  # rows of the table below a plot
 
 
 def draw_charts(document: Document) -> tuple[Chart, ...]:
@@ -85,7 +85,7 @@ def _describe_change(cause: Document) -> str:
 
 
 def overlay(charts: Sequence[Chart], others: Sequence[Chart], names: tuple[str, str]) -> tuple[Chart, ...]:
-    """Overlay the same charts of another run, as far as both runs have them. ``names``: those of the two runs."""
+    """Overlay the same charts of another run, as far as both runs have them. ``names``: the names of the two runs."""
     found = {chart.name: chart for chart in others}
     return tuple(_lay_over(chart, found[chart.name], names) if chart.name in found else chart for chart in charts)
 
@@ -206,8 +206,8 @@ _LATENCIES = {
 
 
 def _chart_latencies(performance: Document) -> Iterator[Chart]:
-    """Chart latencies; for a language model, those of tokens, which the rules limit, instead of those of whole
-    answers."""
+    """Chart latencies. For a language model, chart the latencies of tokens, which the rules limit, and not those of
+    whole answers."""
     measured = {
         what: [(p, ms) for found, p, ms in performance.get("percentiles") or () if found == what] for what in _LATENCIES
     }

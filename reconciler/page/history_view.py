@@ -48,7 +48,7 @@ def arrange_recent(document: Document) -> list[Document]:
 
 
 def _show_change(change: float | None, unit: str) -> str:
-    """Return "+5.0 % better"; of a latency, less is better."""
+    """Return "+5.0 % better". For a latency, less is better."""
     if change is None:
         return ""
     shown = f"{100 * change:+.1f} %".replace("-0.0", "+0.0")
@@ -58,7 +58,7 @@ def _show_change(change: float | None, unit: str) -> str:
 
 
 def arrange_comparison(document: Document) -> Document:
-    """Arrange a comparison. ``reach``: the logarithmic scale runs from so many times worse to so many times better."""
+    """Arrange a comparison. ``reach``: the factor at both ends of the logarithmic scale, for worse and better."""
     ratios = [pair["ratio"] for pair in document["pairs"] if pair["ratio"]]
     reach = max([1.25, *(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)])
     return {
@@ -92,7 +92,7 @@ def _curves(pair: Document, names: list[str]) -> Document:
 
 
 def _pair(pair: Document, reach: float, names: list[str]) -> Document:
-    """``bar``: to the right where the other side is better, which of a latency is the lower one."""
+    """Arrange a pair. ``bar``: points to the right if the other side is better; for a latency, lower is better."""
     ratio, per_accelerator = pair["ratio"], pair["per_accelerator"]
     better = -1 if _is_latency(pair["one"]["unit"]) else 1
     return {
@@ -107,7 +107,7 @@ def _pair(pair: Document, reach: float, names: list[str]) -> Document:
 
 
 def _name_both(one: str, other: str, names: list[str]) -> str:
-    """Name what two cells share, and what differs between them unless it is what is compared."""
+    """Name what two cells have in common, and how they differ, except for the difference that is being compared."""
     pairs = [(a, b) for a, b in zip(split_cell(one), split_cell(other), strict=True) if [a, b] != names or a == b]
     return " / ".join(a if a == b else f"{a} → {b}" for a, b in pairs)
 

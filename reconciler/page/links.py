@@ -55,7 +55,7 @@ class Links(Struct, frozen=True):
         return f"{self.root}history.html" if self.files else f"{self.root}history?cell={quote(cell, safe='')}"
 
     def findings(self, tree: str, command: str, number: int) -> str:
-        """Return the address of findings. ``number``: that of the tree in an export."""
+        """Return the address of findings. ``number``: the tree's number in an export."""
         if self.files:
             return f"{self.root}{name_findings_file(command, number)}"
         return f"{self.root}findings?tree={quote(tree, safe='')}&command={command}"

@@ -27,10 +27,10 @@ from reconciler.storage.json_files import parse_json_lines
 from reconciler.storage.untrusted_files import open_regular
 
 _TAIL = 16 << 10  # bytes at the end of a log
-_LINES = 12  # of those, shown
+_LINES = 12  # lines of it that are shown
 _PASS_LOG = 4 << 20  # bytes read from a pass's log
-_STEPS = 30  # most recently ended
-_READINGS = 120  # latest of a run
+_STEPS = 30  # maximum number of ended steps, the most recent ones
+_READINGS = 120  # maximum number of readings, the latest of a run
 
 
 def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _newest_log(folder: Path) -> Path | None:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read the complete lines of a log, or of the end of a very long one."""
+    """Read the complete lines of a log. Of a very long log, read only the end."""
     return [row for row in parse_json_lines(_tail(path, _PASS_LOG)) if isinstance(row.get("message"), str)]
 
 

@@ -19,7 +19,7 @@ _BOX, _ACROSS, _DOWN, _BEND, _GAP = (168, 44), 214, 56, 46, 4  # pixels in the g
 
 
 def arrange_plan(document: Document, impact: Document | None) -> Document:
-    """Arrange the view. ``document``: that of `plan`, with its last line as ``summary``."""
+    """Arrange the view. ``document``: the output of `plan`, with its last line as ``summary``."""
     steps = document["steps"]
     known = [{"kind": kind, "where": at, "message": said, "fix": fix} for kind, at, said, fix in document["findings"]]
     return {
@@ -39,12 +39,12 @@ def _index(steps: Iterable[Document]) -> dict[str, Document]:
 
 
 def _fold_steps(steps: list[Document]) -> list[Document]:
-    """Group steps by cause, in the order of the plan; blocked ones come last, by obstacle."""
+    """Group steps by cause, in the order of the plan. Blocked steps come last, grouped by obstacle."""
     by_address = _index(steps)
 
     @cache
     def find_causes(address: str) -> tuple[str, ...]:
-        """Return the changes behind a step: its own, else those of its inputs, else its reason."""
+        """Return the changes behind a step: its own, else those of the steps that it depends on, else its reason."""
         step = by_address[address]
         own = [_change(item) for item in step["inputs"] if find_upstream(item["origin"][0]) is None]
         inherited = (cause for up in step["because"] if up in by_address for cause in find_causes(up))
@@ -118,7 +118,7 @@ def _draw_graph(steps: list[Document]) -> Document:
 
 
 class _Spot(NamedTuple):
-    """A place in a column: of a kind's box; or, if ``passes``, of its lines to later columns."""
+    """A place in a column: the box of a kind, or, if ``passes``, the lines from this kind to later columns."""
 
     column: int
     kind: str

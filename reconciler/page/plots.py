@@ -158,7 +158,7 @@ def _describe_axis_up(chart: Chart) -> dict[str, Any]:
 
 
 def _describe_layer(chart: Chart, curve: Curve, name: str, number: int) -> dict[str, Any]:
-    unseen = {"fillOpacity": 0, "strokeOpacity": 0, "filled": True, "size": 80}  # target of the pointer
+    unseen = {"fillOpacity": 0, "strokeOpacity": 0, "filled": True, "size": 80}  # target for the pointer
     match curve.stroke:
         case Stroke.POINTS:
             mark: dict[str, Any] = {"type": "point", "filled": True, "size": 60}

@@ -203,14 +203,14 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(at, ("compare",), lambda: self._compare(one, other))
 
     def _identify(self, name: str) -> str:
-        """Return what a side's name refers to now."""
+        """Return what the name of a side refers to now."""
         known = (*self.list_systems(), *self.trees)
         if name in known:
             return f"{name} {git.resolve(self.paths.root, 'HEAD')}"
         return resolve_side(self.paths.root, name, known, "`reconcile page --tree PATH` adds a tree")
 
     def _compare(self, one: str, other: str) -> dict[str, Any]:
-        """Compare two sides. A path is never read as a tree: only the trees of the command line are."""
+        """Compare two sides. A path is never read as a tree; only the trees given on the command line are."""
         sides = [
             read_tree_sides(self.trees[name]) if name in self.trees else read_own_sides(self.paths.root, name)
             for name in (one, other)
@@ -236,7 +236,7 @@ class RepositoryPage(Struct, dict=True):
         return self._keep_slow(look, ("findings", tree, command), lambda: _report_findings(look, tree, command, path))
 
     def _keep_slow(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Like ``_keep``, for slow views."""
+        """Cache a slow view like ``_keep``, but never compute it while a run is timed."""
 
         def make_quietly() -> dict[str, Any]:
             self._refuse_timed()
@@ -262,7 +262,8 @@ class RepositoryPage(Struct, dict=True):
         return self._jobs[1]
 
     def _keep(self, at: object, name: tuple[str, ...], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Cache a value, one at a time. ``at``: the state that it was made from; it is recomputed when that differs."""
+        """Cache a value; only one is computed at a time. ``at``: the state that it was made from. The value is
+        recomputed when the state differs."""
         with self._alone:
             kept = self._kept.get(name)
             if kept is None or kept[0] != at:

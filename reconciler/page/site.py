@@ -28,9 +28,9 @@ from reconciler.storage.escaping import escape_hidden
 
 # Findings of `check` and `verify-tree`, by cause and individually.
 
-_WORST = [severity.value for severity in Severity]  # first
+_WORST = [severity.value for severity in Severity]  # the worst severity first
 _MOST_FINDINGS = 3000  # maximum number of findings shown
-_OPEN_FINDINGS = 12  # up to so many are shown without opening their group
+_OPEN_FINDINGS = 12  # maximum number of findings shown without opening their group
 
 
 def arrange_findings(document: Document, cells: Collection[str]) -> Document:
@@ -174,7 +174,7 @@ class Site(Struct, dict=True):
         return self.render("history.html", links, "history", title="History", **found)
 
     def _read_history(self, cell: str) -> Document | None:
-        """Return None for a cell without committed results, or before the first commit."""
+        """Return the history of a cell, or None if it has no committed results or if there is no commit yet."""
         try:
             return self.source.read_history(cell)
         except ReconcilerError:
@@ -221,8 +221,9 @@ def list_curve_charts() -> tuple[str, ...]:
 
 
 class View(NamedTuple):
-    """``name``: that of its address, and of its file in an export. ``title``: that of its link on every page, "" for
-    none. ``asked``: the parameters of its address, which ``show`` takes in this order after the links."""
+    """``name``: the view's name in its address, and in its file name in an export. ``title``: the text of its link on
+    every page, "" for none. ``asked``: the parameters of its address, which ``show`` takes in this order after the
+    links."""
 
     name: str
     title: str

@@ -19,7 +19,7 @@ _FIELDS = ("division", "system", "benchmark", "scenario")
 
 
 def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[CompletionItem]:
-    """Complete declared cells with this prefix, or with a part that has it."""
+    """Complete declared cells that begin with this prefix, or else cells with a part that does."""
     text = beginning.lower()
     cells = [str(cell) for cell in list_declared(specs)]
     whole = [name for name in cells if name.lower().startswith(text)]
@@ -52,7 +52,7 @@ def complete_rounds(beginning: str) -> list[CompletionItem]:
 
 
 def complete_refs(beginning: str) -> list[CompletionItem]:
-    """Complete branches and tags, the newest first; after "A..", complete the second of two."""
+    """Complete branches and tags, the newest first; after "A..", complete the second commit of the range."""
     from reconciler.storage.git import list_refs
 
     root = find_root(Path.cwd())

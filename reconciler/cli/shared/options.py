@@ -173,7 +173,8 @@ def quick_option() -> click.Option:
 
 
 def _refuse_no_duration(context: click.Context, option: click.Parameter, seconds: float) -> float:
-    """0 would be a pass without marks: it means the duration of the spec where the option is not given."""
+    """Reject an explicit 0: it stands for "option not given", so the runs would last as long as the spec says, without
+    marks."""
     assert option.name
     if not seconds and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT:
         raise click.BadParameter("a run needs some time, such as 10s", context, option)
@@ -310,7 +311,8 @@ def _report_problems_as_json(function: _Function) -> _Function:
 
 
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
-    """Give a command these parameters, in this order; applied above functions without ``@click.command``."""
+    """Give a command these parameters, in this order. It decorates a plain function, so it belongs below
+    ``@click.command``."""
 
     def attach(function: _Function) -> _Function:
         wrapped = _report_problems_as_json(function)

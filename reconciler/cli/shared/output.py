@@ -16,11 +16,11 @@ from reconciler.render.table import fold
 from reconciler.storage.escaping import encode_json, escape_hidden, escape_output
 
 NO_COLOUR = "reconciler.no_colour"  # in the meta of click's context, which subcommands share
-WIDE = "reconciler.wide"  # likewise: no line is folded
-VERBOSE = "reconciler.verbose"  # likewise: the log already goes to the terminal
-QUIET = "reconciler.quiet"  # likewise, with --quiet: deferred texts, and whether each goes to stderr and is folded
+WIDE = "reconciler.wide"  # in the same meta: no line is folded
+VERBOSE = "reconciler.verbose"  # in the same meta: the log already goes to the terminal
+QUIET = "reconciler.quiet"  # with --quiet: deferred texts, and whether each goes to stderr and is folded
 _NARROWEST = 40  # columns below which lines are not folded
-_MOST_DEFERRED = 10_000  # texts; a watch never ends
+_MOST_DEFERRED = 10_000  # maximum number of texts, since a watch never ends
 
 
 def use_colour(stream: Any = None) -> bool:

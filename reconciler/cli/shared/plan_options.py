@@ -1,4 +1,4 @@
-"""Code that the reporting commands share: plan the repository, find its cells and who changed which line."""
+"""Code that the reporting commands share: plan the repository, find its cells, and find out who changed a line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_asked_cells(
     busy: bool = False,
     wait: float = 0.0,
 ) -> tuple[RepositoryPaths, Options]:
-    """Return the repository, and the options of a plan or a pass from the words as typed."""
+    """Return the repository, and the options of a plan or a pass, from the words that the user typed."""
     specs, selectors = sort_words(words)
     parse(selectors)
     for repeated in (exclude, rerun):

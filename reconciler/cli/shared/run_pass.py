@@ -71,8 +71,8 @@ def prepare_quick_pass(
 
 
 def choose_pass_code(pass_report: PassReport) -> int:
-    """Return ERROR if a step failed, else whether everything selected is in sync. A requested repetition (`--rerun`)
-    that failed is not, even if an earlier outcome counts and nothing is due."""
+    """Return ERROR if a step failed, else whether everything selected is in sync. After a failed `--rerun` it is not in
+    sync, even if an earlier outcome still counts and nothing is due."""
     if any(outcome.status is Status.FAILED for outcome in pass_report.outcomes):
         return ERROR
     last = {outcome.step.change.address: outcome for outcome in pass_report.outcomes}
@@ -87,7 +87,7 @@ def _is_invalid(outcome: Outcome) -> bool:
 def carry_out(
     memory: PlanCache, options: Options, *, saved: Plan | None = None, as_json: bool = False
 ) -> PassReport | None:
-    """Run one pass and report its progress; return None if it was interrupted, which has then been reported."""
+    """Run one pass and report its progress. If it is interrupted, report that and return None."""
     ended: list[Outcome] = []
     view = choose_view(as_json)
 
@@ -116,7 +116,9 @@ def carry_out(
 def stop_cleanly() -> Iterator[None]:
     """Let a service manager's SIGTERM end a pass like Ctrl-C: the child is stopped, finished work is kept.
 
-    Python discards an exception of a finalizer, also this one, so an interrupt that arrives there is sent again."""
+    Python discards any exception raised in a finalizer, including this one, so an interrupt that arrives there is sent
+    again.
+    """
     before, hook = signal.signal(signal.SIGTERM, signal.default_int_handler), sys.unraisablehook
     entered = True
 

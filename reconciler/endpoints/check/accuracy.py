@@ -52,8 +52,8 @@ def _runs(point: PointFolder) -> tuple[AccuracyScore, ...]:
 
 
 def _candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tuple[str, ...]]]:
-    """List the points with an accuracy run and the bands that each could fill; the elected one last, so that it takes
-    the high band only if no other does."""
+    """List the points with an accuracy run and the bands that each could fill. The elected point comes last, so that it
+    fills the high band only if no other point does."""
     carrying = [p for p in view.folder.points if _runs(p) and p.state("offline") != DEDICATED]
     ordered = sorted(carrying, key=lambda point: point.state("offline") == ELECTED)
     return [(point, regions.list_bands(point.concurrency, view.rules)) for point in ordered]
@@ -104,8 +104,8 @@ def _find_benchmark(view: CurveView) -> RuledBenchmark | None:
 
 
 def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
-    """Map each metric in lower case to its mean over the datasets, weighted by sample counts if every dataset states
-    its own."""
+    """Map each metric, in lower case, to its mean over the datasets, weighted by sample counts if every dataset states
+    its sample count."""
     collected: dict[str, list[tuple[Decimal, int]]] = {}
     for score in scores:
         for metric, value in score.scores.items():

@@ -235,7 +235,7 @@ def _one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]
 
 
 def _list_datasets(view: CurveView) -> Iterator[object]:
-    """List those of points with a readable result, like the official checker."""
+    """List the datasets of the points with a readable result, like the official checker."""
     return (point.state("dataset") or "" for point in view.folder.stated if point.summary.value is not None)
 
 
@@ -252,7 +252,8 @@ def check_shared(view: CurveView) -> Iterator[Complaint]:
 
 
 def _first_by(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping[str, PointFolder]:
-    """Map each text that a field states to the first point that states it; the empty one only if ``empty``."""
+    """Map each text that a field states to the first point that states it. Include the empty text only if ``empty`` is
+    set."""
     found: dict[str, PointFolder] = {}
     for point in curve.stated:
         value = point.state(field)

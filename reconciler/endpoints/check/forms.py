@@ -17,7 +17,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_flag(value: object) -> bool:
-    """Return True for what the official checker reads as true or false: words of YAML 1.1 and JSON among them."""
+    """Return True for what the official checker reads as a boolean, including the words of YAML 1.1 and of JSON."""
     return isinstance(value, bool) or (isinstance(value, (str, int)) and str(value).lower() in _FLAGS)
 
 

@@ -168,7 +168,7 @@ def _replicas(point: PointFolder) -> tuple[int, int]:
 
 
 def _is_split(point: PointFolder) -> bool:
-    """Return True if prefill and decode are separate: the rules do not define a replica then."""
+    """Return True if prefill and decode are separate. In that case, the rules do not define a replica."""
     document = point.description.value
     flag = document.get("disaggregated") if document is not None else None
     return flag is True or (_whole(flag) or 0) > 1

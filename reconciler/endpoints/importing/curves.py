@@ -1,5 +1,5 @@
-"""Read the folder of an Endpoints submission, and render the spec that declares its curves with facts only from its own
-documents."""
+"""Reads the folder of an Endpoints submission, and renders the spec that declares its curves, using only facts from the
+submission's own documents."""
 
 from __future__ import annotations
 
@@ -149,7 +149,8 @@ def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> Taken
 def _take_curve(
     folder: CurveFolder, own: list[PointFolder], offline: list[PointFolder], taken: list[str]
 ) -> TakenCurve | str:
-    """Return the reason for a curve that a spec cannot declare. ``taken``: names of the benchmarks of other models."""
+    """Return a curve, or the reason why a spec cannot declare it. ``taken``: benchmark names that other models already
+    have."""
     description = folder.description
     division = folder.division.strip().lower()
     if division not in CURVE_DIVISIONS:
@@ -202,7 +203,7 @@ def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
 
 
 def _read_settings(config: ResultDocument) -> dict[str, Any]:
-    """Read the settings with which a spec requests the run, by flat name; times in ms."""
+    """Read the settings with which a spec requests the run, by flat name. Times are in ms."""
     found: dict[str, Any] = {name: value for name in REQUESTED if (value := read_setting(config, name))}
     if played := count_trajectories(config):
         found[keys.MIN_QUERY_COUNT] = played
@@ -286,7 +287,7 @@ def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _describe_warmup(stated: Mapping[str, object], item: TakenCell, concurrency: int) -> dict[str, Any]:
-    """Describe the events before a point's run that a rendering would not state by itself."""
+    """Describe those events before a point's run that a rendering would not otherwise state."""
     block, disclosed = stated.get("warmup"), item.settings.get("client.warmup")
     known = show_warmup(Warmup(int(disclosed), True, concurrency) if disclosed else None, {})
     found: dict[str, Any] = {}
@@ -437,8 +438,8 @@ def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell]
 
 
 def _choose_scored(curve: TakenCurve, rules: CurveRules) -> list[int]:
-    """Choose the points that have an accuracy result, and those that the rules also require, which `plan` shows as
-    due."""
+    """Choose the points that have an accuracy result, and the further points at which the rules require one; `plan`
+    shows those as due."""
     try:
         regions = derive_regions(curve.points, curve.max_concurrency, rules, curve.min_concurrency or None)
     except ReconcilerError:

@@ -74,7 +74,7 @@ def _find(path: Path, places: tuple[str, ...]) -> Path | None:
 
 
 def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
-    """Skip a performance phase that only precedes an accuracy run and is one sample long."""
+    """Find the runs in a folder. A performance phase of one sample is skipped: it only precedes an accuracy run."""
     config = parse_yaml_mapping(there[CONFIG].read_bytes())
     scored = ACCURACY_RESULTS in there and bool(
         list(read_accuracy_scores(parse_json_object(there[ACCURACY_RESULTS].read_bytes())))

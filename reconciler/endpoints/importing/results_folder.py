@@ -37,8 +37,8 @@ _PARTS = {ACCURACY: ACCURACY_RESULTS, PERFORMANCE: RESULT_SUMMARY}
 
 
 class FolderRun(Struct, frozen=True):
-    """A run made elsewhere, as a folder of files. ``files``: those of its record, by artifact name; ``version``: of the
-    client."""
+    """A run made elsewhere, as a folder of files. ``files``: the files that its record keeps, by artifact name;
+    ``version``: the client's."""
 
     folder: Path
     mode: str
@@ -145,7 +145,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
 
 
 def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
-    """Skip the file that the harness writes for the other mode, which has no sample or no score."""
+    """Skip a file without samples or scores, which the harness writes for the mode that it did not run."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())

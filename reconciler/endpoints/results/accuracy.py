@@ -1,7 +1,7 @@
 """Scores of the endpoints harness, over all datasets of an accuracy run.
 
-Its scorers use different scales (mlcommons/endpoints: evaluation/scoring.py): a bar applies only to a score with its
-name, such as ROUGE, and to the scores that the submission checker itself compares.
+Its scorers use different scales (mlcommons/endpoints: evaluation/scoring.py). So a bar applies only to a score of the
+same name, such as ROUGE, and to the scores that the submission checker itself compares.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def read_sample_count(results: ResultDocument) -> Decimal | None:
 
 
 def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | None:
-    """Return the mean over all datasets of the part of a score that an accuracy bar names, ignoring case, or by its
-    last word (checker: accuracy_check). ``single``: a score without parts counts for the bar. None if there is none.
-    Parts may be text: the harness writes ROUGE scores so."""
+    """Return the mean, over all datasets, of the score for an accuracy bar; None if a dataset has none. For a score
+    with parts, take the part with the name of the bar or with its last word, ignoring case (checker: accuracy_check).
+    ``single``: also take a score without parts. Parts may be text, because the harness writes ROUGE scores as text."""
     names = {bar.lower(), bar.rpartition("_")[2].lower()}
     found: list[Decimal | None] = []
     for value in (score.get("score") for score in read_accuracy_scores(results)):
@@ -52,10 +52,11 @@ def read_score(results: ResultDocument, bar: str, *, single: bool) -> Decimal | 
 
 
 def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, single: bool, binds: bool) -> dict[str, Any]:
-    """Judge a score for its record: the metric, the bars for which the results have a figure, and whether they are met.
+    """Judge a score for its record: the metric, the bars that the results have a figure for, and whether these bars are
+    met.
 
-    The checker compares no others: the harness states them on its own scales. Raises ValueError if a dataset has no
-    score.
+    The checker compares no other bars, since the harness states those scores on scales of its own. Raises ValueError if
+    a dataset has no score.
     """
     scores = list(read_accuracy_scores(results))
     if not scores or any(score.get("score") is None for score in scores):

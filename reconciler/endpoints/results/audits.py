@@ -68,7 +68,7 @@ def _caching(reference: ResultDocument, repeated: ResultDocument, stated: Result
 
 
 def _find_tolerance(reference: ResultDocument, stated: ResultDocument) -> Decimal:
-    """Return the stated threshold, at most what the harness's examples set for such a load."""
+    """Return the stated threshold, but no more than the harness's examples set for such a load."""
     config = reference.get("run_config")
     pattern = config.get("load_pattern") if isinstance(config, Mapping) else None
     offline = isinstance(pattern, Mapping) and pattern.get("type") == "max_throughput"

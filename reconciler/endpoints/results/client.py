@@ -24,14 +24,14 @@ from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE, CellSetting
 from reconciler.storage.documents import ResultDocument
 from reconciler.storage.git import find_head
 
-_PATIENCE = 300  # seconds for its own processes to start, before anything is measured
+_PATIENCE = 300  # seconds in which the client's own processes must start, before anything is measured
 PERFORMANCE_DATASET, ACCURACY_DATASET = "performance", "accuracy"
 PARAMETERS, _COLUMNS, _ACCURACY_COLUMNS = "client.parameters.", "client.columns.", "client.accuracy.columns."
 EXTRAS = "client.accuracy.extras."
 SERVICE = "client.accuracy.service"  # the SWE-bench service used by an agentic benchmark's accuracy run
 SWE_BENCH = "swe_bench"  # the client's name for that dataset
 _INLINE = "agentic_inference_inline"  # the client's scorer of a performance run
-_TURN_SECONDS = 86400  # maximum for one turn: the client's own default
+_TURN_SECONDS = 86400  # maximum for one turn, as by default in the client
 _SHARED = (
     *("point.concurrency", DEDICATED_OFFLINE, AGENTIC, "client.api", "client.workers"),
     *(*reversed(SEEDS), "seed_set"),
@@ -94,7 +94,7 @@ def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[s
 
 
 def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the declared settings that a run of a point reads."""
+    """Return the names of the declared settings that a point's run reads."""
     own, groups = (_TIMED, _FREE) if mode == PERFORMANCE else (_SCORED, (*_FREE, _ACCURACY_COLUMNS, EXTRAS))
     free = sorted(name for name in declared if name.startswith(groups))
     return (*_SHARED, *own, *free)
@@ -103,8 +103,8 @@ def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
 def place_client_config(
     settings: CellSettings, asked: Mapping[str, Any], values: Mapping[str, str], find_place: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return the configuration of a run on this machine. ``values``: of placeholders, and ``report``; ``find_place``:
-    maps a location in the settings to its path."""
+    """Return the configuration of a run on this machine. ``values``: the values of placeholders, including ``report``;
+    ``find_place``: maps a location in the settings to its path."""
     places = ClientPlaces(
         url=settings.get_text("endpoint.url") or values["service_url"],
         report=values["report"],
@@ -118,8 +118,8 @@ def place_client_config(
 
 
 def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[str, Any]:
-    """Build the configuration for ``places``. ``asked``: a run's identity inputs, by their names in specs. No default
-    decides what is measured."""
+    """Build the configuration for ``places``. ``asked``: the identity inputs of a run, by their names in specs. What is
+    measured never depends on a default of the client."""
     timed = asked["mode"] == PERFORMANCE
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
@@ -157,8 +157,8 @@ def find_config_differences(
 
 
 def find_place_differences(config: ResultDocument, reported: ResultDocument) -> Iterator[str]:
-    """Yield every place in config.yaml that is not that of this run: its report folder, endpoint, datasets and
-    tokenizer. ``reported``: the configuration that the client was started with."""
+    """Yield every place in config.yaml that does not belong to this run: the report folder, the endpoint, the datasets
+    and the tokenizer. ``reported``: the configuration that the client was started with."""
     for path in _PLACES:
         wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
@@ -182,22 +182,22 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     seeds = {field: int(asked[name]) for name, field in reversed(SEEDS.items())}
     bounds = {field: asked.get(name) for name, field in BOUNDS.items()}
     if not timed:
-        # In its score-only mode, the client sends one request at a time. So it is asked for both modes, with a
-        # performance phase of one sample: then it sends as many at a time as the point does.
+        # In its score-only mode, the client sends one request at a time. Requesting both modes, with a performance
+        # phase of one sample, makes it send as many at a time as the point does.
         bounds = {"min_duration_ms": 0, "n_samples_to_issue": 1}
     offline, agentic = bool(asked.get(DEDICATED_OFFLINE)), bool(asked.get(AGENTIC))
     load: dict[str, Any] = {"type": "concurrency", "target_concurrency": int(asked["point.concurrency"])}
-    if agentic:  # by conversations, not requests; without a performance run the client sends one at a time
+    if agentic:  # counts conversations, not requests; without a performance run, the client sends one at a time
         bounds.pop("n_samples_to_issue")
         load = {"type": AGENTIC_PATTERN, "target_concurrency": load["target_concurrency"] if timed else 1}
-    if offline:  # everything at once; the rules require no streaming for it
+    if offline:  # sends everything at once; the rules do not require streaming here
         load = {"type": OFFLINE_PATTERN}
     if timed and not agentic and asked.get(keys.TARGET_QPS) is not None:
         load[keys.TARGET_QPS] = float(asked[keys.TARGET_QPS])
     client: dict[str, Any] = {"stream_all_chunks": True, "worker_initialization_timeout": _PATIENCE}
     if asked.get("client.workers") is not None:
         client["num_workers"] = int(asked["client.workers"])
-    if agentic:  # as in the client's own examples: no connection outlasts the pause for a tool
+    if agentic:  # as in the client's own examples: no connection stays open while a tool runs
         client |= {"warmup_connections": 0, "max_idle_time": 0.5}
     if agentic and not timed:
         client |= {"num_workers": 1, "max_connections": 1}
@@ -240,8 +240,8 @@ def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Configure a warm-up that is salted, since the client warms up with samples of the performance dataset, and
-    drained, so that none of it is answered during the timed run."""
+    """Configure a warm-up. It is salted, since the client uses samples of the performance dataset for it, and it is
+    drained, so that no warm-up request is answered during the timed run."""
     count = int(asked.get("client.warmup") or 0)
     if not count:
         return {"enabled": False}
@@ -269,8 +269,8 @@ def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Configure how conversations are played, according to the rules of agentic benchmarks: salted, with the delays of
-    their tools, and each to its end. ``min_query_count`` counts conversations, and one pass covers the dataset."""
+    """Configure how conversations are played, as the rules for agentic benchmarks require: salted, with the delays of
+    their tools, and to the end. ``min_query_count`` counts conversations; by default, one pass covers the dataset."""
     played = {
         "turn_timeout_s": _TURN_SECONDS,
         "enable_salt": True,
@@ -285,8 +285,8 @@ def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _swe_bench(asked: Mapping[str, Any], service: str) -> dict[str, Any]:
-    """Configure SWE-bench: the service plays the agents, as many at a time as the point has users, and calls the
-    endpoint itself."""
+    """Configure SWE-bench: the service plays as many agents at a time as the point has users, and itself calls the
+    endpoint."""
     count = asked.get(keys.ACCURACY_SAMPLE_COUNT) or asked.get("point.least_accuracy_samples")
     extras = {
         "swebench_service_url": service,

@@ -105,7 +105,7 @@ def find_wrong_results(summary: ResultDocument, audits: Audits, *, drained: bool
 
 
 def measure_results(left: Results, rules: RuleContext, min_duration: int) -> RecordValues:
-    """Measure a performance run for its record. ``min_duration``: in ms, as requested."""
+    """Measure a performance run for its record. ``min_duration``: the requested one, in ms."""
     summary, audits = left.summary, left.audits
     assert summary is not None
     assert rules.endpoints is not None
@@ -137,8 +137,8 @@ def score_results(left: Results, rules: RuleContext) -> RecordValues:
 def complete_context(
     context: RuleContext, ruleset: Ruleset, rules: BenchmarkRules, cell: Cell, shortest: int
 ) -> RuleContext:
-    """Add what the round rules about these results. ``shortest``: the ruled duration in ms, if the cell requests
-    none."""
+    """Add the round's rules about these results. ``shortest``: the duration in ms that the rules require, if the cell
+    requests none."""
     ruled, scenario = ruleset.endpoints, cell.scenario
     tests = rules.compliance_tests if ruleset.binds(cell.division, "compliance_tests") else ()
     tokens = rules.find_test(MEAN_TOKENS, scenario).limits if MEAN_TOKENS in tests else {}
@@ -160,8 +160,8 @@ def is_shown(has: Callable[[str], bool]) -> bool:
 
 
 def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
-    """List the requested settings. The harness has only two of the round's seeds, and uses a count only if it is
-    declared: its runs last as long as requested."""
+    """List the settings to request. The harness has only two of the round's seeds. A count is requested only if it is
+    declared, since the requested duration ends a run."""
     names = list_read_settings(mode, scenario)
     return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
 
@@ -192,7 +192,7 @@ def find_missing(kept: Kept) -> str:
 
 
 def is_timed(kept: Kept) -> bool:
-    """Return True for a performance run: only its figures may contradict each other."""
+    """Return True for a performance run. Only a performance run has figures that may contradict each other."""
     return kept.metrics is None and kept.inputs.get("mode") == PERFORMANCE
 
 
@@ -237,8 +237,8 @@ def recheck_run(
     rules: RuleContext,
     *,
     timed: bool,
-    foreign: bool,  # noqa: ARG001 - the harness is elsewhere anyway
-    rehearsal: bool,  # noqa: ARG001 - nothing of its samples depends on it
+    foreign: bool,  # noqa: ARG001 - the harness always runs elsewhere
+    rehearsal: bool,  # noqa: ARG001 - its samples do not depend on this
 ) -> Recheck:
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
     if lost := tuple(file for file in (CONFIG, own) if file not in files):

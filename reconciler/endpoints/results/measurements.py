@@ -23,7 +23,7 @@ from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.storage.documents import ResultDocument
 
 _SECOND, _MILLISECOND = 10**9, 10**6
-_NEAR = Decimal("0.0001")  # of a rate, which is stated with all digits or rounded by hand
+_NEAR = Decimal("0.0001")  # tolerance of a rate, which is stated with all digits or rounded by hand
 # Spec names → fields below settings.runtime in config.yaml: the round's seeds, and the bounds of a run (in ms).
 SEEDS = {keys.SAMPLE_INDEX_RNG_SEED: "dataloader_random_seed", keys.SCHEDULE_RNG_SEED: "scheduler_random_seed"}
 BOUNDS = {
@@ -79,8 +79,8 @@ MEAN_TOKENS, MEAN_TOKENS_LIMITS = "TEST09", ("least_mean_tokens", "most_mean_tok
 
 
 def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
-    """Return the scenarios that a run of this configuration can be. The harness has offline and online runs; with one
-    request, or one conversation of them, at a time, a run is SingleStream."""
+    """Return the scenarios that a run of this configuration may have. The harness has only offline and online runs; an
+    online run with one request or one conversation at a time is SingleStream."""
     kind = str(config.get("type")).lower()
     pattern = str(config.get_nested("settings", "load_pattern", "type"))
     alone = (
@@ -91,7 +91,7 @@ def list_scenarios(config: ResultDocument) -> tuple[str, ...]:
     if kind == "online":
         return ("SingleStream",) if alone else ("Server", "Interactive")
     if kind == "submission" and alone:
-        return ("SingleStream",)  # the checker goes by the folder's name there, and cannot read this type elsewhere
+        return ("SingleStream",)  # the checker uses the folder's name here, and cannot read this type elsewhere
     return known.get(kind, ())
 
 
@@ -146,8 +146,8 @@ def _ended(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[FieldDifference]:
-    """Find a run that is longer than the command that made it: results of an earlier run, copied there. Both clocks are
-    monotonic, so that no clock adjustment explains it."""
+    """Find a run that took longer than the command that should have made it: the results were copied from an earlier
+    run. Both clocks are monotonic, so a clock adjustment does not explain it."""
     took = parse_number(summary.get("duration_ns"))
     if took is not None and took > Decimal(str(seconds)) * _SECOND:
         found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
@@ -177,8 +177,8 @@ def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
 
 
 def compute_rate(summary: ResultDocument, name: str) -> Decimal | None:
-    """Return qps or tps from the counts. With LoadGen's window (to the completion of the query issued last) the first
-    query opens it and is not counted, as in LoadGen's Server."""
+    """Return qps or tps from the counts. LoadGen's window lasts from the first query to the completion of the query
+    that was issued last. The first query opens the window and is not counted, as in LoadGen's Server."""
     window, took = (parse_number(summary.get(n)) for n in ("legacy_loadgen_window_duration_ns", "duration_ns"))
     done = parse_number(summary.get("n_samples_completed"))
     over = window or took

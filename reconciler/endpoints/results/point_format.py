@@ -69,7 +69,7 @@ _FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
-    """Points have a separate tree instead of a scenario folder."""
+    """Return True for a point. Points have a separate tree instead of scenario folders."""
     return False
 
 
@@ -225,7 +225,8 @@ def _find_all_shortcomings(
 def _find_shortcomings(
     point: MeasuredPoint, inputs: Mapping[str, object], *, rehearsal: bool
 ) -> Iterator[PointFinding]:
-    """Find shortcomings that the client does not check itself. The point's region was fixed when it was declared."""
+    """Find shortcomings that the client does not check itself. The point's duration was fixed when it was declared, so
+    its region does not matter here."""
     rules = load_endpoints_rules()
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
@@ -239,7 +240,8 @@ def _find_shortcomings(
 
 
 def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
-    """Return the regions of some curve that contains the point: every region has the same duration here."""
+    """Return the regions of any curve that contains the point. They serve for every curve, because all regions have the
+    same duration here."""
     c_max = max(concurrency, rules.values.least_max_concurrency)
     return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
@@ -266,7 +268,7 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Att
 
 
 def _score(data: bytes, rules: RuleContext) -> RecordValues:
-    """Score a run. A metric of the benchmark for which the client has no figure is not met."""
+    """Score a run. A metric of the benchmark for which the client has no score counts as not met."""
     results = _in_percent(parse_json_object(data), rules.bars)
     values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
     whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
@@ -295,7 +297,7 @@ def _convert_share(score: Any) -> Any:
 
 
 def judge_kept(kept: Kept) -> Iterator[LogFinding]:
-    """Compare a run's events where they are stored, since git does not contain them."""
+    """Compare a run's events where they are stored, since they are not kept in git."""
     if not is_timed(kept):
         return
     summary, audits = read_summary(kept)
@@ -308,7 +310,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def list_kept(run: RunFiles) -> Iterator[KeptFile]:
-    """Keep no events here: with the client's other outputs, they are kept outside git."""
+    """Keep no events here: like the client's other outputs, they are stored outside git."""
     played = bool(run.inputs.get(AGENTIC)) and run.mode == PERFORMANCE  # it is also scored
     own = ACCURACY_RESULTS if run.mode == ACCURACY else RESULT_SUMMARY
     yield from keep_files(run, own, *([ACCURACY_RESULTS] if played else []))
@@ -317,7 +319,7 @@ def list_kept(run: RunFiles) -> Iterator[KeptFile]:
 def recheck_run(
     inputs: Mapping[str, object],
     files: Mapping[str, bytes],
-    rules: RuleContext,  # noqa: ARG001 - what is ruled of a point stands among its inputs
+    rules: RuleContext,  # noqa: ARG001 - the rules for a point are among its inputs
     *,
     timed: bool,
     foreign: bool,

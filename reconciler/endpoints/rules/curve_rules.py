@@ -28,7 +28,7 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # part of a seed set; the client sends it as the sampling seed of each request
+MODEL_SEED = "model_seed"  # part of a seed set, which the client sends as the sampling seed of each request
 
 
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
@@ -76,7 +76,7 @@ class ProcessorWatts(Struct, frozen=True):
 
 
 class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
-    """All ruled values, by their names in the file. Durations in seconds; those of regions by region name."""
+    """All ruled values, by their names in the file. Durations are in seconds; those of regions are by region name."""
 
     least_points: int
     least_points_with_dedicated_offline: int
@@ -193,8 +193,8 @@ class CurveRules(Struct, frozen=True):
     rehearsal: bool = False
 
     def find_least_seconds(self, region: str, concurrency: int, *, agentic: bool) -> int:
-        """Find the seconds that a point's window must span. Up to 32 concurrent requests, the shorter duration applies
-        in any region."""
+        """Return the minimum seconds of a point's window. Up to 32 concurrent requests, the shorter duration applies in
+        any region."""
         table = self.values.least_seconds_agentic if agentic else self.values.least_seconds
         if concurrency <= self.values.most_ultra_low_concurrency:
             return table["low_latency"]
@@ -313,7 +313,7 @@ def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
     )
 
 
-NAME = "endpoints"  # of the program and of its submissions' layout
+NAME = "endpoints"  # name of the program and of its submissions' layout
 ROUND_PREFIX = f"{NAME}-"  # prefix of the rules' version; no round of Inference starts with it
 CURVE_DIVISIONS = PROGRAMS[NAME].divisions
 # Inference's requirements do not apply. The required points are checked where the curve is declared.

@@ -22,8 +22,8 @@ _FRAME = 32
 
 
 class LoggedRequest(Struct):
-    """Times in ns of the client's clock; 0 for events that did not happen. ``chunks``: how many followed the first one;
-    ``size``: bytes of the response."""
+    """Times are in ns of the client's clock, 0 for events that did not happen. ``chunks``: the number of chunks after
+    the first one; ``size``: bytes of the response."""
 
     issued: int
     first: int = 0

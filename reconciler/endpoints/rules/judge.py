@@ -17,12 +17,12 @@ from reconciler.endpoints.rules.regions import Regions
 from reconciler.endpoints.rules.steady_state import find_false_claims, find_window, roll_up
 from reconciler.resource.quantities import show_count
 
-# Plausibility of the figures of one result: the client computes all of them from the same samples.
+# Plausibility of the figures of one result, all of which the client computes from the same samples.
 
-_ROUNDING = Decimal("1e-6")  # of means, which are doubles
+_ROUNDING = Decimal("1e-6")  # tolerance of means, which are doubles
 _HALF = Decimal(50)
-_CLOCKS = Decimal("1.01")  # of durations
-_CLOSE = Decimal("1.01")  # of percentiles of a histogram
+_CLOCKS = Decimal("1.01")  # tolerance of durations
+_CLOSE = Decimal("1.01")  # tolerance of percentiles of a histogram
 
 
 def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[str]:
@@ -65,8 +65,8 @@ def _place_median(name: str, found: Distribution) -> Iterator[str]:
 
 
 def _count(point: MeasuredPoint) -> Iterator[str]:
-    """Compare the counts with total / mean of the latencies, which is the number of completed samples. No more samples
-    can have a TTFT or TPOT."""
+    """Compare the counts with total / mean of the latencies, which is the number of completed samples. At most that
+    many samples can have a TTFT or TPOT."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot)):
         if found.total and found.mean and point.issued:
             counted = found.total / found.mean
@@ -203,7 +203,7 @@ def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules)
         verdict = DOWN if drifting else STEADY
     if window.super_passes < rules.values.least_super_passes or not window.found:
         return FEW, verdict
-    # The rules' table has no row for a long window that drifts; the whole run counts then.
+    # The rules' table has no row for a long window that drifts. In that case, the whole run counts.
     if drifting or window.seconds is None or window.seconds < least_seconds:
         return SHORT, verdict
     return WINDOWABLE, verdict

@@ -50,8 +50,8 @@ def read_recorded_point(concurrency: int, figures: Mapping[str, object], rate: o
 
 
 def trace_steps(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Return the corners of the official line through points in their order: from each point, the line is flat up to
-    the next one's place, where it steps to that point."""
+    """Return the corners of the official line through the points, in the given order. From each point, the line stays
+    level until it is above or below the next point, where it steps to that point."""
     corners: list[tuple[float, float]] = []
     for across, up in points:
         if corners:

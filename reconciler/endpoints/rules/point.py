@@ -29,8 +29,8 @@ class Distribution(Struct, frozen=True):
 
 
 class Warmup(Struct, frozen=True):
-    """Requests that the client sends before the run; it does not report their outcome. ``requests``: 0 also
-    for the whole dataset."""
+    """Requests that the client sends before the run, without reporting their outcome. ``requests``: also 0 if the
+    warm-up covers the whole dataset."""
 
     requests: int
     salt: bool

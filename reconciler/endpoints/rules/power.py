@@ -19,7 +19,7 @@ from reconciler.resource.quantities import is_whole, parse_number
 _ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
-_WIDE = Context(prec=4000)  # even a wrong number in a descriptor must be shown
+_WIDE = Context(prec=4000)  # even a wrong number in a descriptor can be shown
 _SOURCE_TYPES = ("vendor_spec", "publication", "public_statement", "mlc_default")
 _DEFAULT = "mlc_default"
 _APPENDIX = ("D.1", "D.2", "D.3", "D.4")

@@ -118,10 +118,10 @@ def place_points(
     max_concurrency: int, rules: CurveRules, *, count: int = 0, min_concurrency: int = 1
 ) -> tuple[int, ...]:
     """Return the concurrencies of a new curve, ascending: the lowest, the middles of the low and the medium region in
-    log-2 space, and the maximum, which can be elected as the Offline point. The middles of the widest gaps are added,
-    up to ``count`` points (by default the minimum allowed).
+    log-2 space, and the maximum, which can be elected as the Offline point. The middles of the widest gaps are added
+    until there are ``count`` points (by default the minimum allowed).
 
-    Raises ReconcilerError if ``count`` is out of range or does not fit between the concurrencies.
+    Raises ReconcilerError if ``count`` is out of range or more than the concurrencies allow.
     """
     least, most = rules.values.least_points, rules.values.most_points
     wanted = count or least

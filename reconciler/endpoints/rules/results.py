@@ -304,7 +304,7 @@ def _window(summary: ResultDocument) -> SteadyWindow | None:
 
 
 def _skipped(block: Mapping[str, Any]) -> int:
-    """Return the super-passes of the ramp: the client counts those of a window after it."""
+    """Return the super-passes of the ramp. The client numbers those of a window from the end of the ramp."""
     all_passes, after_ramp = (_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
     return all_passes - after_ramp if after_ramp else _whole(block.get("warmup"))
 

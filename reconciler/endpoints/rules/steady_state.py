@@ -21,7 +21,7 @@ from reconciler.endpoints.rules.point import SteadyWindow
 PLATEAU, UP, DOWN = "Plateau", "Drifting Up", "Drifting Down"
 _SECOND = 10**9
 _SHARES = {"tpot_p50": 0.5, "tpot_p90": 0.9}  # the gating metrics
-_CONFIDENT = 1.96  # of a normal distribution: two-sided, 95 %
+_CONFIDENT = 1.96  # quantile of a normal distribution: two-sided, 95 %
 _MOST_TESTED = 96  # maximum super-passes in one test, whose time grows quadratically; more are merged
 
 
@@ -135,7 +135,7 @@ def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
 
 
 def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
-    """Merge super-passes until one test can take them. Returns them and how many were merged into each."""
+    """Merge super-passes until there are few enough for one test. Return them and how many were merged into each."""
     count = -(-len(passes) // _MOST_TESTED)
     if count < 2:
         return passes, 1

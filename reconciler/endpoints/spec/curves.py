@@ -32,7 +32,7 @@ from reconciler.spec.layers import Block, LayeredSetting, get_text
 SEED_SET = "seed_set"
 ACCURACY_POINTS = "accuracy_points"
 ELSEWHERE = "external"  # code of a benchmark whose runs are made elsewhere and imported
-_MARGIN_PERCENT = 125  # percent of the shortest duration: the steady-state window must span it, and excludes ramps
+_MARGIN_PERCENT = 125  # percent of the shortest duration, so that the steady-state window can span it without ramps
 _MILLISECONDS = 1000
 _CLIENT_COMMAND = (
     *("{client_python}", "-m", "inference_endpoint.main", "benchmark", "from-config"),
@@ -52,9 +52,9 @@ SettingProblem = tuple[str, str, str]
 
 
 class PlacedCurve(Struct, frozen=True):
-    """``regions``: those of its ``points`` at fixed concurrencies; ``offline``: samples of a dedicated Offline run,
-    which is one more point, 0 for none; ``accuracy``: points with their own accuracy run, ``declared`` in the spec or
-    chosen by the rules. ``agentic``: an agentic benchmark, none of whose points counts as Offline."""
+    """``regions``: the regions of its ``points``, which have fixed concurrencies; ``offline``: samples of a dedicated
+    Offline run, which is one more point, 0 for none; ``accuracy``: points with their own accuracy run, ``declared`` in
+    the spec or chosen by the rules. ``agentic``: it is of an agentic benchmark, so no point counts as Offline."""
 
     points: tuple[int, ...]
     regions: Regions
@@ -234,12 +234,12 @@ def complete_point(
 
 
 def find_benchmark(settings: Block, rules: CurveRules) -> RuledBenchmark | None:
-    """Return the benchmark as which it is entered; None if the rules do not know it."""
+    """Return the benchmark that the point is entered for; None if the rules do not know it."""
     return rules.benchmarks.get(get_text(settings, "benchmark.official"))
 
 
 def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *, rehearsal: bool) -> dict[str, object]:
-    """Collect the rules of agentic benchmarks. A rehearsal has its own model, whose answers need not be good."""
+    """Collect the rules of agentic benchmarks. A rehearsal has its own model, so its answers need not be good."""
     found: dict[str, object] = {AGENTIC: True}
     if benchmark is None:
         return found

@@ -101,8 +101,8 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
 
 
 def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
-    """Require an agentic benchmark's own conversations, and the sampling parameters that the rules prescribe for its
-    model."""
+    """Require the conversations that belong to an agentic benchmark, and the sampling parameters that the rules
+    prescribe for its model."""
     settings, benchmark = cell.settings, rules.benchmarks[cell.settings["benchmark.official"].value]
     stated = {name.removeprefix(PARAMETERS): value for name, value in settings.items() if name.startswith(PARAMETERS)}
     for name in sorted((set(benchmark.parameters) | set(stated)) - {"seed"}) if benchmark.parameters else ():

@@ -41,10 +41,10 @@ POWER_FIELDS = frozenset(
 
 
 def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return system_power.json. ``nodes``: the fields of each type of node, each of which forms a set; without types,
-    all nodes form one set. Undeclared values are omitted, so that the checkers fill them with the rules' own figures
-    and mark the result as estimated. Undeclared cooling counts as air, which has the greater overhead; so does a system
-    with one air-cooled type of node."""
+    """Return system_power.json. ``nodes``: the fields of each type of node. Each type forms a set; without types, all
+    nodes form one set. Undeclared values are omitted, so that the checkers use the rules' own figures and mark the
+    result as estimated. Undeclared cooling counts as air, which has the greater overhead. One air-cooled type of node
+    makes the whole system count as air-cooled."""
     sets = nodes or (description,)
     cooling = {find_cooling(str(node.get("cooling", ""))) or "air" for node in sets}
     total = read_count(description.get("system_node_ensemble_total"), 1) if len(sets) == 1 else 1
@@ -86,7 +86,7 @@ def _components(description: Mapping[str, Any]) -> dict[str, Any]:
 def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
     number = read_count(description.get(count), usual)
     block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
-    if not number:  # without units, their power need not be stated
+    if not number:  # systems without units need not state their power
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
     return block | _optional("tdp_per_unit", _sourced(description, f"{rated}_w", f"{rated}_source"))
 
@@ -140,7 +140,7 @@ def collect_curves(submission: SubmissionContent, rules: CurveRules) -> Endpoint
 
 
 def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Content]:
-    """Collect the code that the spec names, overridden by that archived from the runs of its points."""
+    """Collect the code that the spec names. The code archived from the runs of its points takes precedence."""
     kept = [item for item in submission.kept_code if item.cell.benchmark == benchmark]
     return dict(submission.code.get(benchmark, {})) | {
         name: content for item in reversed(kept) for name, content in item.files.items()
@@ -182,8 +182,8 @@ def describe_point(
 
 
 def _join_scores(played: bytes, scored: bytes | None) -> bytes:
-    """Join the scores of an agentic point: those of its performance run and those of its accuracy run. A file that has
-    both, or is the only one, stays as the client wrote it. Raises ValueError for an invalid file."""
+    """Join the scores of an agentic point's performance run and accuracy run. A file that already has both, or is the
+    only one, stays as the client wrote it. Raises ValueError for an invalid file."""
     if scored in (None, played):
         return played
     files = {True: played, False: scored or b""}
@@ -248,8 +248,8 @@ def _point(content: CellContent, system: SystemContent, *, elects: bool) -> Poin
 
 
 def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
-    """Return the power from the spec's own file, or from its description if the division needs it or any of it is
-    declared."""
+    """Return the power from the spec's own file, or from its description if the division needs it or if the spec
+    declares any part of it."""
     if system.nameplate:
         return _read_power(system)
     wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
@@ -265,8 +265,8 @@ def _read_power(system: SystemContent) -> dict[str, Any]:
 
 
 def _describe(system: SystemContent) -> dict[str, Any]:
-    """Nest the flat declaration as in the rules: fields of the whole, and of each type of node, which inherits the
-    fields of the description that it does not set itself."""
+    """Nest the flat declaration as the rules require: fields of the whole system, and fields of each type of node. A
+    type inherits the fields of the description that it does not set itself."""
     own = {name: value for name, value in system.description.items() if name in _OF_SYSTEM}
     nodes = _list_nodes(system)
     counts = [_count(node, "number_of_nodes") for node in nodes]
@@ -283,7 +283,7 @@ def _describe(system: SystemContent) -> dict[str, Any]:
 
 
 def _list_nodes(system: SystemContent) -> list[dict[str, Any]]:
-    """List every type of node with all of its fields, including those of its power; the only type if none is named."""
+    """List every type of node with all of its fields, including those of its power. If none is named, there is one."""
     shared = {name: value for name, value in system.description.items() if name not in _OF_SYSTEM}
     alone = {"": {"number_of_nodes": _count(system.description, "system_node_ensemble_total")}}
     ids = _number_nodes(system)
@@ -301,7 +301,8 @@ def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
 
 
 def _size(nodes: Sequence[Mapping[str, object]]) -> str:
-    """Return the accelerators of each type of node, in the rules' notation; nodes if there are none."""
+    """Return the number of accelerators of each type of node, in the rules' notation; of nodes if there are no
+    accelerators."""
     accelerators = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
     if any(accelerators):
         return " + ".join(f"{count} accelerators" for count in accelerators)

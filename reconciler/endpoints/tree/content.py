@@ -48,9 +48,9 @@ PENDING = "pending-submission-id"  # until MLCommons assigns one
 
 
 class PointFacts(Struct, frozen=True):
-    """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy is that of this point,
-    not of the one that counts for its region. ``scores``: the accuracy of an agentic point's runs. ``disclosed``:
-    fields of point.yaml and system_desc.json that the spec states. ``nodes``: engaged nodes, by type;
+    """Facts of a point for its files other than the client's own. ``own_accuracy``: its accuracy was measured at this
+    point, not at the one that counts for its region. ``scores``: the accuracy of an agentic point's runs.
+    ``disclosed``: fields of point.yaml and system_desc.json that the spec states. ``nodes``: engaged nodes, by type;
     ``min_concurrency``: as declared, 0 for none; ``shortfall``, ``warmup`` and ``speculative``: declared fields of
     point.yaml, by their names in a spec."""
 

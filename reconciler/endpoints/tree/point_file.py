@@ -123,8 +123,8 @@ def collect_point_fields(
 
 
 def _runtime_settings(point: PointContent, curve: CurveContent, rules: CurveRules) -> dict[str, Any]:
-    """List the settings of this run, from the configuration that the client resolved. A seed for which the client has
-    no place is taken from the set."""
+    """List the settings of this run, from the configuration that the client resolved. A seed that the client's
+    configuration cannot hold is taken from the seed set."""
     measured = point.measured
     settings: dict[str, Any] = {"load_pattern": measured.load_pattern, "min_duration_ms": measured.min_duration_ms}
     if measured.samples_asked:
@@ -140,7 +140,7 @@ def _runtime_settings(point: PointContent, curve: CurveContent, rules: CurveRule
 
 
 def show_warmup(client: Warmup | None, declared: Mapping[str, object]) -> dict[str, Any]:
-    """Show the events before a run: those that a spec declares, over those of the client's own warm-up."""
+    """Show the events before a run. What a spec declares takes precedence over the client's own warm-up."""
     fields: dict[str, Any] = {
         "duration_s": int(str(declared.get("duration", 0))) / _MICROSECONDS,
         "requests_issued": client.requests if client else 0,

@@ -147,8 +147,8 @@ def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Ite
 
 
 def _find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
-    """Find the regions of all points, including a dedicated Offline run, like the official checker; with a declared
-    minimum, of those at a fixed concurrency."""
+    """Find the regions of all points like the official checker, including a dedicated Offline run. With a declared
+    minimum, only points at a fixed concurrency count."""
     declared = curve.min_concurrency
     chosen = [point for point in curve.points if declared is None or point.offline != DEDICATED]
     return derive_regions((point.measured.concurrency for point in chosen), curve.max_concurrency, rules, declared)

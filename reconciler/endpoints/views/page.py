@@ -46,7 +46,7 @@ def draw_curve(curve: Document) -> tuple[Chart, ...]:
 
 
 def arrange_curve(document: Document, name: str) -> Document:
-    """Arrange the view of a curve. ``document``: that of the matrix."""
+    """Arrange the view of a curve. ``document``: the matrix document."""
     curve = find_curve(document, name)
     entries = {entry["cell"]: entry for entry in document["cells"]}
     pareto = read_pareto(curve)
@@ -98,7 +98,7 @@ def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | Non
 
 
 def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
-    """Return the curve's mark in the matrix. ``rows``: those of its points."""
+    """Return the curve's mark in the matrix. ``rows``: the rows of its points."""
     rates = [float(point["system_tps"]) for point in curve["points"]]
     rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
@@ -114,13 +114,13 @@ def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
 
 
 def _sum_up_states(states: Sequence[str]) -> str:
-    """Return "ready" if all points are, else the state of most of the others."""
+    """Return "ready" if all points are ready, else the most common state of the others."""
     others = [state for state in states if state != "ready"]
     return max(others, key=others.count) if others else "ready"
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
-    """Draw one chart of ``curves``, by label. ``name``: one of CHARTS."""
+    """Draw one chart of ``curves``, which are named by their labels. ``name``: one of CHARTS."""
     if name == PARETO:
         return _chart_pareto(curves)
     if name == TTFT:
@@ -130,8 +130,8 @@ def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
 
 
 def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
-    """Draw a line of steps over the points that no other beats, like the official visualiser, never interpolated; the
-    beaten ones are crosses, and a dedicated Offline run is a ceiling."""
+    """Draw a line of steps over the points that no other point beats, never interpolated, like the official visualiser.
+    Beaten points are crosses, and a dedicated Offline run is a ceiling."""
     drawn: list[Curve] = []
     for tone, (label, curve) in enumerate(curves.items()):
         kept = [p for p in curve.points if p.concurrency not in curve.dominated]

@@ -1,4 +1,5 @@
-"""Plots of curves for `reconcile plot`: those of a folder or spec, with other folders and commits in the same plot."""
+"""Plots of curves for `reconcile plot`: curves of a folder or of a spec, with those of other folders and commits if
+asked."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from reconciler.render.documents import Document
 
 
 def chart_folder(folder: str, others: tuple[str, ...], name: str | None) -> Chart:
-    """Chart the curves of a folder. ``others``: folders or commits; ``name``: that of the chart."""
+    """Chart the curves of a folder. ``others``: folders or commits; ``name``: the chart's name."""
     return _chart_curves(_read_folder(Path(folder), folder if others else ""), others, name)
 
 

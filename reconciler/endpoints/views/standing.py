@@ -25,7 +25,7 @@ _BENDING = 3  # minimum points for a bend
 
 
 class BandStatus(Struct, frozen=True):
-    """A mandatory band: its concurrencies, its declared points, and those of them that are measured."""
+    """A mandatory band: its concurrencies, its declared points, and the declared points that are measured."""
 
     title: str
     first: int
@@ -55,7 +55,8 @@ class CurveStatus(Struct, frozen=True):
 
 
 def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveStatus, ...]:
-    """Return () if the spec declares no curve. ``suggested``: the number of concurrencies near bends for each curve."""
+    """Return the status of every declared curve. ``suggested``: the number of concurrencies to suggest near the bends
+    of each."""
     if not seen.desired.submission.round.startswith(ROUND_PREFIX):
         return ()
     rules = load_endpoints_rules(seen.desired.submission.round.removeprefix(ROUND_PREFIX))
@@ -70,7 +71,7 @@ def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveSta
 def _stand_whole(
     name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int
 ) -> CurveStatus:
-    """Summarise a curve. A dedicated Offline run belongs to no region, and is not on the curve's line: it is its
+    """Summarise a curve. A dedicated Offline run belongs to no region. It is not on the curve's line, but is its
     ceiling."""
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
@@ -131,7 +132,7 @@ def _band(
 
 
 def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
-    """Predict the longest duration of the declared points: an additional point has no accuracy run."""
+    """Predict the duration of one more point as the longest of the declared points; it has no accuracy run."""
     expectation = make_expectation(seen.desired, seen.recorded)
     runs = (RunAddress(cell, PERFORMANCE).address for cell in points.values())
     known = [seconds for run in runs if (seconds := expectation.predict(run)[0]) is not None]

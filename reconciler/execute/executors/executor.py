@@ -25,7 +25,7 @@ START = 900.0  # seconds until a child first reports its activity; usually it ta
 
 HERE = "here"  # this machine, and everything reached from it by one command after another
 
-JOB_COUNTER = "counter-job"  # written by a queue's job, by its node's clock
+JOB_COUNTER = "counter-job"  # written by a queue's job, with its node's clock
 _HANDLE = "handle.json"
 TICKET = "ticket.json"  # in the folder of a sent attempt: what its job needs to fetch it
 
@@ -54,8 +54,8 @@ class Submission(Struct, frozen=True):
 
 
 class Handle(Struct, frozen=True):
-    """The data by which a later pass finds a submission: its owner, its folder, and the name that it got before it
-    started."""
+    """The data by which a later pass finds a submission: its owner, its folder, and the name that it was given before
+    it started."""
 
     executor: str
     folder: Path
@@ -82,7 +82,7 @@ class Interruption(Struct, frozen=True):
 
 class Progressing(Struct, frozen=True):
     """The progress of a submission. ``status``: the exit status once it has ended, negative for the signal that ended
-    it. ``note``: where it runs or what it waits for; ``why`` it ended, if its queue knows."""
+    it. ``note``: where it runs or what it waits for; ``why``: why it ended, if its queue knows."""
 
     state: State
     status: int | None = None

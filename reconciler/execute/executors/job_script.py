@@ -17,10 +17,10 @@ GONE, TWICE = 74, 73  # exit statuses of a job whose attempt no longer exists, o
 def make_script(
     submission: Submission, place: str, environment: Sequence[str] = (), module: Sequence[str] = ("harness",)
 ) -> str:
-    """Make the script, which begins once: a job that the queue restarts, or that was submitted twice, would find the
-    files of the first. Its work folder is gone if no pass waits for it any more. ``place``: a command that prints the
-    queue's name and the job's number, then each node; ``environment``: arguments of ``env`` that select the variables
-    that the job keeps; ``module``: the module that runs the request, with its first arguments."""
+    """Make the script of a job that begins only once. A job that the queue restarts, or that was submitted twice, would
+    find the files of the first. If no pass waits for a job any more, its work folder is gone. ``place``: a command that
+    prints the queue's name and the job's number, then each node; ``environment``: arguments of ``env`` that select the
+    variables that the job keeps; ``module``: the module that runs the request, with its first arguments."""
     attempt = submission.attempt
     folder = shlex.quote(str(attempt.folder))
     if submission.ticket is not None:

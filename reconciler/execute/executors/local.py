@@ -84,7 +84,7 @@ def _end(mark: str) -> None:
             break
         for process in ending.values():
             with contextlib.suppress(psutil.Error):
-                process.kill()  # never another process that reuses the number
+                process.kill()  # never kills another process that reuses the number
         time.sleep(_LOOK)
     _reap_orphans()
 
@@ -109,8 +109,8 @@ def _gone(process: psutil.Process) -> bool:
 
 
 def _reap_orphans() -> None:
-    """Reap ended processes, which show no mark. Processes that this process starts itself are in its session or lead
-    one."""
+    """Reap ended processes, since these no longer show their mark. Leave processes that this process started itself,
+    which are in its session or lead one."""
     for process in psutil.Process().children():
         with contextlib.suppress(psutil.Error, OSError):
             if process.status() == psutil.STATUS_ZOMBIE and os.getsid(process.pid) not in (process.pid, os.getsid(0)):
@@ -207,7 +207,7 @@ class LauncherExecutor(LocalExecutor, kw_only=True):
 
     def capacity(self, settings: CellSettings) -> Capacity:
         """Return a capacity of one timed run at a time behind one launcher, which may wait in a queue while its cluster
-        is busy. Machines that ssh reaches work independently of this one and of each other."""
+        is busy. Machines that ssh reaches run steps independently of this machine and of each other."""
         lock = f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}"
         own = reaches_own_machine(settings.launcher) and SERVICE_COMMAND not in settings
         return Capacity(lock, PATIENCE, lock if own else HERE)

@@ -39,12 +39,12 @@ from reconciler.resource.queues import EXECUTOR, QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
-_LATE = 5.0  # seconds in which a shared file system shows the result of an ended job
+_LATE = 5.0  # seconds until a shared file system shows the result of an ended job
 _LOOK = 0.05
 _LOOK_QUEUED = 0.25  # for a waiting job: there may be hundreds of them
 _ENDING = 60.0  # seconds beyond the grace that a cancelled job may take to end
 _MACHINES = 64  # jobs of one system at a time, if the spec sets no limit
-_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two queries; the longer if the answer is long
+_ASK, _ASK_SLOWLY, _MANY = 1.0, 4.0, 100  # seconds between two queries, more if the answer is long
 
 Answer = TypeVar("Answer")
 
@@ -116,9 +116,10 @@ class JobQueue(Protocol):
 
 class QueueExecutor(Struct):
     """Runs requests as jobs of a queue. ``since``: folder of a submission → monotonic time when this process first saw
-    it; older answers of the queue do not cover it. ``submitted``: folder → this process's submission; ``unheard``:
-    submissions that the queue did not confirm, submitted again if it does not know them, since two jobs of one attempt
-    do no harm. ``relays``: folder → the relay of its progress. ``transport``: for attempts sent to the nodes."""
+    it; answers that the queue gave earlier do not cover it. ``submitted``: folder → this process's submission;
+    ``unheard``: submissions that the queue did not confirm. They are submitted again if the queue does not know them,
+    since two jobs of one attempt do no harm. ``relays``: folder → the relay of its progress. ``transport``: for
+    attempts sent to the nodes."""
 
     name: str
     paths: RepositoryPaths
@@ -235,8 +236,8 @@ class QueueExecutor(Struct):
             self.relays[folder].copy()
 
     def cancel(self, handle: Handle, grace: float = 2.0) -> None:
-        """Let the queue end the job. If the queue does not answer, the job will find its folder gone. A job that has
-        not begun finds its place taken, so there is no need to wait until the queue has removed it."""
+        """Let the queue end the job. If the queue does not answer, the job will find that its folder is gone. A job
+        that has not begun will find its place taken, so there is no need to wait until the queue has removed it."""
         self.since[handle.folder] = time.monotonic()
         began = not _take_place(handle.folder)
         if self._travels(handle):
@@ -254,7 +255,7 @@ class QueueExecutor(Struct):
             self._find_transport().forget(handle.folder)
 
     def harvest(self, handle: Handle) -> None:
-        """Do nothing: every file was written here, or was fetched already."""
+        """Forget the job. There are no files to fetch, because every file was written here or was already fetched."""
         if self._travels(handle) and (handle.folder / "result.json").exists():
             self._find_transport().forget(handle.folder)
         self.queue.forget(handle)

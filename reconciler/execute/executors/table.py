@@ -76,7 +76,7 @@ class LoggingExecutor(Struct):
         log.info(message, extra=facts(attempt=handle.folder.name, executor=self.name, name=handle.name, **more))
 
 
-# Kinds that belong to the machine of a system. Data sets, models and scores are the same on every machine; a scoring
+# Kinds that must run on the machine of a system. Data sets, models and scores are the same on every machine; a scoring
 # command or a server uses the image of the command that runs.
 _OF_THE_MACHINE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 

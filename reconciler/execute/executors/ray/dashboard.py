@@ -16,8 +16,8 @@ from reconciler.storage.json_files import parse_json
 
 _DEFAULT = "http://127.0.0.1:8265"
 _LIMIT = 30.0  # seconds that the dashboard may take to answer
-_PIECE, _MOST = 65_536, 64 << 20  # bytes of an answer: per read, and in total
-_LONGEST = 300  # characters of its message to show
+_PIECE, _MOST = 65_536, 64 << 20  # maximum bytes of an answer: per read, and in total
+_LONGEST = 300  # characters of the dashboard's message to show
 
 
 def find_address(declared: str, environment: Mapping[str, str] = os.environ) -> str:

@@ -1,7 +1,7 @@
 """Ray: each step is a job of its job submission API, under a name assigned before submission.
 
-Ray starts a job's command on a node that has the resources that the job reserves: so a step gets a machine of its
-system, exclusively.
+Ray starts a job's command on a node that has the resources that the job reserves. So a step has a machine of its system
+to itself.
 """
 
 from __future__ import annotations

@@ -61,9 +61,9 @@ def choose_options(settings: CellSettings, *, alone: bool) -> dict[str, object]:
 
 
 def choose_more_options(settings: CellSettings, *, travels: bool = False) -> dict[str, object]:
-    """Return further options of sbatch. Slurm must never restart a job: its attempt is over by then. ``travels``: the
-    node has no folder of ours in which two jobs of one attempt, possible after a lost answer, could see each other;
-    Slurm then runs them one after the other."""
+    """Return further options of sbatch. Slurm must never restart a job, because its attempt is over by then.
+    ``travels``: the job's node has no folder of ours, in which two jobs of one attempt could see each other. There may
+    be two jobs after a lost answer, so Slurm runs them one after the other."""
     declared = {name: value for name, value in settings.get_below(f"{SLURM}.options.").items() if value is not False}
     away = {"chdir": "/", "output": "/dev/null", "dependency": "singleton"} if travels else {}
     return {"no-requeue": True, "wckey": "mlperf-reconciler", **away, **declared}
@@ -79,8 +79,8 @@ def list_hidden(
     return tuple(sorted(environment.keys() - seen.union(kept)))
 
 
-# A Slurm job that has ended its attempt takes over waiting attempts, since a short run takes less time than the start
-# of its job. ``harness/child/slurm_job.py`` is the program of such a job.
+# A Slurm job that has ended its attempt takes over waiting attempts, since a short run takes less time than starting
+# another job. ``harness/child/slurm_job.py`` is the program of such a job.
 
 LONGEST = 600.0  # seconds for which a job takes over further attempts, if the spec does not say
 _OWN_NUMBER = "queued"  # in the folder of an attempt: the number of its own job
@@ -100,8 +100,9 @@ class Takeover(Struct, frozen=True):
 
 
 def choose_takeover(submission: Submission, options: object, token: str) -> Takeover | None:
-    """Return None for an attempt that is sent to its node, and for one that takes as long as jobs take over.
-    ``options``: all options of its job; ``token``: of one pass, whose jobs all have the same environment."""
+    """Return the rules for taking over an attempt. Return None for an attempt that is sent to its node, or that takes
+    at least as long as a job may take over attempts. ``options``: all options of its job; ``token``: of one pass, whose
+    jobs all have the same environment."""
     settings = submission.attempt.intent.settings
     seconds = settings.get_seconds(f"{SLURM}.take_over", LONGEST)
     if submission.ticket is not None or (submission.seconds or 0.0) >= seconds:
@@ -111,7 +112,7 @@ def choose_takeover(submission: Submission, options: object, token: str) -> Take
 
 
 def note_queued(submission: Submission, handle: Handle, number: str, takeover: Takeover | None) -> None:
-    """Save the ``number`` of the job that Slurm accepted: only from now on may another job begin the attempt."""
+    """Save the ``number`` of the job that Slurm accepted. Another job may begin the attempt only after that."""
     attempt, request, seconds = submission.attempt, submission.request, submission.seconds
     with suppress(FileNotFoundError):  # it has already ended
         replace_file(handle.folder / _OWN_NUMBER, number.encode())
@@ -321,8 +322,8 @@ class SlurmQueue(Struct, dict=True):
         self.gathering = Gathering(self._submit_group)
 
     def submit(self, submission: Submission, handle: Handle) -> None:
-        """Submit an attempt. Attempts that are sent to nodes go one by one, under a name of which Slurm runs one job at
-        a time."""
+        """Submit an attempt. Attempts that are sent to nodes are submitted one by one, under names of which Slurm runs
+        only one job at a time."""
         self.members.pop(handle.folder, None)
         if submission.ticket is not None:
             self._submit_alone(Waiting(submission, handle))
@@ -341,7 +342,7 @@ class SlurmQueue(Struct, dict=True):
         return self._find_taker(handle, taker, since) if taker else own
 
     def _find_taker(self, handle: Handle, number: str, since: float) -> SlurmJob | None:
-        """Find the job that took over, which may be newer than an answer that suffices for the attempt's own job."""
+        """Find the job that took over the attempt. It may be newer than the last answer about the attempt's own job."""
         seen = self.taken.setdefault(handle.folder, time.monotonic())
         name = _name_number(number)
         jobs = self.answer.find(name, since) or self.answer.find(name, seen) or ()

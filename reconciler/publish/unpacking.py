@@ -40,7 +40,7 @@ class Unpacked(Struct, frozen=True):
 
 def require_file(archive: Path) -> None:
     """Raise ReconcilerError for a pipe or device, which would block forever, and for a sparse file, which takes as long
-    to read as its claimed size."""
+    to read as a full file of its claimed size."""
     try:
         with open_regular(archive) as stream:
             status = os.fstat(stream.fileno())

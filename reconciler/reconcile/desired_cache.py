@@ -40,7 +40,8 @@ _ROOT = Path(__file__).parents[2]
 _SPECS = (".yaml", ".yml")
 _COMMITTED, _KEPT = "committed-desired-", 4  # number of caches kept for commits: a base, and recent heads
 _LARGEST_SPEC = 8 << 20  # bytes; a larger spec is refused when it is read
-# Our own code on which a compiled state depends, below the folder of our packages: editing it counts as a new version.
+# The parts of our own code on which a compiled state depends, below the folder of our packages. An edit of them counts
+# as a new version.
 _SOURCES = (
     *(f"reconciler/{name}" for name in ("spec", "desired", "loadgen", "rules", "resource", "storage")),
     *(entry.program.partition(":")[0].rpartition(".")[0].replace(".", "/") for entry in PROGRAMS.values()),
@@ -100,8 +101,8 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
 
 
 def list_code(root: Path = _ROOT) -> list[str]:
-    """List the paths below ``root`` of the Python and YAML on which a compiled state depends. Raises OSError if a
-    folder is missing: without it, an old state would count as current."""
+    """List the paths below ``root`` of the Python and YAML files on which a compiled state depends. Raises OSError if a
+    folder is missing, since an old state would then count as current."""
     found: list[str] = []
     for source in (*_SOURCES, _FACTS):
         endings = (".yaml",) if source == _FACTS else (".py", ".yaml")
@@ -190,8 +191,8 @@ def load_committed(
     observe: Callable[[Iterable[Pin]], Pins],
     kept: DesiredCache,
 ) -> Compiled:
-    """Load the desired state of a commit, without any location on this machine. ``specs``: path → blob id of its files.
-    ``index``: the folder of caches, None to use none. Raises SpecError."""
+    """Load the desired state of a commit, without resolving any location on this machine. ``specs``: path → blob id of
+    its files. ``index``: the folder of caches, None to use none. Raises SpecError."""
     code = {"version": __version__, "code": _stamp_code()}
     found = [[ascii(path), blob] for path, blob in sorted(specs.items())]  # names need not be UTF-8
     fingerprint = digest({**code, "blobs": found})

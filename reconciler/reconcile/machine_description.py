@@ -52,7 +52,7 @@ class _Layout(Struct, frozen=True):
 
 
 def find_layout_advice(facts: Mapping[str, Any]) -> list[str]:
-    """Return advice on the layout; none if the machine reports too little. ``facts``: a probe's hardware facts."""
+    """Return advice on the layout; empty if the machine reports too little. ``facts``: a probe's hardware facts."""
     layout = _Layout(
         int(facts.get("cpu.sockets", 0)),
         [node for node in facts.get("numa.layout", ()) if node["processors"]],

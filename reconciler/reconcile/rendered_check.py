@@ -46,8 +46,8 @@ def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
 
 
 def trace_cells(seen: PlanResult) -> Callable[[str], str]:
-    """Return a function that maps a cell of a tree, or a prefix of its name, to the spec line that declares the cell,
-    its benchmark or its system."""
+    """Return a function that maps a cell of a tree, or a prefix of its name, to the spec line that declares that cell,
+    benchmark or system."""
     found: dict[str, str] = {}
     for resource in seen.desired.resources:
         inputs = seen.desired.detail(resource.address).inputs

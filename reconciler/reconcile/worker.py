@@ -60,8 +60,8 @@ def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
 
 
 def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] = ()) -> Iterator[Finished]:
-    """Yield finished attempts, oldest first, without the ``spared`` folders. Requires the pass lock, so that no attempt
-    here is still running in another pass."""
+    """Yield finished attempts, oldest first, except those in the ``spared`` folders. Requires the pass lock, so that no
+    attempt here is still running in another pass."""
     for entry in sorted(folder.glob("*")):
         if entry in spared:
             continue
@@ -87,8 +87,8 @@ def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] 
         yield Finished(attempt, record, kept)
 
 
-# Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and today's
-# rules record them. Each becomes an attempt again, as if it had just ended, so that nothing is rerun.
+# Takes up runs that an older version refused because their logs contradicted themselves. The logs were kept, and
+# today's rules record them. Each becomes an attempt again, as if it had just ended, so that nothing is rerun.
 
 _REFUSED = frozenset({"contradiction", "clock"})  # problem classes
 _LOGS = "mlperf_log_"  # prefix of the names of LoadGen's files
@@ -128,7 +128,7 @@ def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Itera
 def _judge_again(
     paths: RepositoryPaths, record: Record, identity: str, detail: Detail, written: Mapping[str, Collection[str]]
 ) -> Finished | None:
-    """Judge a refused run again. Return None if its logs are not here as recorded, or are not a complete run of the
+    """Judge a refused run again. Return None if its logs are not here as recorded, or do not form a complete run of the
     requested kind. If its power was measured, the meters' session is needed too, which older versions did not keep."""
     files = {
         item.name: (item, find_readable(paths, item))

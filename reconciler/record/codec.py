@@ -101,7 +101,7 @@ class _Values(msgspec.Struct):
 
 
 def check_plausible(record: Record) -> None:
-    """Raise ValueError for values that no pass records."""
+    """Raise ValueError for values that no pass would record."""
     if not (math.isfinite(record.seconds) and 0 <= record.seconds < _LONGEST):
         raise ValueError("seconds is not a duration")
     for item in record.artifacts:
@@ -272,8 +272,8 @@ def _find_efficiency(power: Any) -> tuple[str, str] | None:
 
 
 def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
-    tightest of the latency limits. A count of late queries is none: its limit is often close to 0."""
+    """Find (name, headroom in percent) of the margin that decides: the worst of the limits that are not met, else the
+    tightest of the latency limits. A count of late queries does not qualify, because its limit is often close to 0."""
     known = [m for m in values.get("margins") or () if m["headroom"] and m["unit"] != LATE_QUERIES]
     asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
     least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)

@@ -1,7 +1,7 @@
 """Signs records with the user's own key, and checks signatures, with the programs that git is configured with.
 
 A signature is a file next to its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
-record write two files, so that branches merge without conflict. An SSH signature has a separate namespace, so it never
+record write two files, so their branches merge without conflict. An SSH signature has a separate namespace, so it never
 passes for a commit's.
 """
 

@@ -66,7 +66,7 @@ def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
 
 
 def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
-    """Move a damaged file out of the way: kept for inspection, never used."""
+    """Move a damaged file out of the way. It is kept for inspection and never used."""
     path = find_artifact(paths, place, sha256)
     if path.exists():
         quarantine(paths, path, f"{place}-{sha256}")

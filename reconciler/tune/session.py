@@ -1,7 +1,7 @@
 """Run one search: choose the next trial, make it, and repeat until the best settings are known or the time is over.
 
-It starts from all recorded trials that differ only in the searched settings, of any user and age: a search that is
-killed loses only the trial in progress.
+It starts from all recorded trials that differ only in the searched settings, whoever made them and when. So a search
+that is killed loses only the trial in progress.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
 def prepare_quick(
     paths: RepositoryPaths, options: Options, seconds: float, report: Callable[[Event], None]
 ) -> tuple[TrialPaths, Options]:
-    """Prepare a pass with runs of ``seconds``. Return where it records, and its options."""
+    """Prepare a pass with runs of ``seconds``. Return the paths that it records to, and its options."""
     _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
     there, chosen = choose_quick(paths, options, seconds)
     adopt_upstream(paths, there)

@@ -142,7 +142,7 @@ WIDTH = 720
 
 
 class Bars(Struct, frozen=True):
-    """``parts``: for each row the lengths of its parts, by the classes that define their colours."""
+    """``parts``: for each row, the lengths of its parts by the class that defines their colour."""
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]

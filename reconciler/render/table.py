@@ -114,8 +114,8 @@ def lay_out(
     right: Collection[int] = (),
     first: int = 0,
 ) -> list[list[str]]:
-    """Like ``render_table``, with the lines of each row separate. ``first``: columns that stay together on a line if
-    not all fit; 0 for as many as fit."""
+    """Lay out like ``render_table``, but return the lines of each row separately. ``first``: columns that stay together
+    on a line if not all fit; 0 for as many as fit."""
     table = list(rows)
     if not table:
         return []

@@ -64,7 +64,7 @@ def make_versioned(version: int, value: Any) -> dict[str, Any]:
 
 @cache
 def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
-    """Find fields added later that have their defaults: they are omitted, so that older documents keep their bytes."""
+    """Find fields added later that have their defaults. These are omitted, so that older documents keep their bytes."""
     later = getattr(of, "LEFT_OUT", ())
     return {
         item.name: item.default if item.default_factory is NODEFAULT else item.default_factory()

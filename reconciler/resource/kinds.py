@@ -127,8 +127,8 @@ def find_proved_run(address: Address) -> Address | None:
 
 
 def find_upstream(origin: str) -> Address | None:
-    """Find the resource that an input comes from, by its origin text in a record or saved plan; None if the origin is a
-    line, a round or a machine."""
+    """Find the resource that an input comes from, by the origin's text in a record or a saved plan; None if the origin
+    is a line, a round or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None
 
@@ -137,6 +137,6 @@ _VARIANTS = ("-99.9", "-99", "-95")
 
 
 def strip_variant(benchmark: str) -> str:
-    """Return the common name of variants that differ in their accuracy targets: bert for bert-99.9. The rules let such
-    variants share runs."""
+    """Return the common name of variants that differ only in their accuracy targets: bert for bert-99.9. The rules let
+    such variants share runs."""
     return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

@@ -101,7 +101,7 @@ def read_count(found: object, usual: int) -> int:
 
 def parse_decimal(found: object) -> Decimal | None:
     """Parse a finite number exactly; None for anything else, and for numbers too large or too small to compute with or
-    to display."""
+    display."""
     try:
         exact = None if isinstance(found, bool) else found if isinstance(found, Decimal) else Decimal(str(found))
     except (InvalidOperation, ValueError):  # ValueError: an integer with thousands of digits

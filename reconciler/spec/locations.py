@@ -1,4 +1,4 @@
-"""Environment variables in location fields, and values that no field may contain: other variables, and secrets."""
+"""Environment variables in location fields, and values that no field may contain: other variables and secrets."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def explain_unset(name: str) -> UnfitError:
 
 
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
-    """Return the first place that uses each variable."""
+    """Map each variable to the first place that uses it."""
     found: dict[str, Origin] = {}
     for _, _, node in _walk(root, ()) if names else ():
         for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():

@@ -25,8 +25,8 @@ from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.syntax import plain_form
 
-# Foreign names: those of LoadGen, of user.conf and mlperf.conf, and of other submitters' code, with their equivalents
-# in a spec, which a list of valid names would not show.
+# Foreign names, from LoadGen, user.conf, mlperf.conf and other submitters' code, with their equivalents in a spec,
+# which a list of valid names would not show.
 
 # Settings that only the round or the harness decides: a spec that sets one would be refused at the end.
 _FIXED: Mapping[str, str] = {
@@ -188,7 +188,8 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
 
 
 def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
-    """Find the places of the last name of ``where`` and of its value; if it is missing, those of the enclosing name."""
+    """Find the positions of the last name of ``where`` and of its value; if it is missing, those of the enclosing
+    name."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
     for part in where:

@@ -1,6 +1,6 @@
 """A run's code as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
 
-So the published code is the code that ran, and depends on the records only: no local folder is read for it later.
+So the published code is the code that ran. It depends only on the records: no local folder is read for it later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DIGITS = 64  # of a SHA-256
 
 def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return name → content of a file or folder of code, and name → digest of files that are too large to be code, or
-    lie outside the folder, behind a link. Hidden files, which contain settings and secrets, are in neither. Raises
+    that a link leads to outside the folder. Neither includes hidden files, which contain settings and secrets. Raises
     OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent

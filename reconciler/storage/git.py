@@ -134,8 +134,8 @@ def is_shallow(root: Path) -> bool:
 
 
 def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
-    """Find who last changed the given 1-based lines of a file as it is on disk, or as it was in the commit ``at``;
-    lines past its end are left out."""
+    """Find who last changed the given 1-based lines of a file, as it is on disk or as it was in the commit ``at``.
+    Lines past its end are left out."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
     answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
@@ -148,7 +148,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
         return {}
     count = len((root / file).read_bytes().splitlines())
     if read_file_at(root, file) is not None:
-        # One line past the end makes git refuse them all.
+        # A single line past the end makes git refuse all of them.
         inside = [line for line in wanted if line <= count]
         return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
     return {line: LineCommit() for line in wanted if line <= count}
@@ -185,7 +185,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 
 def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
-    """Return the commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
+    """Return the commits that gave ``path`` exactly these bytes (by git blob id), newest first."""
     answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
     found: list[str] = []
     commit = ""
@@ -198,15 +198,15 @@ def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
 
 
 def parse_blob_row(row: str) -> tuple[str, str]:
-    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, zeros if deleted); a merge has an
-    additional mode and blob for each further parent."""
+    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, or zeros if it was deleted). A merge
+    has an additional mode and blob for each further parent."""
     facts, _, path = row.partition("\t")
     before = len(facts) - len(facts.lstrip(":"))
     return path, facts.split()[2 * before + 1]
 
 
 def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
-    """Return the contents of every file below ``folder`` named ``*suffix``, at the tip of any local ref."""
+    """Return the contents of every file below ``folder`` whose name ends in ``suffix``, at the tip of any local ref."""
     refs = ask(root, "for-each-ref", "--format=%(objectname)").lines
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
@@ -216,8 +216,8 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
 
 
 def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
-    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", a blob that a partial clone left
-    out."""
+    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", which stands for a blob that a
+    partial clone left out."""
     return stream.read(int(words[2]) + 1)[:-1] if len(words) == 3 else None
 
 
@@ -235,7 +235,7 @@ def resolve(root: Path, name: str) -> str:
         raise RepositoryError("no commit is checked out", fix="commit specs/ and state/ first")
     known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
-    # A clone of one branch creates no remote branch for others unless the command names it.
+    # A clone of one branch creates no remote branch for other branches unless the command names it.
     wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
     deepen = "--depth=1 " if is_shallow(root) else ""
     here = f"{suggest_nearest(name, list_refs(root))}`git branch --all` lists the branches"
@@ -378,7 +378,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
     if not new:
         return "", True
     free = index.wait_for_turn(_TURN)  # otherwise another process left a lock, and only the commit itself proceeds
-    # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
+    # --only takes these files from the work tree, and the HEAD that git finds under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # otherwise another process has just committed them
         refuse_disk(made.error, index.folder, index.root)
@@ -388,7 +388,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
-    """Commit once no other git process has locked the branch, which it does only for moments."""
+    """Commit once no other git process has locked the branch. Such locks last only for moments."""
     give_up = time.monotonic() + _TURN
     while True:
         answer = index.commit(*arguments, stdin=stdin)
@@ -399,8 +399,8 @@ def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
 
 
 def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
-    """List files below these paths whose bytes in an index, by default the user's, differ from HEAD; all of its files
-    there if no commit exists yet."""
+    """List files below these paths whose bytes in an index (by default the user's) differ from HEAD; if there is no
+    commit yet, list all files of the index there."""
     if find_head(root) is None:
         answer = ask(root, "ls-files", "-z", index=index)
     else:
@@ -608,7 +608,7 @@ def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-    """Yield the contents in this order while git reads the next one, so that they need not all be in memory. Yields
+    """Yield the contents in this order. Git reads the next one meanwhile, and they need not all be in memory. Yields
     None for a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
@@ -634,7 +634,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     objects with the repository, whose refs and work tree do not change."""
     top = find_root(root) or root
     made = _clone(top, commit, folder)
-    if made.status:  # git gives no reason for a single failed write, and the disk works again by now
+    if made.status:  # git gives no reason if a single write failed and the disk works again by now
         shutil.rmtree(folder, ignore_errors=True)
         made = _clone(top, commit, folder)
     if made.status:

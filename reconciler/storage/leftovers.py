@@ -60,8 +60,8 @@ def sweep_repository(paths: RepositoryPaths) -> None:
 
 
 def sweep_siblings(path: Path) -> None:
-    """Remove the remains of killed writes of a file, and of files whose names begin with its name: in a folder of the
-    user's, where nothing else is ours."""
+    """Remove the remains of killed writes of a file, and of files whose names begin with its name: used in a user's
+    folder, where nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
         _remove_left(left)
 
@@ -121,8 +121,8 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
 
 
 def sweep_temporary(parent: Path) -> None:
-    """Remove the folders of ``open_temporary`` without a flock. In a shared folder, other users' entries are kept: a
-    name does not prove ownership."""
+    """Remove those folders of ``open_temporary`` that have no flock. In a shared folder, other users' entries are kept:
+    a name does not prove ownership."""
     for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -137,8 +137,8 @@ def _remove_left(path: Path) -> None:
 
 
 def _is_unheld(path: Path) -> bool:
-    """Return True without a flock, which a file being written has: other commands write specs and decisions during a
-    pass."""
+    """Return True if there is no flock. A file being written has one, and other commands write specs and decisions
+    during a pass."""
     if path.is_symlink():
         return True
     try:

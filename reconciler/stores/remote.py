@@ -28,8 +28,8 @@ _BLOCK = 16 << 20  # bytes of one request when reading
 _WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _LOCAL = frozenset({"file", "local"})
 _HTTP = frozenset({"http", "https"})
-# Protocols that reach a place directly. fsspec's others wrap another one (files in an archive, a list of references
-# with templates, a cache), and some of their versions execute what they read.
+# Protocols that reach a place directly. The others of fsspec wrap another protocol (files in an archive, a list of
+# references with templates, a cache), and some versions of them execute what they read.
 _PLACES = frozenset(
     {
         *_WHOLE,

@@ -135,7 +135,7 @@ class StoreTransport(Struct):
             data = remote.read_note(f"{ticket.notes}/{RESULT}")
             if data is None:
                 self.looked.pop(folder, None)
-                self.look(folder)  # fetch at least how far it came
+                self.look(folder)  # fetch at least how far it got
                 if remote.read_note(f"{ticket.notes}/{TWICE}") is not None:
                     write(folder / TWICE, b"")
                 return False

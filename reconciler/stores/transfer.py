@@ -204,7 +204,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 
 
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """Foresee what a pull would find in the store, without reading an object."""
+    """Predict what a pull would find in the store, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
         size = transfer.remote.get_size(item.sha256)

@@ -53,7 +53,7 @@ def read_statements(document: bytes) -> dict[str, str] | None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A repeated name is ambiguous: readers use either the first or the last value."""
+    """A repeated name is ambiguous, since some readers use the first value and others the last one."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a name is there twice")
@@ -180,7 +180,8 @@ def _cell_text(value: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Return nonzero counts as numbers and all else as text: the checkers treat the number 0 as an empty field."""
+    """Return nonzero counts as numbers and everything else as text, since the checkers treat the number 0 as an empty
+    field."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value:

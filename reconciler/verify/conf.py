@@ -27,7 +27,7 @@ _ASSIGNED = b"="  # in each line that sets a value
 _ORDERED_SINCE = 5  # first LoadGen release with a built-in configuration, which it reads before user.conf
 _DOUBLES = frozenset(setting.name for setting in SETTINGS if setting.unit in (Unit.RATE, Unit.MS))
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double after the first one
-# Bounds that end a run early; LoadGen has none by default.
+# Bounds that end a run early; by default, LoadGen has none.
 _BOUNDS = (keys.MAX_DURATION, keys.MAX_QUERY_COUNT)
 _EVERYWHERE = tuple(
     setting

@@ -36,7 +36,7 @@ _OPEN = frozenset(
     }
 )
 
-_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # also printed by a quiet watch
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # a quiet watch prints these too
 
 
 class WatchOutput:

@@ -59,8 +59,8 @@ class ChangeSource(FileSystemEventHandler):
                 self._report(topic)
 
     def follow(self, homes: Homes) -> bool:
-        """Watch these places, again if they were removed, replaced or created since. Return True if a place is newly
-        watched: no event reports its earlier changes."""
+        """Watch these places, and watch those again that were since removed, replaced or created. Return True if a
+        place is newly watched, since no event reports its earlier changes."""
         self._homes = homes
         wanted = dict.fromkeys(watch_places(homes))
         for place in [place for place in self._watched if place not in wanted]:
@@ -139,7 +139,7 @@ class Topic(StrEnum):
     TREE = "rendered tree"
     GIT = "git"
     OURS = "our own working files"
-    UNWATCHED = "files not watched until now"  # may have changed before; no event reports this topic
+    UNWATCHED = "files not watched until now"  # may have changed before the watch; no event reports this topic
 
 
 # Files and folders that are watched, and the topic of a change there.

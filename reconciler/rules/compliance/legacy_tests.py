@@ -97,7 +97,7 @@ def _off(summary: SummaryLog, setting: str) -> bool:
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """Treat the run with different samples as the performance run, and the run with one sample as the test's."""
+    """Treat the run with different samples as the performance run, and the run with one sample as the test's run."""
     return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 

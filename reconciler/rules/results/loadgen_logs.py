@@ -121,7 +121,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
 
 
 def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
-    """Name the LoadGen of the requested round if the logged seeds are those of another round; else ""."""
+    """Name the LoadGen of the requested round if the logged seeds belong to another round; else return ""."""
     from reconciler.rules.rounds import list_rounds, load_ruleset
 
     if logged == asked:
@@ -211,7 +211,7 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
 
 
 def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Judge the available log of answers: complete, or its two ends."""
+    """Judge the available log of answers, which is complete or consists of its two ends."""
     whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
     if whole is not None:
         with whole.open("rb") as stream:
@@ -230,7 +230,7 @@ def logs_answers(inputs: Container[str], mode: str) -> bool:
 
 
 def _ending(reported: RecordValues) -> str:
-    """Describe how a command ended. This proves nothing, but a failure is the first thing to look at."""
+    """Describe how a command ended. This proves nothing, but a failure is where to look first."""
     status = reported.get("exit_status")
     if not isinstance(status, int) or not status:
         return ""
@@ -395,7 +395,7 @@ def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
 
 
 def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
-    """Find wrong answers in the log of answers stored in git: complete, or its two ends."""
+    """Find wrong answers in the log of answers stored in git, which is complete or consists of its two ends."""
     kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
     if kept is not None and log.complete:
         lines, whole = split_answers(kept)
@@ -446,8 +446,8 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:
-    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward, so
-    this is a doubt, unless the run also ended before the attempt started: then it is a copy of an earlier run."""
+    """Find a run that took longer than its command. This is only a doubt, since LoadGen may measure with a clock that
+    was set forward. If the run also ended before the attempt started, it is a copy of an earlier run."""
     try:
         began, ended = log.started, log.ended
     except LogError:

@@ -57,11 +57,11 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
 
 
 UNKNOWN = "unknown"  # round name if no file states one
-_ASKED = 25  # number of cells whose logs are read to recognise the round
+_ASKED = 25  # number of cells whose logs are read to recognise a round
 _TITLE = re.compile(r"\bMLPerf\W{0,6}Inference\W+(v\d+\.\d+)\b")
 _FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
 _VERSION = re.compile(r"(\d+\.\d+)")
-_HEAD = 4096  # characters of a README in which its title is searched
+_HEAD = 4096  # characters of a README that are searched for its title
 _UNNUMBERED = ("0.", "1.0")  # LoadGen versions from before each round had its own
 Seeds = tuple[int, ...]  # for qsl, sample index and schedule; fewer for other harnesses
 Progress = Callable[[int, int, str], None]  # cells done, total cells, the next cell

@@ -27,7 +27,7 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Bound to its sources: the digest of the desired state and that of the set of records. ``excluded``: steps that
+    """Bound to its sources by the digests of the desired state and of the set of records. ``excluded``: steps that
     selectors left out. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
 
     name: str

@@ -1,5 +1,5 @@
-"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe: it is in no argument, no
-environment variable and no file."""
+"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe, so that no argument,
+environment variable or file contains it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from reconciler.storage.untrusted_files import SpecialFileError, is_hole, open_r
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files, and
-_LARGEST = 64 << 30  # bytes of one archive: a larger one is not a submission
+_LARGEST = 64 << 30  # bytes of one archive; a larger one is not a submission
 _SPARE = 64 << 20  # bytes to keep free on the disk
 _DEEPEST, _LONGEST = 40, 1000  # nested folders, and characters of a name
 

@@ -23,7 +23,7 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, remove
 
-LONGEST = 366  # days: a decision must be renewed within a year
+LONGEST = 366  # days, since a decision must be renewed within a year
 _LENGTH = re.compile(r"(\d{1,3})([dw])")
 _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 

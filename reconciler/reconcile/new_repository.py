@@ -102,7 +102,7 @@ the same command again.
 """
 
 WORKFLOW_FILE = ".github/workflows/submission.yml"
-# The verdict is shown on the run's own page: a comment can leave an embargoed repository by mail.
+# The verdict is shown on the run's own page, because a comment could leave an embargoed repository by mail.
 _WORKFLOW = """\
 name: submission
 on: pull_request
@@ -146,7 +146,7 @@ def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
         replace(root / kept, b"")
     # No slash at the end, so that a link to a folder elsewhere is ignored too.
     _line(root / ".gitignore", ".reconcile")
-    # Records and logs are named by the digest of their bytes: git must not change line ends.
+    # Records and logs are named by the digest of their bytes, so git must not change line ends.
     _line(root / ".gitattributes", "state/** -text")
     texts = {"README.md": _README.substitute(name=name), "AGENTS.md": _AGENTS, WORKFLOW_FILE: _WORKFLOW}
     for path, text in texts.items():

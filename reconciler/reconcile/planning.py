@@ -121,7 +121,7 @@ class PlanResult(Struct, frozen=True):
 
 class PlanCache(Struct):
     """The state of a process that plans repeatedly, so that each plan only costs the changes. Each part is used only
-    while its sources are unchanged: every look still starts from the present state."""
+    while its sources are unchanged, so every look still starts from the present state."""
 
     paths: RepositoryPaths
     stamps: DigestCache
@@ -227,7 +227,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
         return frozenset()
     found: set[Address] = set()
     for word, selector in zip(options.rerun, parse_repeated(options.rerun).selectors, strict=True):
-        # A compliance test is repeated only if it is named: a new run needs new verdicts, not new tests.
+        # A compliance test is repeated only if it is named, since a new run needs new verdicts, not new tests.
         named = selector.names_kind
         known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
         matched = [address for address in known if selector.matches(address)]

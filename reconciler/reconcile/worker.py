@@ -413,7 +413,7 @@ class Recorder(Struct):
             )
 
     def end_killed_commits(self) -> None:
-        """Clean up after killed commits in .git, if that is a folder here: only then is git loaded."""
+        """Clean up after killed commits in .git, if that is a folder here. Otherwise git is not loaded."""
         if any((self.paths.root / ".git").glob("reconcile-commit-*")):
             from reconciler.storage.git_index import end_killed_commits
 
@@ -438,8 +438,8 @@ class Recorder(Struct):
                 sign(identity)
 
     def store(self, finished: Finished) -> Summary:
-        """Store the files first, then the record that names them, then remove the attempt's folder: a kill in between
-        repeats nothing."""
+        """Store the files first, then the record that names them, then remove the attempt's folder, so that nothing is
+        repeated after a kill in between."""
         for item in finished.kept:
             keep(self.paths, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.paths, finished.record)

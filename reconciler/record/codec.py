@@ -37,8 +37,8 @@ from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
 
-# Limits of a record's outcome. Records may come from any branch: a value of the wrong type, or beyond any
-# measured size, would crash every command that shows it, so such a record counts as damaged.
+# Limits of a record's outcome. Records may come from any branch. A value of the wrong type, or larger than anything
+# measured, would crash every command that shows it, so such a record counts as damaged.
 
 _LONGEST = 1e9  # seconds, thirty years
 _LARGEST = 1 << 62  # bytes
@@ -194,8 +194,8 @@ _PLACES = frozenset({"logs", "objects"})
 
 
 def _check_artifacts(record: Record) -> None:
-    """Check the artifacts, since a record may come from any branch: a digest is never a path, and no two files of
-    an outcome share a name, or one would be judged and the other published."""
+    """Check the artifacts, since a record may come from any branch. A digest must not be a path, and no two files of an
+    outcome may share a name, or one would be judged and the other published."""
     names = []
     for name, sha256, _, place in record.artifacts:
         if not _is_digest(sha256) or place not in _PLACES:

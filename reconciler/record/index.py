@@ -32,7 +32,7 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
-# Code that makes and writes a record's summary: editing it counts as a new version.
+# Code that makes and writes a record's summary. An edit of it counts as a new version.
 _WRITERS = ("resource/codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 

@@ -102,8 +102,8 @@ def read_allowed_signers(root: Path) -> Path | None:
 
 
 def read_revoked_keys(root: Path) -> Path | None:
-    """Return git's configured file of revoked keys. Raises RepositoryError if it is missing: otherwise a revoked key
-    would count."""
+    """Return git's configured file of revoked keys. Raises RepositoryError if it is missing, since a revoked key would
+    otherwise count."""
     named = _config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():

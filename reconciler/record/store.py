@@ -23,8 +23,8 @@ def find_artifact(paths: RepositoryPaths, place: str, sha256: str) -> Path:
 def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = False) -> Artifact:
     """Store a file by its digest; ``in_git`` also puts a copy under ``state/logs`` if it is small enough.
 
-    The object is a second name of the same file, so nothing is moved away: a pass that is killed now leaves the attempt
-    complete.
+    The object is a second name of the same file, so nothing is moved away, and a pass that is killed now leaves the
+    attempt complete.
     """
     sha256, size = hash_file(source), source.stat().st_size
     put_object(paths, source, sha256)
@@ -81,7 +81,7 @@ def quarantine(paths: RepositoryPaths, path: Path, name: str) -> Path:
 
 
 def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:
-    """Return the path of an artifact's bytes: a log has two places."""
+    """Return the path at which an artifact can be read, since a log is in two places."""
     first = find_artifact(paths, artifact.place, artifact.sha256)
     return first if first.exists() else find_artifact(paths, "objects", artifact.sha256)
 

@@ -44,7 +44,7 @@ _FRAMEWORKS = {
     "vllm": "vLLM",
     "openai": "a server that speaks OpenAI's protocol",
 }
-_ATTEMPTS = 6  # of runs and tests, in turn: a rehearsing machine is also used for other work
+_ATTEMPTS = 6  # of runs and tests, in turn, because a rehearsing machine is also used for other work
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
@@ -240,7 +240,7 @@ def _flow(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# Generated datasets and networks: each made once, by a child, below the rehearsal's folder.
+# Generated datasets and networks. A child process makes each of them once, below the rehearsal's folder.
 
 FOLDER = "generated"  # below the rehearsal's folder
 _MARK = "data/rehearsal.json"

@@ -34,7 +34,7 @@ def word_reason(name: str) -> str:
 def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
     """Describe the first changed input as old → new, else the reason with its subject.
 
-    ``actions``: those of the plan for the resource's inputs.
+    ``actions``: the plan's actions for the resource's inputs.
     """
     change = step.change
     shown = _shown_changes(step)

@@ -52,7 +52,7 @@ class Chart(Struct, frozen=True):
 
 
 class ProgramPage(Protocol):
-    """Page views for the curves of a program other than MLPerf Inference. ``document``: that of the matrix."""
+    """Page views for the curves of a program other than MLPerf Inference. ``document``: the matrix's document."""
 
     CHARTS: tuple[str, ...]
 
@@ -66,7 +66,7 @@ class ProgramPage(Protocol):
         """Return the curve's charts; none if no point is measured."""
 
     def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
-        """Return the curve's row of the matrix. ``rows``: those of its points."""
+        """Return the curve's row of the matrix. ``rows``: the rows of its points."""
 
 
 class ProgramPlots(Protocol):
@@ -81,7 +81,7 @@ class ProgramPlots(Protocol):
 
 
 def find_curve(document: Document, name: str) -> Document:
-    """Find a curve in ``document``, that of the matrix. Raises ReconcilerError if no curve has this name."""
+    """Find a curve in the matrix's ``document``. Raises ReconcilerError if no curve has this name."""
     curves: list[Document] = document["curves"]
     found = next((curve for curve in curves if curve["curve"] == name), None)
     if found is None:

@@ -62,7 +62,7 @@ def _convert_decimal(value: Decimal) -> int | float | str:
 
 
 def _convert_struct(value: Struct) -> dict[str, Any]:
-    """Convert each field; a measured value, or that of a named setting, becomes a number."""
+    """Convert each field; measured values and values of named settings become numbers."""
     fields = {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
     if "unit" in fields and isinstance(fields.get("value"), str):
         fields["value"] = _read_number(fields["value"])

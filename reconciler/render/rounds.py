@@ -272,7 +272,7 @@ def render_benchmark_list(
 
 
 def _list_official_names(facts: BenchmarkFacts) -> list[str]:
-    """List the names that specs and rounds share; if there are none, those of specs."""
+    """List the names that specs and rounds share; if there are none, list the names in specs."""
     return [name for name, official in facts.names.items() if name == official] or list(facts.names)
 
 

@@ -64,8 +64,8 @@ def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
 
 
 def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None = None) -> str:
-    """Return the key for names and values, none of which is None. ``revision``: that of an earlier version of this
-    program."""
+    """Return the key for names and values, none of which is None. ``revision``: the revision in an earlier version of
+    this program."""
     made = REVISIONS[kind] if revision is None else revision
     return digest({"kind": str(kind), "revision": made, "inputs": values})
 

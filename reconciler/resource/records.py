@@ -97,7 +97,7 @@ class Record(Struct, frozen=True):
 
     @property
     def imported_whole(self) -> bool:
-        """Return True for a compliance test's folder that was imported with a tree: it has no declared inputs, and its
+        """Return True for a compliance test's folder that was imported with a tree. It has no declared inputs, and its
         key is computed from its files."""
         return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs
 
@@ -164,7 +164,8 @@ def show_margin(margin: Mapping[str, object]) -> str:
 
 
 def is_thin(headroom: float | Decimal) -> bool:
-    """Return True for a latency limit that is met with less than two per cent of headroom: the next run may miss it."""
+    """Return True for a latency limit that is met with less than two per cent of headroom, so that the next run may
+    miss it."""
     return 0 <= headroom < 2
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reconciler.resource.ruled_values import Bar
 
-# Lines of accuracy.txt: some scorers print one for each of 50,000 samples.
+# Lines of accuracy.txt. Some scorers print one for each of 50,000 samples.
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -190,7 +190,7 @@ def is_digest(text: str) -> bool:
 
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
     """Compare each metric with its bar, including both ends; the worst of several stated values counts. As in the
-    official checkers, metrics with only an upper limit may be absent: some scorers do not count tokens."""
+    official checkers, metrics with only an upper limit may be absent, because some scorers do not count tokens."""
     found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
     return tuple(_check(values, bar) for values, bar in found if values or bar.least is not None)
 

@@ -282,7 +282,8 @@ def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[
 
 
 def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Keep a removed benchmark, because it may still be entered in a division that accepts those of earlier rounds."""
+    """Keep a removed benchmark, because it may still be entered in a division that accepts benchmarks of earlier
+    rounds."""
     section, _, name = path.partition("/")
     if section != "benchmarks" or "/" in name:
         return kept

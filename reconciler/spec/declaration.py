@@ -280,7 +280,7 @@ class Declaring:
         self._shared: dict[tuple[str, str], Block] = {}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
-        """Return the declared submission. Raises nothing: it may be used only if ``problems`` is empty."""
+        """Return the declared submission, which may be used only if ``problems`` is empty. Raises nothing."""
         entered = sorted((*self._cells(), *self._program_cells()), key=lambda item: _sorting(item.cell))
         cells, unfit = expand_backgrounds(entered)
         self.problems += unfit if self.sound else ()
@@ -409,7 +409,7 @@ class Declaring:
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
     def _resolve_systems(self) -> dict[str, Block]:
-        """Return the fields of each system, on top of those of the systems that it extends."""
+        """Return the fields of each system, layered on top of the fields of the systems that it extends."""
         own = {}
         for name, system in self.spec.systems.items():
             where = ("spec", "systems", name)

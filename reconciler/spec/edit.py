@@ -22,7 +22,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from reconciler.errors import SpecError
 from reconciler.spec.nodes import Number, convert_plain, parse, resolve
 
-# `fmt`: a standard format for specs. It changes only insignificant text: the result must read the same.
+# `fmt`: a standard format for specs. It changes only insignificant text, so the result must read the same.
 
 _BLOCK_TEXT = re.compile(r":[ \t]*[|>][-+0-9]*[ \t]*(#.*)?$", re.MULTILINE)
 

@@ -54,7 +54,7 @@ class Group(BaseModel):
         return [name for name, field in cls.model_fields.items() if UNREAD in field.metadata]
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return the group itself: it is immutable, so pydantic need not copy it as a default for each cell."""
+        """Return the group itself. It is immutable, so pydantic need not copy it as a default for each cell."""
         return self
 
 

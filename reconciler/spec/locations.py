@@ -80,7 +80,7 @@ class Variables(Struct, frozen=True):
         return expanded
 
     def _refuse(self, name: str, sent: bool) -> None:
-        """Refuse secrets: a spec may come from a pull request, which must not decide what is shown or sent."""
+        """Refuse secrets, since a spec may come from a pull request, which must not decide what is shown or sent."""
         if _SECRET_VARIABLE.search(name):
             fix = "use a variable with a location; write secrets as {from_env: NAME}"
             raise UnfitError(f"the environment variable {name} looks like a secret, not a location", fix)

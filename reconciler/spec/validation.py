@@ -1,6 +1,6 @@
 """Check the merged tree against the models, and explain pydantic's errors in a performance engineer's words.
 
-A wrong value must not hide other problems: it is reported and removed, and the rest is validated again, so that checks
+A wrong value must not hide other problems. It is reported and removed, and the rest is validated again, so that checks
 across values (references, layers, backends) still run for everything valid.
 """
 
@@ -28,7 +28,7 @@ from reconciler.spec.syntax import plain_form
 # Foreign names, from LoadGen, user.conf, mlperf.conf and other submitters' code, with their equivalents in a spec,
 # which a list of valid names would not show.
 
-# Settings that only the round or the harness decides: a spec that sets one would be refused at the end.
+# Settings that only the round or the harness decides. A spec that sets one would be refused at the end.
 _FIXED: Mapping[str, str] = {
     **dict.fromkeys((*keys.SEEDS, "accuracy_log_rng_seed"), "is fixed by the round, as are all seeds"),
     **dict.fromkeys(RULED, "is fixed by the round"),

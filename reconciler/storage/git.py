@@ -585,7 +585,8 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
 
 
 def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
-    """Find those of ``commits``, a range or a tip, whose commit date is earlier than a parent's, with both dates."""
+    """Find the commits in ``commits``, a range or a tip, whose commit date is earlier than a parent's, with both
+    dates."""
     rows = [row.split() for row in ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits).lines]
     made = {row[0]: read_commit_time(row[1]) for row in rows}
     made |= find_commit_times(root, {parent for row in rows for parent in row[2:]} - made.keys())

@@ -47,8 +47,8 @@ class TransferStatus(StrEnum):
 
 
 class ObjectRef(Struct, frozen=True):
-    """An object that records name and git does not store. ``name``, ``address``: those of one artifact with that
-    content."""
+    """An object that records name and git does not store. ``name``, ``address``: the name and address of an artifact
+    with that content."""
 
     sha256: str
     size: int

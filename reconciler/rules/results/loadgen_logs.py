@@ -173,8 +173,8 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Yield a finding if a log is older than its attempt: that machine's clock is slow, or the log is from an earlier
-    run."""
+    """Yield a finding if a log is older than its attempt: either that machine's clock is slow, or the log is from an
+    earlier run."""
     began = log.started
     if began is not None and kept.started:
         early = (datetime.fromisoformat(kept.started) - began).total_seconds()

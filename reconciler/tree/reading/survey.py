@@ -179,7 +179,7 @@ def _find_round(seeds: Seeds) -> str:
 
 
 def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
-    """Recognise the round that the tree states, or that of the most frequent LoadGen version."""
+    """Recognise the round that the tree states, or else the round of the most frequent LoadGen version."""
     for file in list_files(root.path):
         if file.upper().startswith("README"):
             text = read_file(root.path / file, file, decode_text).value or ""

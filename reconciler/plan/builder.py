@@ -171,7 +171,7 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
             users_blocked = [blocked[user.change.key] for user in needed]
-            # A step that only waits for another has no fix.
+            # A step that merely waits for another one has no fix.
             user = next((u for u in reversed(users_blocked) if not u.blocked.startswith(_WAITS)), users_blocked[-1])
             why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
             blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
@@ -194,7 +194,7 @@ def _step(
     waits = None
     if (
         reason is None and change.address.kind is not Kind.SUBMISSION
-    ):  # shows the finished cells, even if others are stuck
+    ):  # the tree shows the finished cells, even if others are stuck
         needs = (*resource.upstream, find_proved_run(change.address))
         waits = next((up for up in needs if up in stuck), None)
         reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits else None

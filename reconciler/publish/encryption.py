@@ -13,7 +13,7 @@ from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import Child, build_child_environment
 
 ENDINGS = {"gpg": ".gpg", "openssl": ".enc"}
-_ROUNDS = "600000"  # of PBKDF2-HMAC-SHA256, as password guides recommend
+_ROUNDS = "600000"  # rounds of PBKDF2-HMAC-SHA256, as password guides recommend
 _PATIENCE = 3600.0  # seconds for one file
 
 

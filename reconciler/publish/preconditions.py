@@ -51,7 +51,7 @@ def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Findi
         cell = str(status.cell)
         found += [Refusal(cell, *_MARKS[mark]) for mark in status.marks if mark in _MARKS]
         unknown = [mark.removeprefix(UNKNOWN) for mark in status.marks if mark.startswith(UNKNOWN)]
-        if unknown and _INFERRED not in status.marks:  # refused for its source instead
+        if unknown and _INFERRED not in status.marks:  # an inferred result is refused for its source instead
             wanted = " ".join(f"--declare {name}=…" for name in unknown)
             reason = f"not declared for its imported runs: {', '.join(unknown)}"
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))

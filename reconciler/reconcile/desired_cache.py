@@ -47,7 +47,7 @@ _SOURCES = (
     *(entry.program.partition(":")[0].rpartition(".")[0].replace(".", "/") for entry in PROGRAMS.values()),
     *(f"harness/{name}" for name in ("contract.py", "catalog.py", "benchmark_catalog.py")),
 )
-_FACTS = "harness/benchmarks"  # only their YAML: their Python runs in child processes
+_FACTS = "harness/benchmarks"  # only their YAML counts, since their Python runs in child processes
 
 
 class DesiredCache(Struct):
@@ -141,7 +141,7 @@ def load_desired(
     spec."""
     spec_paths = list_spec_paths(paths, names)
     fingerprint = _fingerprint(paths, spec_paths)
-    if trial is not None:  # its settings are used once or twice, which is not worth a file
+    if trial is not None:  # its settings are used once or twice, so a file is not worthwhile
         fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
     cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
     same = kept.last is not None and kept.last.fingerprint == fingerprint
@@ -213,7 +213,7 @@ def load_committed(
     desired, pins = _derive(declared, ruleset, observe, kept.reuse)
     applied = {file.path: file.blob for file in declared.files}
     kept.last = compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
-    if cache is not None and whole:  # otherwise most details are missing, and making them is slow
+    if cache is not None and whole:  # otherwise most details are missing, and computing them is slow
         with contextlib.suppress(OSError):  # a read-only checkout keeps its old caches
             for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:
                 old.unlink(missing_ok=True)

@@ -58,7 +58,7 @@ from reconciler.storage.files import RepositoryPaths, TrialPaths, hash_bytes, ig
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
 
-WAIT_IDLE = 12 * 3600.0  # seconds: a night
+WAIT_IDLE = 12 * 3600.0  # seconds; about a night
 _BENCHMARK = "benchmark.code"  # input with the digest of a user's benchmark file
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
@@ -154,7 +154,7 @@ def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | N
         kept = memory or PlanCache.of(paths)
         seen = _look(paths, options, kept)
         if memory is None:
-            with contextlib.suppress(OSError, StorageError):  # like a cache that cannot be written
+            with contextlib.suppress(OSError, StorageError):  # ignored, like a cache that cannot be written
                 ignore_work(paths)
             kept.save()
         return seen

@@ -46,11 +46,11 @@ from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import list_import_folders, run_pip
 
-_LIMIT = 1800  # seconds to download a package of a few megabytes, or to build it on a slow machine
+_LIMIT = 1800  # seconds for downloading a package of a few megabytes, or building it on a slow machine
 
 _BUILDERS = ("setuptools", "wheel", "pybind11")
 
-_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of output from pip or a compiler
+_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # an error in a line of output from pip or a compiler
 
 _BENEATH = "beneath.pth"  # the site module reads it when an interpreter starts
 

@@ -117,7 +117,7 @@ def _name(step: Step) -> dict[str, str]:
     return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}
 
 
-_LOOKS = 40  # per pass; each look but the last has done something, so the limit only guards against a bug here
+_LOOKS = 40  # per pass; each look but the last has led to work, so the limit only guards against a bug here
 
 
 class PassReport(Struct, frozen=True):

@@ -110,7 +110,7 @@ def check_plausible(record: Record) -> None:
     for name, given in record.inputs.items():
         if type(given.value) not in _KEYED and not _is_keyed(given.value):
             raise ValueError(f"input {name!r} has a value of an unsupported type")
-    if not record.values:  # of built resources, and of accuracy runs
+    if not record.values:  # as for built resources and accuracy runs
         return
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)

@@ -115,7 +115,7 @@ def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: 
     if restore(paths, place, sha256):
         return True
     if place != "logs":
-        return True  # nothing needs it until an action reads it, and it is remade then
+        return True  # nothing needs it until an action reads it, and then it is remade
     committed = head_file(f"{LOGS}/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
         replace(find_artifact(paths, place, sha256), committed)

@@ -287,7 +287,7 @@ def describe_here() -> dict[str, Any]:
 
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|KEY|CREDENTIAL", re.IGNORECASE)
-_LEAST = 4  # characters of a name or a secret: shorter ones occur in ordinary words
+_LEAST = 4  # characters of a name or a secret; shorter ones occur in ordinary words
 _PATTERNS = (
     (r"[\w.+-]+@[\w-]+\.[\w.-]+", "[address]"),
     (r"(?i)\b([\w-]*(?:token|secret|passw\w*|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',}]+", r"\1[secret]"),

@@ -109,7 +109,7 @@ class Live:
     """A context manager with the only method that a pass calls. It restores the terminal if an exception occurs."""
 
     def __init__(self, *, colour: bool = True) -> None:
-        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # the region draws in a thread
+        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # a thread draws the region
         self._paint: Paint = show_coloured if colour else show_plain
         self._console = Console(no_color=not colour, highlight=False, soft_wrap=True)
         bar = _WIDE_BAR if self._console.width >= _WIDE else _NARROW_BAR

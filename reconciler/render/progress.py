@@ -50,7 +50,7 @@ class Lines:
                 began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
                 self._write(f"{name_step(step)}: {began}")
             case StepProgress(progress=progress) if progress.stage == "done":
-                pass  # its outcome follows, with the measurements
+                pass  # the outcome follows, with the measurements
             case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:

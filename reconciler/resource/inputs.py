@@ -70,7 +70,7 @@ def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None
     return digest({"kind": str(kind), "revision": made, "inputs": values})
 
 
-CODE = "harness.code.sha256"  # of a harness command's code
+CODE = "harness.code.sha256"  # name of the pin for a harness command's code
 MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
 """Name of a pin → kind of the resource that is made from the source at the pin's location and named after the pin's
 owner."""

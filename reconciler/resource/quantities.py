@@ -13,7 +13,7 @@ from typing import TypeGuard
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
 _LARGEST_EXPONENT = 400  # larger exponents exceed a double
-_MOST_DIGITS = 18  # of a count written as text
+_MOST_DIGITS = 18  # digits of a count written as text
 _YEAR = 365 * 86400
 
 

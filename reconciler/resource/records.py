@@ -14,9 +14,9 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import parse_decimal
 
 FORMAT = 1
-REHEARSAL = "rehearsal"  # permanent mark of what the spec declares a rehearsal
+REHEARSAL = "rehearsal"  # permanent mark of everything that the spec declares a rehearsal
 TRIAL = "trial"  # mark of an experimental run, which never becomes a result
-QUICK = "quick"  # additional mark of a trial: the run was shorter than its round requires
+QUICK = "quick"  # additional mark of a trial whose run was shorter than its round requires
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # prefix of a mark for an undeclared input: "unknown code"
 LOG_LIMIT = 1 << 20  # maximum size of a log in git, in bytes

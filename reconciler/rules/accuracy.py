@@ -270,7 +270,7 @@ _DIGITS = r"(\d{1,9}(?:\.\d{1,30})?)"
 _ERRORS = re.compile(rf"Word Error Rate: {_DIGITS}%, accuracy=", re.ASCII)
 _PARTS = re.compile(rf"Accuracy: mean = [\d.]+, kidney = {_DIGITS}, tumor = {_DIGITS}", re.ASCII)
 _AREA = re.compile(rf"\s*\"roc_auc\": {_DIGITS}", re.ASCII)
-_CLOSE = Decimal("0.001")  # percent; both are floating point
+_CLOSE = Decimal("0.001")  # percent; both values are floating point
 _ROUNDED = Decimal("0.0002")  # for a mean of two numbers with four digits
 
 _IN_A_LINE = frozenset({"TOKENS_PER_SAMPLE", "WER", "ACCURACY", "DICE"})  # related values are on the same line

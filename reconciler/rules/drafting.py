@@ -481,7 +481,7 @@ def _list_removed(
             yield f"benchmarks/{name}", ""
         elif files and round_name not in files and "accuracy_files" in rules.levels[""][0]:
             yield f"benchmarks/{name}/general/accuracy_files", ""
-    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it states required fields of descriptions
+    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it states the required description fields
     for name, table in _SECTIONS.items() if whole else ():
         if name in base.sections and "checker" in base.sections[name].sources and table not in checker.tables:
             yield name, table

@@ -31,7 +31,7 @@ from reconciler.storage.files import has_path
 
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
-_WORDS = ("system", "scenario")  # of a cell
+_WORDS = ("system", "scenario")  # words that come from a cell
 Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
 
 
@@ -113,7 +113,7 @@ class HarnessAdapter:
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
         self.name = document.metadata.name
         self.known = document.adapter
-        self.file = tree.origin.file  # that of its settings' origins
+        self.file = tree.origin.file  # the name that its settings' origins have
         self.origin = find_position(tree, ("metadata", "name"))[1]
         self._tree = tree
         self.is_shipped = self.file == f"adapter {self.name}"

@@ -239,7 +239,7 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
     """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
     name = get_text(settings, "benchmark.code")
     known = _find_facts(settings)
-    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as digits
+    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as the benchmark digits
         entered = find_benchmark_facts(get_text(settings, "benchmark.official"))
         known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):

@@ -72,7 +72,7 @@ BUILD_PLACEHOLDERS = (
 )
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
-_OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
+_OF_POINTS = ("client_python", "client_config")  # placeholders of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
 # Further names in {name:+text}, which makes a part of a command conditional. The end of a system's name (_MaxQ) may
 # also be used.

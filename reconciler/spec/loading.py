@@ -240,7 +240,7 @@ def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> R
 def load_adapters(root: Path) -> list[HarnessAdapter]:
     """Load the adapters in a repository's ``specs/``. Raises SpecError if a file there is wrong."""
     sources, _ = read_sources([root / "specs"], root)
-    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # not a file called specs
+    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # ignores a file called specs
     if problems:
         raise SpecError(problems)
     return adapters

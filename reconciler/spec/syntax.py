@@ -77,7 +77,7 @@ def _name(character: str) -> str:
 
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
-_REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, valid in YAML 1.2: the slower parser takes over
+_REFUSED_BY_C = "found unexpected ':'"  # for {url: http://host}, which YAML 1.2 allows, so the slower parser takes over
 
 # libyaml's message (a part of it) → our message and the fix.
 _WORDS = (

@@ -20,7 +20,7 @@ LARGEST_CODE = 4 << 20  # bytes of one file; a larger file is data, listed by it
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
 _SMALL = 1 << 20  # bytes of an archive whose content is kept for the next run
-_DIGITS = 64  # of a SHA-256
+_DIGITS = 64  # hexadecimal digits of a SHA-256
 
 
 def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:

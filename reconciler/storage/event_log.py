@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = "reconciler"
 RECONCILING = "pass"
-KEPT = 50  # files kept of earlier passes, and as many each of plans and audits
+KEPT = 50  # files kept of earlier passes, and as many of plans and of audits
 
 log = logging.getLogger(__name__)
 _FACTS = "facts"

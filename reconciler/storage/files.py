@@ -92,7 +92,7 @@ def ignore_work(paths: RepositoryPaths) -> None:
 
 
 def find_temporary_folder() -> Path:
-    """Return the machine's temporary folder. Raises StorageError if none is writable: each is tried with a small
+    """Return the machine's temporary folder. Raises StorageError if none is writable. Each is tried with a small
     file."""
     import tempfile
 
@@ -129,7 +129,7 @@ def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWrit
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                try_flock(descriptor)  # continues without one too: some file systems have no locks
+                try_flock(descriptor)  # continues without a lock, too, since some file systems have none
                 yield stream
                 stream.flush()
                 if durable:
@@ -183,7 +183,7 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
-    """Stamp our own code on which a cache depends: editing it counts as a new version."""
+    """Stamp those files of our own code on which a cache depends. An edit of them counts as a new version."""
     return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
 
 
@@ -340,8 +340,8 @@ class Lock:
 
     def _open(self) -> int:
         """Open the lock file. Linux lets us open another user's lock file in a shared folder, but not with O_CREAT
-        (fs.protected_regular). Any other kind of file in its place is never written: a link would lead to one of our
-        files."""
+        (fs.protected_regular). Any other kind of file in its place is never written, since a link would lead to one of
+        our files."""
         try:
             descriptor = self._descriptor()
         except OSError as error:

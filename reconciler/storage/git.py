@@ -44,8 +44,8 @@ from reconciler.storage.storage_errors import refuse_storage_error
 # the merge's own changes.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
-_FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may never end
-_TURN = 10.0  # seconds in which another git process releases the index
+_FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may be endless
+_TURN = 10.0  # seconds within which another git process releases the index
 _LINK = "120000"  # the mode of a symbolic link
 _QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -87,7 +87,7 @@ def initialise(root: Path, *, own: bool = False) -> bool:
 
 
 def _initialise(folder: Path, *options: str) -> None:
-    chosen = ask(folder, "config", "--get", "init.defaultBranch").text or "main"  # as GitHub's and the guides' branch
+    chosen = ask(folder, "config", "--get", "init.defaultBranch").text or "main"  # as on GitHub and in the guides
     command = ("-c", f"init.defaultBranch={chosen}", "init", *options)
     answer = ask(folder, *command)
     if answer.status:
@@ -110,7 +110,7 @@ def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
 def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     """Return True if the bytes of any of these files differ from HEAD: edited, untracked, or not in git at all.
 
-    It compares raw bytes, without git's filters: a record contains the blob id of the bytes that were read.
+    It compares raw bytes, without git's filters, since a record contains the blob id of the bytes that were read.
     """
     for path in paths:
         try:
@@ -155,7 +155,7 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
 
 
 def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
-    """Return ascending lines as ranges of first and last line: git takes a limited number of arguments."""
+    """Return ascending lines as ranges of first and last line, since git takes a limited number of arguments."""
     runs = ([line for _, line in run] for _, run in groupby(enumerate(lines), lambda placed: placed[1] - placed[0]))
     return [(run[0], run[-1]) for run in runs]
 
@@ -248,7 +248,7 @@ def merge_base(root: Path, one: str, other: str) -> str | None:
 
 
 def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
-    """Return the parents listed in the commit itself: a shallow clone may not have them."""
+    """Return the parents that the commit itself lists. A shallow clone may not have them."""
     rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
     return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
 
@@ -289,7 +289,7 @@ def _list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: s
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     """Return contents by blob id, with one call of git; blobs missing from a partial clone are left out."""
-    wanted = dict.fromkeys(blobs)  # in order: neighbouring files are close in git's packs
+    wanted = dict.fromkeys(blobs)  # keeps the order, since neighbouring files are close in git's packs
     questions = "\n".join(wanted).encode()
     answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
     stream, found = BytesIO(answer.out if answer else b""), dict[str, bytes]()
@@ -311,7 +311,7 @@ class BlobReader(Struct, frozen=True):
         found: dict[str, bytes] = {}
         uncached = []
         for some in _split(sorted(set(blobs))):
-            with contextlib.suppress(BrokenPipeError):  # then it answers no query
+            with contextlib.suppress(BrokenPipeError):  # then it has ended and answers no query
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
             for blob in some:
@@ -447,7 +447,7 @@ def list_kept_files(folder: Path) -> dict[str, bool]:
 
 # Exchange between this clone and its remotes, git's control folders, and the author of new commits.
 #
-# Never force: a refused push is repeated on top of the remote's state, or given up.
+# Never force. A refused push is repeated on top of the remote's state, or given up.
 
 _LIMIT = 60.0  # seconds for a remote to answer
 

@@ -43,7 +43,7 @@ _LONGEST = 4096  # bytes read of any file here
 
 @contextlib.contextmanager
 def open_turn(folder: Path) -> Iterator[int]:
-    """Open a descriptor for git to inherit: its flock shows whether that git is alive."""
+    """Open a descriptor for git to inherit, whose flock shows whether that git is alive."""
     descriptor = os.open(folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, platform.node().encode())
@@ -142,7 +142,7 @@ log = logging.getLogger(__name__)
 _PREFIX = "reconcile-commit-"  # prefix of entries in .git, which stay until their maker ends or the next commit begins
 _FOLDER = ".folder"  # suffix of a folder; the note that names its user has none
 _NOTE = b"held by mlperf-reconciler\n"  # content of our locks; git's own are empty or an index
-_YOUNG = 60.0  # seconds in which an incomplete note may still be being written
+_YOUNG = 60.0  # seconds during which an incomplete note may still be being written
 _PAUSE = 0.05  # seconds between two checks of another process's lock
 _WAITS = "wait for it; the records are safe in state/, and the next --commit includes them"
 _OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # parts of git's messages
@@ -205,7 +205,8 @@ class PrivateIndex(Struct, frozen=True):
 
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. If another git locks it for longer than
-        ``wait`` seconds, it stays unchanged until the next commit: the committed content does not depend on it."""
+        ``wait`` seconds, it stays unchanged until the next commit, because the committed content does not depend on
+        it."""
         with self._hold(wait) as locked:
             if not locked:
                 log.warning("the index of git is locked by another process and was not updated")
@@ -260,7 +261,7 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
         yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        note.unlink(missing_ok=True)  # after the folder: a folder without a note has no owner
+        note.unlink(missing_ok=True)  # after the folder, because a folder without a note has no owner
         os.close(descriptor)
 
 

@@ -65,7 +65,7 @@ _READING = (
     f"mailmap.file={os.devnull}",
     f"diff.orderFile={os.devnull}",
 )
-# Ignore object replacements and grafts: a commit is read with its own objects and parents.
+# Ignore object replacements and grafts, so that a commit is read with its own objects and parents.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
 # Settings of a clone that name a program that git runs to reach a remote, a file to write on the way (cookies), or
@@ -79,7 +79,7 @@ _REFUSED_TO_FETCH = re.compile(
 )
 _DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
 _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
-_LATEST = 1 << 37  # seconds: near the end of Python's dates, with room to add spans
+_LATEST = 1 << 37  # seconds; near the end of Python's dates, with room for adding spans
 _MISSING_OBJECTS = ("promisor remote", "not allowed")
 
 

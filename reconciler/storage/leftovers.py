@@ -28,7 +28,7 @@ from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 _SCRATCH = "scratch-"  # prefix of folders that a command removes at its end
 _OF_EARLIER_VERSIONS = ("rerun-", "rescore-", "probe-")  # remains of an earlier version's audit or probe
 _TEMPORARY = "mlperf-reconciler."  # prefix of folders that may be among other programs' files
-_YOUNG = 60.0  # seconds in which an empty one may still be being created
+_YOUNG = 60.0  # seconds during which an empty one may still be under construction
 
 
 def sweep(folder: Path) -> None:

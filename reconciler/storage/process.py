@@ -237,7 +237,7 @@ def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd
     return _run_short(command, build_child_environment(keys), stdin, limit)
 
 
-_MOST_SAID = 64 << 20  # bytes: more is not an answer
+_MOST_SAID = 64 << 20  # bytes; anything longer is not an answer
 _PIECE = 1 << 16
 
 

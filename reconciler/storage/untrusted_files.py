@@ -17,7 +17,7 @@ from pathlib import Path
 
 # For files that are read completely: LoadGen's longest detail logs have tens of megabytes.
 LARGEST = 64 << 20
-LARGEST_RECORD = 16 << 20  # bytes of one record or decision, which usually has kilobytes
+LARGEST_RECORD = 16 << 20  # bytes of a record or a decision, which usually has kilobytes
 # For files that are copied or hashed in pieces: answers of an accuracy run (images have gigabytes).
 LARGEST_ANSWERS = 64 << 30
 DEEPEST = 40  # nested folders; a submission tree has about ten levels

@@ -138,7 +138,7 @@ class NodeRunner(Struct):
 
     def _report_often(self) -> None:
         while not self.ended.wait(_NOTE_INTERVAL):
-            with suppress(StoreError):  # it may answer later: the run continues
+            with suppress(StoreError):  # the run continues, since the store may answer later
                 self._send_note()
                 if self._read(manifest.WANTED) is None:
                     self.unwanted.set()

@@ -160,7 +160,7 @@ class StoreTransport(Struct):
         self.looked.pop(folder, None)
 
     def _remove_notes(self, folder: Path, *names: str) -> None:
-        """Remove the notes. If the store is down they stay there: they are ignored once the attempt is gone."""
+        """Remove the notes. If the store is down, they stay there and are ignored once the attempt is gone."""
         if self.only_looks:
             return
         with contextlib.suppress(StoreError, ValueError, OSError):

@@ -31,7 +31,7 @@ from reconciler.stores.remote import Remote
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
-_LEAST = 1024  # bytes that must pass within the patience
+_LEAST = 1024  # bytes that must pass within ``patience``
 NOT_PUSHED = "it was never pushed to the store"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
@@ -231,7 +231,7 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
             return TransferResult(item, TransferStatus.MOVED)
         remove(part)
         if not resumed:
-            break  # else the partial file may have been wrong: retry once from the beginning
+            break  # else the partial file may have been wrong, so retry once from the beginning
     return TransferResult(
         item,
         TransferStatus.WRONG,

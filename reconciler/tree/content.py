@@ -21,7 +21,7 @@ class LogRef(Struct, frozen=True, order=True):
 
 Content = bytes | LogRef
 Files = Mapping[str, Content]
-Rendered = tuple[str, Content]  # a path in the tree with "/", and its content
+Rendered = tuple[str, Content]  # a path in the tree, with "/", and its content
 
 
 class AccuracyLog(Struct, frozen=True):

@@ -17,7 +17,7 @@ from reconciler.tree.content import CellContent, SystemContent
 
 def collect_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
     """Return the system description: the round's mandatory fields in its order, "" if not declared, then the rest by
-    name. ``is_network`` is left out unless declared: its mere presence means the network division."""
+    name. ``is_network`` is left out unless declared, since its mere presence means the network division."""
     known = {
         "division": system.division,
         "submitter": submitter,

@@ -487,7 +487,8 @@ class LoadGenRuns:
 
 
 def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Keep every byte as measured: a power session lists the digests of its files, including LoadGen's own logs."""
+    """Keep every byte as measured, since a power session lists the digests of its files, including LoadGen's own
+    logs."""
     for name, file in content.power.items():
         log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
         if log is None:

@@ -102,7 +102,7 @@ def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
 TOLERANCE = 0.01
 CONFIRMATIONS = 2
 _MOST = 40  # trials; if verdicts have not settled by then, the rate is not the machine's problem
-_SATURATED = 0.98  # of the rate: a run that completes less falls behind
+_SATURATED = 0.98  # fraction of the rate; a run that completes less falls behind
 _FASTER = ((0.1, 4.0), (0.5, 2.0), (0.8, 1.25), (math.inf, 1.08))  # pressure below → factor, while no trial was INVALID
 _SLOWER = ((1.2, 0.95), (3.0, 0.8), (math.inf, 0.6))  # likewise while no trial was VALID
 _PATIENCE = 6  # steps of one size before they grow
@@ -330,7 +330,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _drags(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """Return True if the last trials moved only one end: the line does not fit, and halving is safer."""
+    """Return True if the last trials moved only one end, so that the line does not fit and halving is safer."""
     if len(trials) < 5:
         return False
     before = find_bracket(trials[:-3])

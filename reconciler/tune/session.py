@@ -162,7 +162,7 @@ class Search(Struct):
 
 
 def searches_rate(scenario: str) -> bool:
-    """Return True if the rate is the claim: LoadGen issues queries at it, and the latency decides."""
+    """Return True if the rate is what the result claims: LoadGen issues queries at it, and the latency decides."""
     return name_loadgen_scenario(scenario) == "Server"
 
 

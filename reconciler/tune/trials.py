@@ -34,7 +34,8 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
 def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> TrialRun:
     """Make one performance run with the settings of a trial. ``options``: the specs, and how to run.
 
-    Raises ReconcilerError if there was no run: a setting is wrong, it failed, or this machine cannot make it.
+    Raises ReconcilerError if there was no run, because a setting is wrong, the run failed, or this machine cannot make
+    it.
     """
     assert trial.cell is not None
     address = RunAddress(trial.cell, PERFORMANCE).address

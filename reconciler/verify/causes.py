@@ -75,8 +75,8 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """Return True for the sample count of the accuracy run, if the round has a separate dataset for it: a result's
-    single user.conf cannot contain both counts."""
+    """Return True for the sample count of the accuracy run, if the round has a separate dataset for it, since a
+    result's single user.conf cannot contain both counts."""
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (

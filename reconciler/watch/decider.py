@@ -60,7 +60,7 @@ def _matches(address: Address, holds: Holds) -> bool:
 
 
 def _asked(steps: list[Step], desired: Desired) -> list[Step]:
-    """Leave out servers whose runs are all on hold: no pass would start them."""
+    """Leave out servers whose runs are all on hold, since no pass would start them."""
     needed = {up for step in steps for up in desired.by_address[step.change.address].upstream}
     return [s for s in steps if s.change.how is not Work.START or needed.intersection((s.change.address, *s.shared))]
 

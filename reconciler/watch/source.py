@@ -26,7 +26,7 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from harness.contract import SKIPPED
 from reconciler.storage.files import is_leftover
 
-# Request only these events: planning opens and lists thousands of files, and must not flood the queue.
+# Request only these events, because planning opens and lists thousands of files and must not flood the queue.
 _EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent),
     *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
@@ -79,7 +79,7 @@ class ChangeSource(FileSystemEventHandler):
                 watch = self._observer.schedule(self, str(place[0]), recursive=place[1], event_filter=_EVENTS)
                 self._watched[place] = (watch, inode)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # removed again: the parent folder reports it
+            pass  # removed again, which the parent folder reports
         except OSError as error:
             self.problem = f"{place[0]} cannot be watched: {error.strerror or error}"
         return place in self._watched

@@ -469,8 +469,8 @@ _PATIENCE = 10  # times the quiet time, so that changes that never cease are sti
 
 
 class Queue:
-    """A queue of topics, not of events: a thousand changes of one kind trigger one plan, once they cease. Filled by any
-    thread, emptied by one."""
+    """A queue of topics rather than events: a thousand changes of one kind trigger one plan once they cease. Filled by
+    any thread, emptied by one."""
 
     def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock = quiet, clock

@@ -146,7 +146,7 @@ class _Unread:
         self._size = size
         self._samples = set[int]()
         self._lengths = set[int]()
-        self._values = set[bytes]()  # at most two
+        self._values = set[bytes]()  # at most two values
         self._beginnings: list[tuple[int, int]] = []  # (sample, entry) of answers whose first 4 bytes differ
         self._ends: list[tuple[int, int]] = []
         self._small = True

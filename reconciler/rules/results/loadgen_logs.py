@@ -188,7 +188,7 @@ def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
     # The dataset of a rehearsal may be smaller than the one for which a round defines sample counts.
     for item in find_inconsistencies(log, judge_library=not rehearsal):
         yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
-    if log.mode == LOADGEN_MODE[ACCURACY]:  # the verdict covers performance runs
+    if log.mode == LOADGEN_MODE[ACCURACY]:  # LoadGen's verdict is only about performance runs
         verdict = judge_accuracy(log)
         for number, text in verdict.errors:
             yield LogFinding("log.errors", f"ERROR: {text}", DETAIL, number, lasting=verdict.lasting)

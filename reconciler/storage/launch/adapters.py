@@ -93,9 +93,9 @@ class _Srun(Adapter):
 class _Sflow(Adapter):
     """NVIDIA's sflow: a workflow of servers, probes and clients on this machine, Slurm or Kubernetes, from YAML files.
 
-    It takes no command: the workflow declares a variable and a task that evaluates it. So our command starts where the
-    workflow says, after whatever it says. Only the workflow's files would show a container, so the system's `python`
-    declares it.
+    It takes no command. Instead, the workflow declares a variable and a task that evaluates it. So our command starts
+    where the workflow says, after whatever it says. Only the workflow's files would show a container, so the system's
+    `python` declares it.
     """
 
     _VARIABLE = "RECONCILE_COMMAND"
@@ -172,12 +172,13 @@ def select_identity(words: Words) -> tuple[str, ...]:
 
 
 def choose_interpreter(launcher: Launcher, usual: str) -> str:
-    """Choose the interpreter: another file system has another Python; ``usual`` is this machine's."""
+    """Choose the interpreter, since another file system has another Python. ``usual``: this machine's."""
     return launcher.python or ("python3" if find_adapter(launcher).enters_container(launcher) else usual)
 
 
 def reaches_own_machine(launcher: Launcher) -> bool:
-    """Return True if it reaches a machine by its name: then two launchers with different words reach two machines."""
+    """Return True if it reaches a machine by its name, so that two launchers with different words reach two
+    machines."""
     return find_adapter(launcher).reaches_own_machine
 
 

@@ -63,7 +63,7 @@ _FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
 _VERSION = re.compile(r"(\d+\.\d+)")
 _HEAD = 4096  # characters of a README that are searched for its title
 _UNNUMBERED = ("0.", "1.0")  # LoadGen versions from before each round had its own
-Seeds = tuple[int, ...]  # for qsl, sample index and schedule; fewer for other harnesses
+Seeds = tuple[int, ...]  # seeds for qsl, sample index and schedule; other harnesses have fewer
 Progress = Callable[[int, int, str], None]  # cells done, total cells, the next cell
 
 
@@ -151,8 +151,8 @@ def recognise_round(root: RootPlace) -> RecognisedRound:
 
 
 def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
-    """Read the seeds of each run of a cell that has all three. Zeros do not count: LoadGen logs them if it read no
-    configuration. ``versions`` counts LoadGen's versions."""
+    """Read the seeds of each run of a cell that has all three. Zeros do not count, since LoadGen logs them if it read
+    no configuration. ``versions`` counts LoadGen's versions."""
     for run in (files.performance, files.accuracy):
         log = run.detail.value
         if log is None:

@@ -82,7 +82,8 @@ _WHOLE = "closed"  # the division in which a benchmark needs all its scenarios
 
 
 def schedule(plan: Plan, place: Callable[[Step], str], seconds: float) -> tuple[MachineSchedule, ...]:
-    """``place``: returns the machine of a cell's step. ``seconds``: the time left."""
+    """Return the schedule of each machine. ``place``: returns the machine of a cell's step. ``seconds``: the time
+    left."""
     steps = [step for step in plan.steps if step.change.how in ("make", "start", "restore")]
     machines = dict.fromkeys(place(step) for step in steps if step.change.address.cell is not None)
     return tuple(_schedule(steps, machine, place, seconds) for machine in machines)

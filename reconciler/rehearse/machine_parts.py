@@ -171,7 +171,7 @@ _LATE = 124  # exit status of ``ask``: not ended in time
 
 
 def _try_mig(given: Given, root: Path) -> dict[str, Any]:
-    """The slices are removed again, whatever the outcome of the run."""
+    """Run on slices of a GPU, which are removed again whatever the outcome of the run."""
     slices = {"profile": given.profile or _list_profiles()[0], "count": 1}
     edits: dict[str, New] = {"engine.backend": "tensorrt", "engine.precision": "fp16"}
     if _find_missing_packages(_IMAGES, "tensorrt"):

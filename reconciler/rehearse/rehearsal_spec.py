@@ -184,7 +184,7 @@ def _name_systems(categories: Sequence[str]) -> dict[str, str]:
 
 
 def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:
-    """``entered``: the benchmarks of this system, whose backends name its framework."""
+    """Render a system. ``entered``: the benchmarks on it, whose backends determine the framework that it names."""
     backends = dict.fromkeys(str(item.rehearsal.benchmark["engine"]["backend"]) for item in entered)
     framework = ", ".join(_FRAMEWORKS.get(backend, backend) for backend in backends)
     described = replace(machine, description={**machine.description, "framework": framework})

@@ -155,7 +155,7 @@ def _row(
     names: int,
     paint: Paint,
 ) -> _StepRow:
-    """``names``: columns for the resource names."""
+    """Return the row of a step. ``names``: columns for the resource names."""
     where = describe_origin(step)
     reason = _shorten(describe_cause(step, actions))
     if describe_sharing(step):

@@ -397,7 +397,7 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
 
 
 def _show_digest(file: SourceFile) -> str:
-    """The digest of an archive matches no file that is on disk later."""
+    """Show a file's digest. The digest of an archive matches no file that is on disk later."""
     if file.digest is None:
         return "no digest published"
     of = f" of {file.archive}" if file.is_archive else ""

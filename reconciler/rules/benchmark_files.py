@@ -144,6 +144,6 @@ def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_size(text: str) -> int:
-    """ "98 MiB" as bytes."""
+    """Return the bytes of a size such as "98 MiB"."""
     amount, unit = text.split()
     return int(float(amount) * _UNITS[unit])

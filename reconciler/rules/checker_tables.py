@@ -130,7 +130,7 @@ def _read_tables(path: Path) -> dict[str, Any]:
 
 
 def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """Numbers are exact: 76.46 * 0.99 is 75.6954."""
+    """Evaluate an expression with exact numbers: 76.46 * 0.99 is 75.6954."""
     unread = Constant(None, node.lineno, ast.unparse(node)[:80])
     match node:
         case ast.Constant(value=float() as value):

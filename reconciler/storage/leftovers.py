@@ -60,8 +60,8 @@ def sweep_repository(paths: RepositoryPaths) -> None:
 
 
 def sweep_siblings(path: Path) -> None:
-    """Remove the remains of killed writes of a file, and of files whose names begin with its name: used in a user's
-    folder, where nothing else is ours."""
+    """Remove the remains of killed writes of a file, and of files whose names begin with its name. For a user's folder,
+    in which nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
         _remove_left(left)
 

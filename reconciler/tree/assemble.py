@@ -66,7 +66,7 @@ _REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 
 def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
-    """{path below the test's folder: content}, from the artifacts of a test's run and its verdict.
+    """Return {path below the test's folder: content}, from the artifacts of a test's run and its verdict.
 
     The answers are truncated as required by the submission rules, and accuracy.txt contains their hash. For TEST01,
     truncation and the checkers need this file, but no script writes it.

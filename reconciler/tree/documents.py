@@ -53,7 +53,8 @@ def read_statements(document: bytes) -> dict[str, str] | None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A repeated name is ambiguous, since some readers use the first value and others the last one."""
+    """Raise ValueError for a repeated name, which is ambiguous: some readers use the first value and others the last
+    one."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a name is there twice")

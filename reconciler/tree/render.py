@@ -500,7 +500,7 @@ def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rende
 
 
 def _hashed(text: str, digest: str) -> str:
-    """An imported accuracy.txt already has its hash line, so it is not changed."""
+    """Add the hash line. An imported accuracy.txt already has it and is not changed."""
     return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 

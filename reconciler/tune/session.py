@@ -185,7 +185,7 @@ def show_rate(rate: float, digits: int) -> str:
 
 
 def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
-    """Measured by LoadGen's clock."""
+    """Return the seconds of the shortest run at the rate, measured by LoadGen's clock."""
     here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
     lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
     return min(lasted, default=None)

@@ -199,7 +199,7 @@ class _Unread:
 
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
-    """An answer without elements equals only another such answer."""
+    """Return True if the first elements are equal. An answer without elements equals only another such answer."""
     if dtype == ANY:
         fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
         return all(_same_first(one, other, t) for t in fitting)
@@ -280,7 +280,7 @@ def _make_answers_part(inputs: VerdictInputs) -> Part:
 
 
 def _was_compared_as(known: Part, dtype: str) -> bool:
-    """An earlier comparison is invalid if the answers are now read as another type."""
+    """Return False if the answers are now read as another type, which invalidates the earlier comparison."""
     return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
 
 

@@ -202,7 +202,7 @@ def _may_differ(kept: Kept) -> bool:
 
 
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
-    """A user.conf written by a command must match the settings its run used."""
+    """Find differences between a user.conf that a command wrote and the settings that its run used."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
     for text in find_conf_contradictions(data, log, key, scenario, select_audit_settings(inputs)):
         setting = find_setting(text.partition(":")[0], scenario)
@@ -436,7 +436,8 @@ def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterato
 
 
 def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
-    """``PerformanceSummary::LogSummary`` and ``LogDetail`` (results.cc at v5.1.1) print the same values."""
+    """Find values that differ in the summary and the detail log, since ``PerformanceSummary::LogSummary`` and
+    ``LogDetail`` (results.cc at v5.1.1) print the same ones."""
     summary = parse_summary(path.read_bytes())
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):

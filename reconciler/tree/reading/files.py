@@ -233,7 +233,7 @@ def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _find_status(path: Path | str) -> os.stat_result | None:
-    """Follows links."""
+    """Return the status of a file, following links; None if there is no such file."""
     try:
         return os.stat(path)  # noqa: PTH116
     except ValueError:  # a name that contains a NUL byte
